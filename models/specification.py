@@ -1,0 +1,69 @@
+"""What a task asks of a sequence model, and what every sequence model offers.
+
+A model is built as ``Model(specification, **hyperparameters)``; the hyperparameters are the keys of
+the YAML file beside it (or, for a model of another package, the arguments of its constructor).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SequenceSpecification:
+    """Shapes of the sequences of a task.
+
+    Either ``vocabulary`` is set (int64 tokens in, logits over the same vocabulary out), or
+    ``input_channels`` and ``output_channels`` are (real vectors in and out).
+
+    Attributes:
+        maximum_length: longest sequence in positions, for models that keep a table of positions.
+    """
+
+    maximum_length: int
+    vocabulary: int | None = None
+    input_channels: int | None = None
+    output_channels: int | None = None
+
+    def __post_init__(self) -> None:
+        channels = (self.input_channels, self.output_channels)
+        tokens = self.vocabulary is not None
+        if tokens == (None not in channels) or (tokens and channels != (None, None)):
+            raise ValueError(
+                "a SequenceSpecification has either a vocabulary or both input_channels and "
+                f"output_channels, got {self}"
+            )
+
+    @property
+    def output_size(self) -> int:
+        """Width of the last axis of the outputs: classes or channels."""
+        size = self.vocabulary if self.vocabulary is not None else self.output_channels
+        assert size is not None
+        return size
+
+
+@runtime_checkable
+class SequenceModel(Protocol):
+    """A strictly causal map from sequences to sequences.
+
+    ``forward(inputs) -> outputs``: inputs int64 (batch, time) or real (batch, time, channels);
+    outputs (batch, time, output_size). Outputs at t depend on inputs at positions <= t only.
+    No state that training changes lives outside ``nn.Parameter``, and no Python control flow
+    depends on data, so that torch.compile and torch.func.vmap over stacked parameters both work.
+    """
+
+    def __call__(self, inputs: Tensor) -> Tensor: ...
+
+    def state_bytes(self, length: int) -> int:
+        """Bytes (float32) that one sequence must keep after ``length`` positions to go on."""
+        ...
+
+    def step(self, inputs: Tensor, state: Any | None = None) -> tuple[Tensor, Any]:
+        """One position with a cache: inputs (batch,) or (batch, channels) -> (batch, output_size).
+
+        ``state=None`` starts a sequence. Equals ``forward`` position by position in eval mode.
+        """
+        ...

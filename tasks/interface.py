@@ -1,0 +1,109 @@
+"""The contract between a task and the engine.
+
+A task owns its data, its protocol and its metrics. Its constructor arguments are the keys of the
+YAML file ``tasks/<name>.yaml``. Data is a function of (task configuration, seed, index) alone:
+never of the model, of global random state, of the process hash seed or of the number of workers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.specification import SequenceSpecification
+
+Split = Literal["validation", "test"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The number a table is ranked by."""
+
+    name: str
+    direction: Literal["maximise", "minimise"]
+    unit: str = ""
+
+
+@dataclass
+class Batch:
+    """One training batch. ``extras`` is for what only the task's own loss reads.
+
+    Attributes:
+        inputs: int64 (batch, time), or float32 (batch, time, channels).
+        targets: int64 (batch, time) with -100 where nothing is asked, or float32
+            (batch, time, channels).
+        tokens: number of positions that carry input, padding excluded.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    tokens: int
+    extras: dict[str, Tensor] = field(default_factory=dict)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on ``device``."""
+        extras = {name: value.to(device) for name, value in self.extras.items()}
+        return Batch(self.inputs.to(device), self.targets.to(device), self.tokens, extras)
+
+
+@dataclass
+class Evaluation:
+    """What a protocol measured on one split; only plain Python numbers and lists, ready for JSON.
+
+    Attributes:
+        metrics: name -> value over the whole split. ``loss`` is always there for trained models:
+            the number that the choice of a checkpoint and of hyper-parameters minimises.
+        per_sequence: name -> one value per sequence, for intervals over sequences.
+        curves: name -> {"x": [...], "y": [...]}, e.g. accuracy by position.
+        arrays: name -> nested list, e.g. moduli of a weight matrix.
+    """
+
+    metrics: dict[str, float]
+    per_sequence: dict[str, list[float]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
+
+
+class Task(ABC):
+    """A data generator or loader, what is trained on it, and what is measured."""
+
+    headline: ClassVar[Metric]
+
+    @abstractmethod
+    def specification(self) -> SequenceSpecification:
+        """Shapes of the sequences that a model of this task must accept."""
+
+    @abstractmethod
+    def data_hashes(self) -> dict[str, str]:
+        """SHA-256 of the content of every split ("train", "validation", "test")."""
+
+    @abstractmethod
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        """The batch of training step ``step`` (from 0): a pure function of its arguments."""
+
+    def steps_per_epoch(self, size: int) -> int | None:
+        """Steps in one pass over the training set with batches of ``size``; None if it is endless."""
+        return None
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Scalar training loss, a mean over the positions that are asked for."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The whole protocol on ``split``. The engine has put the model in eval mode on ``device``
+        and calls this under ``torch.no_grad()``."""
+
+    def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """The validation loss alone, called often during training; override where it is cheaper."""
+        return self.evaluate(model, "validation", device).metrics["loss"]
+
+    def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Predictors without training: label -> its evaluation on a split. Deterministic. A task
+        has at least a trivial baseline and an oracle where one exists."""
+        return {}
