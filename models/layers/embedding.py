@@ -1,0 +1,63 @@
+"""How a sequence enters a model and leaves it: tokens or real channels, the same for every model."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.specification import SequenceSpecification
+
+
+class InputOutput(nn.Module):
+    """First and last map of a sequence model.
+
+    Tokens use an embedding table that is also the output matrix (``tie=True``) or has an output
+    matrix of its own; channels use two linear maps. There are no biases.
+
+    Args:
+        specification: shapes of the task; a vocabulary selects tokens, otherwise channels.
+        width: size of the hidden vectors.
+        tie: share one (vocabulary, width) table between input and output. Ignored for channels.
+        standard_deviation: of the normal initialisation of every matrix. None means
+            1/sqrt(fan_in); a table that is tied has the fan_in of the output, ``width``, and one
+            that is not has the fan_in of a one-hot vector, 1.
+
+    Attributes:
+        source: embedding (vocabulary, width) or linear (width, input_channels).
+        target: linear (output_size, width); None when it is tied to ``source``.
+    """
+
+    def __init__(
+        self,
+        specification: SequenceSpecification,
+        width: int,
+        *,
+        tie: bool = True,
+        standard_deviation: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.source: nn.Embedding | nn.Linear
+        self.target: nn.Linear | None
+        if specification.vocabulary is not None:
+            self.source = nn.Embedding(specification.vocabulary, width)
+            source_fan_in = width if tie else 1
+        else:
+            assert specification.input_channels is not None
+            self.source = nn.Linear(specification.input_channels, width, bias=False)
+            source_fan_in = specification.input_channels
+        if specification.vocabulary is not None and tie:
+            self.target = None
+        else:
+            self.target = nn.Linear(width, specification.output_size, bias=False)
+            nn.init.normal_(self.target.weight, std=standard_deviation or 1 / math.sqrt(width))
+        nn.init.normal_(self.source.weight, std=standard_deviation or 1 / math.sqrt(source_fan_in))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Hidden vectors (..., width) of int64 tokens (...) or real channels (..., channels)."""
+        return self.source(inputs)
+
+    def read_out(self, hidden: Tensor) -> Tensor:
+        """Outputs (..., output_size) of hidden vectors (..., width)."""
+        return functional.linear(hidden, (self.target or self.source).weight)
