@@ -1,0 +1,45 @@
+"""``python -m bench``: what there is to run; ``python -m bench doctor``: what this machine can."""
+
+from __future__ import annotations
+
+from bench.errors import OK, UserError, command
+from bench.words import wants_help
+
+COMMANDS = {
+    "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
+    "python -m bench.train": "train one model on one task and write its record",
+    "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
+    "python -m bench.sweep": "tune, re-run over seeds and compare models on a task",
+    "python -m bench.speed": "steps and tokens per second of models, interleaved",
+    "python -m reproduce": "a published figure or table, with the verdict of each claim",
+    "python -m leaderboards.build": "regenerate the leaderboard from records",
+    "python -m leaderboards.serve": "open the leaderboard in a browser",
+    "python -m leaderboards.add": "check records and propose them for the leaderboard",
+}
+
+
+def main(words: list[str]) -> int:
+    """List commands, tasks, models and presets, or call the doctor."""
+    if words == ["doctor"]:
+        from bench.doctor import examine
+
+        return examine()
+    if words and not wants_help(words):
+        raise UserError(f"there is no command '{words[0]}': try `python -m bench` or `... doctor`")
+    from bench.config import card, choices
+
+    print("commands (each answers --help):")
+    for name, purpose in COMMANDS.items():
+        print(f"  {name:30} {purpose}")
+    for group in ("tasks", "models", "preset"):
+        print(f"\n{group}:")
+        for name in choices(group):
+            content = card(group, name)
+            label, note = content.get("label", ""), content.get("note", "")
+            text = content.get("description") or (f"{label}: {note}" if note else label)
+            print(f"  {name:22} {text}")
+    return OK
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,258 @@
+"""From command-line words to a checked configuration, with Hydra's groups and strictness.
+
+``tasks`` and ``models`` are config groups because the folders of that name hold one YAML file
+beside each task and each model: dropping a file in is the whole registration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+
+from bench.errors import UserError, nearest
+from bench.settings import Configuration
+
+ROOT = Path(__file__).resolve().parent.parent
+GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
+SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
+# Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
+DESCRIPTIVE = ("card", "presets", "protocols", "sweep")
+
+
+def choices(group: str) -> list[str]:
+    """The names that can be chosen in a group: the YAML files of its folder."""
+    return sorted(path.stem for path in GROUPS[group].glob("*.yaml"))
+
+
+def card(group: str, name: str) -> dict[str, Any]:
+    """The card of a task, model or preset: its label, source and note, or description."""
+    content = OmegaConf.load(GROUPS[group] / f"{name}.yaml")
+    plain = OmegaConf.to_container(content)
+    assert isinstance(plain, dict)
+    return dict(plain.get("card", plain))
+
+
+def compose(words: Sequence[str]) -> Configuration:
+    """The configuration that command-line words such as ``tasks=regbench seed=1`` ask for.
+
+    Raises:
+        UserError: a word that cannot be parsed, an unknown task, model, preset or key, or a value
+            of the wrong kind.
+    """
+    overrides = parse(words)
+    chosen = {o.key_or_group: o.value() for o in overrides if o.key_or_group in GROUPS}
+    values = {o.key_or_group: o.value() for o in overrides if o.key_or_group not in GROUPS}
+    for group, name in chosen.items():
+        _check_choice(group, name)
+    external = values.get("models._target_")
+    if "tasks" not in chosen:
+        raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
+    if "models" not in chosen and external is None:
+        raise UserError(f"choose a model with models=NAME; models: {', '.join(choices('models'))}")
+
+    tree = _load(chosen)
+    if external is not None:
+        _use_external_model(tree, str(external))
+    task, model = tree["tasks"], tree["models"]
+    preset = tree["preset"]["name"]
+    blocks = task.get("presets", {})
+    if preset not in blocks:
+        raise UserError(
+            f"task '{chosen['tasks']}' has no preset '{preset}'; it has: {', '.join(blocks)}"
+        )
+    _merge(tree, task.get("sweep", {}), "sweep")
+    _merge_block(tree, blocks[preset])
+    protocol = values.get("tasks.protocol", task.get("protocol"))
+    _merge_block(tree, task.get("protocols", {}).get(protocol, {}))
+    for key, value in values.items():
+        _assign(tree, key, value)
+
+    label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
+    name = chosen.get("models", model["_target_"].rpartition(".")[2])
+    try:
+        return Configuration(
+            task=chosen["tasks"],
+            model=name,
+            label=label,
+            preset=preset,
+            tasks=_constructor_arguments(task),
+            models=_constructor_arguments(model),
+            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
+        )
+    except ValidationError as error:
+        raise UserError(_first_problem(error)) from None
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key`` and ``~key`` are refused."""
+    parsed = []
+    for word in words:
+        try:
+            override = OverridesParser.create().parse_override(word)
+        except HydraException:
+            raise UserError(
+                f"cannot read '{word}': settings are written key=value, for example seed=1"
+            ) from None
+        if override.is_add() or override.is_delete() or override.is_sweep_override():
+            raise UserError(
+                f"'{word}' adds, deletes or lists values: here one value is set for one known "
+                "key, written key=value; several settings are tried by bench.sweep"
+            )
+        parsed.append(override)
+    return parsed
+
+
+def _load(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
+    if "preset" in chosen:
+        words.append(f"preset={chosen['preset']}")
+    search_path = f"hydra.searchpath=[file://{ROOT}]"
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "bench")):
+            loaded = hydra_compose("config", overrides=[*words, search_path])
+        tree = OmegaConf.to_container(loaded, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(f"a configuration file cannot be read: {first}") from None
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}
+
+
+def _check_choice(group: str, name: Any) -> None:
+    valid = choices(group)
+    if name in valid:
+        return
+    kind = SINGULAR[group]
+    if isinstance(name, list):
+        raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
+    hint = nearest(str(name), valid)
+    listing = "" if hint.startswith("valid") else f" {group}: {', '.join(valid)}"
+    raise UserError(f"there is no {kind} '{name}': {hint}{listing}")
+
+
+def _use_external_model(tree: dict[str, Any], target: str) -> None:
+    """Take the defaults of a model that has no YAML here from its constructor's signature."""
+    model = tree.setdefault("models", {"card": {}})
+    if model.get("_target_") == target:
+        return
+    signature = inspect.signature(load_class(target).__init__)
+    known = [p for p in list(signature.parameters.values())[2:] if p.kind != p.VAR_KEYWORD]
+    for parameter in known:
+        default = None if parameter.default is parameter.empty else parameter.default
+        model.setdefault(parameter.name, default)
+    model["_target_"] = target
+
+
+def load_class(target: str) -> type:
+    """Import ``package.module.Class``; the working directory is searched as Python does.
+
+    Raises:
+        UserError: no such module or class.
+    """
+    module_name, _, class_name = target.rpartition(".")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        loaded = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, ValueError) as error:
+        raise UserError(
+            f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
+            "installed, in the working directory, or on PYTHONPATH"
+        ) from None
+    except AttributeError:
+        raise UserError(f"module '{module_name}' has no class '{class_name}'") from None
+    if not inspect.isclass(loaded):
+        raise UserError(f"'{target}' is not a class: a model or task is a class")
+    return loaded
+
+
+def _merge_block(tree: dict[str, Any], block: Mapping[str, Any]) -> None:
+    for section, values in block.items():
+        if section == "models":  # one block serves all models: each takes the keys it has
+            model = tree["models"]
+            model.update({key: value for key, value in values.items() if key in model})
+        else:
+            _merge(tree, values, section)
+
+
+def _merge(tree: dict[str, Any], values: Mapping[str, Any], section: str) -> None:
+    for key, value in values.items():
+        if key not in tree[section]:
+            raise UserError(
+                f"the task's configuration file sets the unknown key '{section}.{key}': "
+                + nearest(key, tree[section])
+            )
+        tree[section][key] = value
+
+
+def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set one dotted key that must exist, keeping the kind of its value."""
+    *path, last = key.split(".")
+    node: Any = tree
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else None
+    settable = _settable(node, top=not path) if isinstance(node, dict) else {}
+    if last not in settable:
+        raise UserError(f"there is no setting '{key}': {nearest(key, _all_keys(tree))}")
+    old = node[last]
+    expected = _kind(old)
+    if (
+        expected
+        and value is not None
+        and _kind(value) != expected
+        and not (expected == "number" and isinstance(old, float) and isinstance(value, int))
+    ):
+        raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
+    node[last] = float(value) if isinstance(old, float) and _kind(value) == "number" else value
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true or false value"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "word"
+    if isinstance(value, list):
+        return "list"
+    return "group of keys" if isinstance(value, dict) else None
+
+
+def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:
+    hidden = ("preset", "card", "presets", "protocols")
+    return [key for key in node if key not in (*hidden, *(() if top else ("sweep",)))]
+
+
+def _all_keys(tree: Mapping[str, Any]) -> Iterator[str]:
+    for section in _settable(tree, top=True):
+        if isinstance(tree[section], dict):
+            yield from (f"{section}.{key}" for key in _settable(tree[section]))
+        else:
+            yield section
+    yield from GROUPS
+
+
+def _constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    if not place or place == "training":
+        return message
+    return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"

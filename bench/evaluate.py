@@ -1,0 +1,77 @@
+"""Evaluate a saved run again: ``python -m bench.evaluate run=ID``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.errors import OK, VERIFICATION_FAILED, UserError, command
+from bench.words import wants_help
+
+TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
+
+HELP = """\
+usage: python -m bench.evaluate run=ID [store=FOLDER] [device=auto|cpu|cuda]
+
+Run the task's whole protocol again from the saved weights of a run, and compare with its record.
+ID is a run id (see the folder records of the store) or the path of a record file.
+Exit code 4 when a metric differs from the record by more than 1e-6."""
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0 when every metric is that of the record, 4 when one is not."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.config import parse
+
+    given = {override.key_or_group: override.value() for override in parse(words)}
+    unknown = set(given) - {"run", "store", "device"}
+    if unknown or "run" not in given:
+        wrong = f"there is no setting '{unknown.pop()}'" if unknown else "which run?"
+        raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
+    store = Path(str(given.get("store", "runs")))
+    return _evaluate(str(given["run"]), store, str(given.get("device", "auto")))
+
+
+def _evaluate(run: str, root: Path, device_name: str) -> int:
+    from bench.records import read_record
+    from bench.store import Store
+
+    store = Store(root)
+    path = Path(run) if run.endswith(".json") else store.records / f"{run}.json"
+    if not path.exists():
+        known = sorted(p.stem for p in store.records.glob("*.json"))
+        from bench.errors import nearest
+
+        raise UserError(f"there is no record {path}: {nearest(run, known)}")
+    record = read_record(path)
+    if record.role == "baseline":
+        raise UserError(f"{run} is a predictor without weights: bench.sweep makes it again")
+
+    from bench.report import print_comparison
+    from bench.runs import (
+        build_model,
+        build_task,
+        evaluate,
+        measured_fields,
+        read_weights,
+        resolve_device,
+    )
+    from bench.settings import Configuration
+
+    configuration = Configuration.from_record(record, root, device_name)
+    import torch
+
+    torch.set_num_threads(configuration.training.threads)
+    task, device = build_task(configuration), resolve_device(device_name)
+    model = build_model(configuration, task, record.seed)
+    model.load_state_dict(read_weights(store.weights(record.run_id), record.weights_sha256))
+    model.to(device)
+    splits = [s for s in ("validation", "test") if s in record.metrics]
+    measured = measured_fields(task, {s: evaluate(task, model, s, device) for s in splits})
+    largest = print_comparison(record, measured["metrics"])
+    return OK if largest <= TOLERANCE else VERIFICATION_FAILED
+
+
+if __name__ == "__main__":
+    command(main)

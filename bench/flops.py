@@ -1,0 +1,61 @@
+"""Training FLOPs, counted by operator on a real batch with PyTorch's own counter.
+
+A multiply-add is two operations. Elementwise work is not counted, for any model, as is usual.
+PyTorch's counter knows matrix products, convolutions and attention; the recurrent and Fourier
+kernels that it leaves out are added here, or an LSTM or S4D would look cheaper than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tasks.interface import Batch
+
+_aten: Any = torch.ops.aten
+
+
+def count_training_flops(
+    model: nn.Module, batch: Batch, loss: Callable[[Tensor, Batch], Tensor]
+) -> float:
+    """FLOPs of one forward and backward pass over ``batch``; gradients are cleared again."""
+    with FlopCounterMode(display=False, custom_mapping=_extra_formulas()) as counter:
+        loss(model(batch.inputs), batch).backward()
+    model.zero_grad(set_to_none=True)
+    return float(counter.get_total_flops())
+
+
+def _numel(shape: Any) -> int:
+    return math.prod(shape)
+
+
+def _lstm_layer(input_shape: Any, w_input: Any, w_hidden: Any, *_: Any, **__: Any) -> int:
+    """Each position multiplies both weight matrices once: (4h, in) and (4h, h)."""
+    positions = _numel(input_shape[:-1])
+    return 2 * positions * (_numel(w_input) + _numel(w_hidden))
+
+
+def _lstm_layer_backward(input_shape: Any, w1: Any, w2: Any, *_: Any, **__: Any) -> int:
+    return 2 * _lstm_layer(input_shape, w1, w2)
+
+
+def _fourier(input_shape: Any, dim: Any, *_: Any, **__: Any) -> int:
+    """5/2 n log2 n real operations for each real transform of length n (radix 2)."""
+    length = _numel([input_shape[d] for d in dim])
+    return int(2.5 * _numel(input_shape) * math.log2(max(2, length)))
+
+
+def _extra_formulas() -> dict[Any, Any]:
+    wanted = {
+        "mkldnn_rnn_layer": _lstm_layer,
+        "mkldnn_rnn_layer_backward": _lstm_layer_backward,
+        "_fft_r2c": _fourier,
+        "_fft_c2r": _fourier,
+        "_fft_c2c": _fourier,
+    }
+    return {getattr(_aten, name): rule for name, rule in wanted.items() if hasattr(_aten, name)}

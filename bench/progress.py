@@ -1,0 +1,88 @@
+"""What runs, how far it is, and the time left: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+# report(description, done, total): cheap, called often.
+Report = Callable[[str, int, int], None]
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def silent(description: str, done: int, total: int) -> None:
+    """A report that says nothing."""
+
+
+@contextmanager
+def progress(stream: TextIO | None = None) -> Iterator[Report]:
+    """A report on ``stream`` (default stderr), which never asks anything."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield _plain_lines(stream)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=stream), transient=True) as bars:
+        known: dict[str, TaskID] = {}
+
+        def report(description: str, done: int, total: int) -> None:
+            if description not in known:
+                known[description] = bars.add_task(description, total=total)
+            bars.update(known[description], completed=done, total=total)
+            if done >= total:
+                bars.remove_task(known.pop(description))
+
+        yield report
+
+
+def _plain_lines(stream: TextIO) -> Report:
+    started: dict[str, tuple[float, int]] = {}
+    last_line: dict[str, float] = {}
+
+    def report(description: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if description not in started:
+            started[description] = (now, done)
+            last_line[description] = now
+        if done < total and now - last_line[description] < SECONDS_BETWEEN_LINES:
+            return
+        last_line[description] = now
+        begin, first = started[description]
+        elapsed = now - begin
+        if done >= total:
+            del started[description]
+            ending = f"done in {_duration(elapsed)}"
+        elif done > first:
+            ending = f"about {_duration(elapsed / (done - first) * (total - done))} left"
+        else:
+            ending = "time left not known yet"
+        print(f"{description}: {done}/{total}, {ending}", file=stream, flush=True)
+
+    return report
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,169 @@
+"""Who made a number: hashes of code, data and libraries, the device, the commit, the command."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from bench import PROTOCOL_VERSION
+from bench.config import ROOT
+from bench.records import Provenance
+
+# The libraries that compute: another version of one of them is another identity.
+COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
+
+
+def code_hash(target: str) -> str:
+    """SHA-256 of the source behind ``package.module.Class``: its module and every module of the
+    same top-level package that it imports, directly or not. Comments, docstrings and layout do not
+    count, so that a better explanation does not make results stale."""
+    module = target.rpartition(".")[0]
+    digest = hashlib.sha256()
+    for name, path in sorted(_imported_modules(module).items()):
+        digest.update(f"{name}\n{_essence(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _imported_modules(module: str) -> dict[str, Path]:
+    package = module.partition(".")[0]
+    found: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name.partition(".")[0] != package:
+            continue
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+            continue
+        found[name] = Path(spec.origin)
+        is_package = spec.submodule_search_locations is not None
+        waiting.extend(_names_imported(Path(spec.origin), name if is_package else _parent(name)))
+    return found
+
+
+def _names_imported(path: Path, package: str) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:  # a relative import
+                parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parts, base] if base else parts)
+            names.append(base)
+            names.extend(f"{base}.{alias.name}" for alias in node.names)
+    return [name for name in names if _is_module(name)]
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+
+
+def _parent(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _essence(path: Path) -> str:
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries that compute, and of Python (major and minor)."""
+    versions = {name: importlib.metadata.version(name) for name in COMPUTING_LIBRARIES}
+    versions["python"] = ".".join(platform.python_version_tuple()[:2])
+    return versions
+
+
+def sha256_of(value: Any) -> str:
+    """SHA-256 of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def commit_and_dirty() -> tuple[str | None, bool | None]:
+    """The checked-out commit and whether tracked files differ from it; None outside of git."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+
+
+def processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def collect(
+    *,
+    model_code: str,
+    task_code: str,
+    data: dict[str, str],
+    precision: str,
+    device_class: str,
+    started: datetime,
+) -> Provenance:
+    """The provenance of a run on this machine."""
+    libraries = library_versions()
+    commit, dirty = commit_and_dirty()
+    return Provenance(
+        model_code=model_code,
+        task_code=task_code,
+        data=data,
+        library_lock=sha256_of(libraries),
+        libraries=libraries,
+        precision=precision,
+        device_class=device_class,
+        protocol_version=PROTOCOL_VERSION,
+        device=processor() if device_class == "cpu" else device_class,
+        platform=platform.platform(),
+        python=platform.python_version(),
+        commit=commit,
+        dirty=dirty,
+        command=_command(),
+        started_at=started.astimezone(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _command() -> str:
+    words = [Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)]
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
+    return " ".join(words)

@@ -1,0 +1,38 @@
+"""Train one model on one task and write its record: ``python -m bench.train``."""
+
+from __future__ import annotations
+
+from bench.errors import OK, RUN_FAILED, command
+from bench.words import SETTINGS_HELP, wants_help
+
+HELP = f"""\
+usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
+
+Train one model on one task, evaluate it by the task's protocol and write a run record.
+The same command again serves the record; after an interruption it goes on from its checkpoint.
+
+{SETTINGS_HELP}
+
+example: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke seed=0"""
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0, or 1 when the run diverged or failed (its record says why)."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.config import compose
+    from bench.progress import progress
+
+    configuration = compose(words)
+    from bench.report import print_record
+    from bench.runs import obtain
+
+    with progress() as report:
+        record = obtain(configuration, report=report)
+    print_record(record, configuration.store)
+    return OK if record.outcome == "ok" else RUN_FAILED
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,22 @@
+"""Command lines are ``key=value`` words; this answers --help before anything heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def wants_help(words: Sequence[str]) -> bool:
+    """Whether the user asks what the command does."""
+    return any(word in ("-h", "--help", "help") for word in words)
+
+
+SETTINGS_HELP = """\
+settings (key=value, in any order):
+  tasks=NAME             the task; `python -m bench` lists them
+  models=NAME            the model; or models._target_=package.Class for one of your own
+  preset=NAME            smoke (default), laptop, gpu, paper; only equal presets are compared
+  seed=N                 weights, order of the data and dropout (default 0)
+  device=auto|cpu|cuda   store=FOLDER (default runs)   tracking=none|mlflow
+  tasks.KEY=… models.KEY=… training.KEY=…
+                         any key of the task's and the model's YAML files and of
+                         bench/config.yaml; a key that does not exist is an error"""
