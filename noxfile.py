@@ -1,0 +1,123 @@
+"""Every job of the project as a nox session; all share one environment, built once.
+
+``nox -s quickstart`` runs the main job and ``nox -s tests`` the tests; both need Python and nox
+alone. ``nox -l`` lists the rest; one ``reproduce_*`` session exists for each module in reproduce/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+ENVIRONMENT = ROOT / f".env-{sys.version_info.major}.{sys.version_info.minor}"
+PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
+nox.options.sessions = ["lint", "tests"]
+
+
+def python(session: nox.Session, *words: str, **options: object) -> None:
+    """Run a Python command line in the shared environment, building it first where needed."""
+    build_environment(session)
+    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), **options.pop("env", {})}  # type: ignore[dict-item]
+    session.run(str(PYTHON), *words, external=True, env=settings, **options)
+
+
+def build_environment(session: nox.Session) -> None:
+    """Create the environment, unless what it was made from is unchanged."""
+    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+    content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
+    wanted = hashlib.sha256(content).hexdigest()
+    stamp = ENVIRONMENT / "built-from.sha256"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    session.log(f"building the shared environment in {ENVIRONMENT.name} (a few minutes, once)")
+    if ENVIRONMENT.exists():
+        shutil.rmtree(ENVIRONMENT)
+    session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
+    pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    pins = ("-c", str(ROOT / "constraints.txt"))
+    # torch with pip, because uv does not look where a machine may keep a local build of it.
+    session.run(*pip, *pins, "torch", external=True)
+    rest = ("-e", f"{ROOT}[test]", *pins)
+    if has_uv(pip, pins):
+        uv = (str(PYTHON), "-m", "uv", "pip", "install", "--quiet", "--python", str(PYTHON))
+        session.run(*uv, *rest, external=True)
+    else:
+        session.run(*pip, *rest, external=True)
+    stamp.write_text(wanted)
+
+
+def has_uv(pip: tuple[str, ...], pins: tuple[str, ...]) -> bool:
+    """Whether uv, several times faster than pip, can be had for the environment."""
+    installed = subprocess.run([*pip, *pins, "uv"], check=False, capture_output=True)
+    return installed.returncode == 0
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """Sweep RegBench over five models at preset smoke, reproduce Figure 5, build the board."""
+    python(session, "-m", "bench.sweep", "tasks=regbench", "preset=smoke", *session.posargs)
+    python(session, "-m", "reproduce", "figure5", "preset=smoke")
+    python(session, "-m", "leaderboards.build", "local=true")
+    session.log("open the leaderboard with:  nox -s leaderboard")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests, without those that need a browser."""
+    run_pytest(session, "-m", "not browser", "-n", "2", *session.posargs)
+
+
+@nox.session
+def browser_tests(session: nox.Session) -> None:
+    """The tests that open the leaderboard in Chromium; skipped where none is installed."""
+    run_pytest(session, "-m", "browser", *session.posargs)
+
+
+def run_pytest(session: nox.Session, *words: str) -> None:
+    """Pytest with one thread per process, so that two workers fit two cores."""
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    python(session, "-m", "pytest", *words, env=threads)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and types."""
+    python(session, "-m", "ruff", "check", ".")
+    python(session, "-m", "ruff", "format", "--check", ".")
+    python(session, "-m", "mypy")
+
+
+@nox.session
+def leaderboard(session: nox.Session) -> None:
+    """Serve the leaderboard; stop it with Ctrl-C."""
+    python(session, "-m", "leaderboards.serve", *session.posargs)
+
+
+@nox.session
+def speed(session: nox.Session) -> None:
+    """Steps and tokens per second of the models, interleaved."""
+    python(session, "-m", "bench.speed", *session.posargs)
+
+
+def add_reproduction(name: str) -> None:
+    """A session ``reproduce_<name>`` for one module in reproduce/."""
+
+    @nox.session(name=f"reproduce_{name}")
+    def reproduce(session: nox.Session) -> None:
+        python(session, "-m", "reproduce", name, *session.posargs)
+
+    reproduce.__doc__ = f"Reproduce {name}; settings follow --, for example -- preset=laptop."
+
+
+for module in sorted((ROOT / "reproduce").glob("[!_]*.py")):
+    add_reproduction(module.stem)
