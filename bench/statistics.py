@@ -26,12 +26,12 @@ class Interval(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over seeds; `count` of them gave a number and `failures` did not."""
+    """A mean over seeds; `seeds` of them gave a number and `failures` did not."""
 
     mean: float | None
     interval: Interval | None
     deviation: float | None  # sample standard deviation, n − 1 in the denominator
-    count: int
+    seeds: int
     failures: int
 
 
