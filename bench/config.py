@@ -53,10 +53,9 @@ def compose(words: Sequence[str]) -> Configuration:
             of the wrong kind.
     """
     overrides = parse(words)
-    chosen = {o.key_or_group: o.value() for o in overrides if o.key_or_group in GROUPS}
-    values = {o.key_or_group: o.value() for o in overrides if o.key_or_group not in GROUPS}
-    for group, name in chosen.items():
-        _check_choice(group, name)
+    given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
+    chosen = {key: _checked_choice(key, value) for key, value in given.items() if key in GROUPS}
+    values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
     if "tasks" not in chosen:
         raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
@@ -115,7 +114,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _load(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _load(chosen: Mapping[str, str]) -> dict[str, Any]:
     words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
     if "preset" in chosen:
         words.append(f"preset={chosen['preset']}")
@@ -131,10 +130,10 @@ def _load(chosen: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): value for key, value in tree.items()}
 
 
-def _check_choice(group: str, name: Any) -> None:
+def _checked_choice(group: str, name: Any) -> str:
     valid = choices(group)
     if name in valid:
-        return
+        return str(name)
     kind = SINGULAR[group]
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
@@ -148,8 +147,8 @@ def _use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
-    signature = inspect.signature(load_class(target).__init__)
-    known = [p for p in list(signature.parameters.values())[2:] if p.kind != p.VAR_KEYWORD]
+    signature = inspect.signature(load_class(target))
+    known = [p for p in list(signature.parameters.values())[1:] if p.kind != p.VAR_KEYWORD]
     for parameter in known:
         default = None if parameter.default is parameter.empty else parameter.default
         model.setdefault(parameter.name, default)

@@ -48,7 +48,7 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim
     A model's optional ``parameter_options()`` names parameters with rules of their own, such as
     the kernels of state-space models: ``{"name": {"weight_decay": 0.0, "maximum_lr": 1e-3}}``.
     """
-    options = getattr(model, "parameter_options", dict)()
+    options: dict[str, dict[str, float]] = getattr(model, "parameter_options", dict)()
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:

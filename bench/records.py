@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]

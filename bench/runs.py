@@ -44,7 +44,7 @@ from bench.records import (
 from bench.seeding import derive_seed
 from bench.settings import Configuration
 from bench.store import Store
-from bench.training import Diverged, Stopped, TrainingReport, fit
+from bench.training import Diverged, Stopped, TrainingReport
 from tasks.interface import Evaluation, Split, Task
 
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
@@ -239,6 +239,8 @@ class _Run:
                 Cost(**content["cost"]),
                 content["weights_sha256"],
             )
+        from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
+
         settings, seed = self.configuration.training, self.configuration.seed
         cost = self._count_cost(seed)
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []

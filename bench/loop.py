@@ -1,0 +1,245 @@
+"""One training, from step 0 or from its last checkpoint to the last step, through Lightning.
+
+The engine keeps the step counter, the schedule and the checkpoints itself: a Lightning checkpoint
+holds no random state and a resumed run starts at the first batch again. Here batch, dropout and
+learning rate of step n are functions of (seed, n), so going on needs model, optimiser and n alone.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from bench.files import write_atomically
+from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
+from bench.progress import Report, silent
+from bench.seeding import derive_seed
+from bench.settings import TrainingSettings
+from bench.training import Diverged, Stopped, TrainingReport, total_steps
+from tasks.interface import Batch, Task
+
+CURVE_POINTS = 200
+
+
+class _StepSeededBatches(IterableDataset[Batch]):
+    """The batches of steps start .. stop - 1; nothing is skipped to get to the first."""
+
+    def __init__(self, task: Task, seed: int, size: int, start: int, stop: int) -> None:
+        self.task, self.seed, self.size, self.start, self.stop = task, seed, size, start, stop
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in range(self.start, self.stop):
+            yield self.task.training_batch(self.seed, step, self.size)
+
+
+class _Module(lightning.LightningModule):
+    """Glue between a plain model, a task's loss and Lightning's loop."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        settings: TrainingSettings,
+        seed: int,
+        checkpoint: Path,
+        report: Callable[[int, int], None],
+        stop_asked: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self.model, self.task, self.settings, self.seed = model, task, settings, seed
+        self.checkpoint, self.report_progress, self.stop_asked = checkpoint, report, stop_asked
+        self.total = total_steps(task, settings)
+        self.rate_at = learning_rate_at(settings, self.total)
+        self.optimizer = build_optimizer(model, settings)
+        self.record = TrainingReport()
+        self.best: tuple[float, int, dict[str, Tensor]] | None = None
+        self.pending: list[Tensor] = []  # losses since the last point of the curve
+        self.per_point = max(1, math.ceil(self.total / CURVE_POINTS))
+        self.clock = time.perf_counter()
+        if checkpoint.exists():
+            self._load()
+
+    @property
+    def step(self) -> int:
+        """The step that comes next, from 0."""
+        return self.record.steps
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return self.optimizer
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        set_learning_rate(self.optimizer, self.rate_at(self.step))
+        torch.manual_seed(derive_seed(self.seed, "dropout", 0, self.step))  # rank 0
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss = self.task.loss(self.model(batch.inputs), batch)
+        self.pending.append(loss.detach())
+        return loss
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        record = self.record
+        record.steps += 1
+        record.tokens += batch.tokens
+        record.padded_positions += batch.inputs.shape[0] * batch.inputs.shape[1]
+        last = self.step == self.total
+        if len(self.pending) >= self.per_point or last:
+            self._add_curve_point()
+        every = self.settings.validate_every
+        if last or (every is not None and self.step % every == 0):
+            self._validate()
+        if last or self.step % self.settings.checkpoint_every == 0 or self.stop_asked():
+            self.save()
+        self.report_progress(self.step, self.total)
+        if self.stop_asked() and not last:
+            raise Stopped
+
+    def _add_curve_point(self) -> None:
+        loss = float(torch.stack(self.pending).mean())
+        self.pending.clear()
+        if not math.isfinite(loss):
+            raise Diverged(f"the training loss was {loss} at step {self.step}")
+        self.record.loss_steps.append(self.step)
+        self.record.losses.append(loss)
+
+    def _validate(self) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            loss = self.task.validation_loss(self.model, self.device)
+        self.model.train()
+        if not math.isfinite(loss):
+            raise Diverged(f"the validation loss was {loss} at step {self.step}")
+        self.record.validation_steps.append(self.step)
+        self.record.validation_losses.append(loss)
+        keep = self.settings.select == "best_validation"
+        if keep and (self.best is None or loss < self.best[0]):
+            weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+            self.best = (loss, self.step, weights)
+
+    def save(self) -> None:
+        """Write everything that going on needs, atomically."""
+        now = time.perf_counter()
+        self.record.seconds += now - self.clock
+        self.clock = now
+        content = io.BytesIO()
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "report": vars(self.record),
+            "pending": [float(loss) for loss in self.pending],
+            "best": self.best,
+        }
+        torch.save(state, content)
+        write_atomically(self.checkpoint, content.getvalue())
+
+    def _load(self) -> None:
+        device = next(self.model.parameters()).device
+        state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.record = TrainingReport(**state["report"])
+        self.pending = [torch.tensor(loss, device=device) for loss in state["pending"]]
+        self.best = None if state["best"] is None else tuple(state["best"])
+
+    def selected_weights(self) -> dict[str, Tensor]:
+        """The weights that the settings select: the last, or the best on validation."""
+        return self.best[2] if self.best is not None else self.model.state_dict()
+
+
+def fit(
+    model: nn.Module,
+    task: Task,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    device: torch.device,
+    checkpoint: Path,
+    description: str = "training",
+    report: Report = silent,
+) -> TrainingReport:
+    """Train ``model`` in place and leave the selected weights in it.
+
+    Goes on from ``checkpoint`` if it is there, and writes it every
+    ``settings.checkpoint_every`` steps and at the end.
+
+    Raises:
+        Diverged: a loss is not finite.
+        Stopped: SIGINT or SIGTERM came; the checkpoint is at the step reached.
+        torch.OutOfMemoryError: the device has too little memory.
+    """
+    model.to(device).train()
+    with _stop_on_signal() as stop_asked:
+        module = _Module(
+            model,
+            task,
+            settings,
+            seed,
+            checkpoint,
+            lambda done, total: report(description, done, total),
+            stop_asked,
+        )
+        if module.step < module.total:
+            batches = _StepSeededBatches(task, seed, settings.batch_size, module.step, module.total)
+            trainer = _trainer(settings, device, module.total - module.step)
+            module.clock = time.perf_counter()
+            trainer.fit(module, DataLoader(batches, batch_size=None))
+    model.load_state_dict(module.selected_weights())
+    model.eval()
+    return module.record
+
+
+def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> lightning.Trainer:
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    # One process makes the batches on purpose: they are ready in microseconds to milliseconds.
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
+    return lightning.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=1,
+        precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
+        max_steps=steps,
+        gradient_clip_val=settings.gradient_clip or None,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        barebones=False,
+        num_sanity_val_steps=0,
+    )
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Turn SIGINT and SIGTERM into a question that the loop asks after each step."""
+    asked = False
+
+    def remember(signum: int, frame: Any) -> None:
+        nonlocal asked
+        if asked and signum == signal.SIGINT:
+            raise KeyboardInterrupt  # the second Ctrl-C does not wait for the step to end
+        asked = True
+
+    try:
+        before = {s: signal.signal(s, remember) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: whoever owns it handles signals
+        yield lambda: False
+        return
+    try:
+        yield lambda: asked
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
