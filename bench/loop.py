@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import pickle
 import signal
 import time
 import warnings
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.progress import Report, silent
@@ -146,7 +148,14 @@ class _Module(lightning.LightningModule):
 
     def _load(self) -> None:
         device = next(self.model.parameters()).device
-        state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+        try:
+            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+        except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError):
+            raise UserError(
+                f"the checkpoint {self.checkpoint} is truncated or not a checkpoint: delete it, "
+                "and the run starts again from its first step",
+                RUN_FAILED,
+            ) from None
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.record = TrainingReport(**state["report"])

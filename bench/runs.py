@@ -195,6 +195,22 @@ class _Trained:
     weights_sha256: str
 
 
+def _read_trained(path: Path) -> _Trained:
+    try:
+        content = json.loads(path.read_bytes())
+        return _Trained(
+            TrainingReport(**content["report"]),
+            [Restart(**restart) for restart in content["restarts"]],
+            Cost(**content["cost"]),
+            content["weights_sha256"],
+        )
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path} is truncated or edited: delete the folder {path.parent} and run again",
+            RUN_FAILED,
+        ) from None
+
+
 class _Run:
     """One run on its way to a record."""
 
@@ -232,13 +248,7 @@ class _Run:
     def _trained(self) -> _Trained:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
         if summary.exists() and weights.exists():
-            content = json.loads(summary.read_bytes())
-            return _Trained(
-                TrainingReport(**content["report"]),
-                [Restart(**restart) for restart in content["restarts"]],
-                Cost(**content["cost"]),
-                content["weights_sha256"],
-            )
+            return _read_trained(summary)
         from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
 
         settings, seed = self.configuration.training, self.configuration.seed

@@ -1,0 +1,43 @@
+"""Settings for all tests: one thread each, no network calls, real commands run as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+# Timings of a shared machine say nothing about the code, so hypothesis has no deadline here.
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def run_command() -> Command:
+    """Run ``python WORDS...`` in the repository, as a user would; returns the finished process."""
+
+    def run(
+        *words: str, cwd: Path = ROOT, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
