@@ -1,4 +1,4 @@
-"""How a sequence enters a model and leaves it: tokens or real channels, the same for every model."""
+"""How a sequence enters and leaves a model: tokens or real channels, the same for every model."""
 
 from __future__ import annotations
 
@@ -51,8 +51,13 @@ class InputOutput(nn.Module):
             self.target = None
         else:
             self.target = nn.Linear(width, specification.output_size, bias=False)
-            nn.init.normal_(self.target.weight, std=standard_deviation or 1 / math.sqrt(width))
-        nn.init.normal_(self.source.weight, std=standard_deviation or 1 / math.sqrt(source_fan_in))
+            self._initialise(self.target.weight, width, standard_deviation)
+        self._initialise(self.source.weight, source_fan_in, standard_deviation)
+
+    @staticmethod
+    def _initialise(weight: Tensor, fan_in: int, standard_deviation: float | None) -> None:
+        std = 1 / math.sqrt(fan_in) if standard_deviation is None else standard_deviation
+        nn.init.normal_(weight, std=std)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Hidden vectors (..., width) of int64 tokens (...) or real channels (..., channels)."""
@@ -60,4 +65,5 @@ class InputOutput(nn.Module):
 
     def read_out(self, hidden: Tensor) -> Tensor:
         """Outputs (..., output_size) of hidden vectors (..., width)."""
-        return functional.linear(hidden, (self.target or self.source).weight)
+        matrix = self.source if self.target is None else self.target
+        return functional.linear(hidden, matrix.weight)

@@ -1,0 +1,112 @@
+"""The leaky average against the recurrence and against its matrix, values and gradients."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.layers.leaky_average import leaky_average, leaky_average_reference
+
+LENGTHS = (1, 2, 5, 15, 16, 17, 63, 64, 65, 200, 300)
+FACTORS = (0.0067, 0.5, 0.9, 0.99, 0.99999, 1.0, math.exp(-300.0))
+DECAY = torch.tensor([-math.log(factor) for factor in FACTORS], dtype=torch.float64)
+
+
+def toeplitz(x: Tensor, decay: Tensor) -> Tensor:
+    """Σ_{s<=t} exp(-decay (t - s)) x_s as one matrix for each head."""
+    position = torch.arange(x.shape[2], dtype=x.dtype)
+    distance = position[:, None] - position
+    weights = torch.exp(-decay[:, None, None] * distance.clamp(min=0)) * (distance >= 0)
+    return weights @ x
+
+
+def values_and_gradients(function, x: Tensor, decay: Tensor, weight: Tensor) -> list[Tensor]:
+    x, decay = x.clone().requires_grad_(), decay.clone().requires_grad_()
+    averages = function(x, decay)
+    (averages * weight).sum().backward()
+    return [averages.detach(), x.grad, decay.grad]
+
+
+def sample(time: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(time)
+    shape = (2, time, len(FACTORS), 3)
+    x, weight = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    return x.to(dtype).transpose(1, 2), weight.to(dtype).transpose(1, 2)
+
+
+@pytest.mark.parametrize("time", LENGTHS)
+@pytest.mark.parametrize("truth", [toeplitz, leaky_average_reference])
+def test_equals_matrix_and_recurrence_in_double_precision(time, truth):
+    x, weight = sample(time)
+    fast = values_and_gradients(leaky_average, x, DECAY, weight)
+    for ours, true in zip(fast, values_and_gradients(truth, x, DECAY, weight), strict=True):
+        torch.testing.assert_close(ours, true, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("time", LENGTHS)
+def test_single_precision_is_within_1e6_of_the_largest_value(time):
+    x, weight = sample(time)
+    single = (t.to(torch.float32) for t in (x, DECAY, weight))
+    fast = values_and_gradients(leaky_average, *single)
+    for ours, true in zip(fast, values_and_gradients(toeplitz, x, DECAY, weight), strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - true).abs().max() <= 1e-6 * true.abs().max().clamp(min=1)
+
+
+def test_long_memory_keeps_its_precision_at_length_8192():
+    decay = torch.tensor([1e-5, 0.0], dtype=torch.float64)
+    x = torch.randn(1, 2, 8192, 4, generator=torch.Generator().manual_seed(0))
+    ours = leaky_average(x, decay.float())
+    true = leaky_average_reference(x.double(), decay.float().double())
+    assert (ours - true).norm(dim=-1).max() <= 2e-6 * true.norm(dim=-1).max()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_computed_in_single_precision(dtype):
+    x, _ = sample(65)
+    x = x.to(dtype)
+    ours = leaky_average(x, DECAY.float())
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours, leaky_average(x.float(), DECAY.float()), rtol=0, atol=0)
+
+
+def test_infinite_decay_forgets_at_once():
+    x, _ = sample(33)
+    infinite = torch.full((len(FACTORS),), math.inf, dtype=torch.float64)
+    assert torch.equal(leaky_average(x, infinite), x)
+
+
+def test_gradient_of_the_gradient():
+    x = torch.randn(1, 2, 18, 2, dtype=torch.float64, requires_grad=True)
+    decay = torch.tensor([0.1, 0.7], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(leaky_average, (x, decay))
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0), (2, 1)])
+def test_vmap_equals_a_loop(in_dims):
+    generator = torch.Generator().manual_seed(1)
+    stack, shape = 3, (2, 4, 19, 5)
+    x, decay = (
+        torch.rand(size, generator=generator, dtype=torch.float64)
+        if dim is None
+        else torch.rand((stack, *size), generator=generator, dtype=torch.float64).movedim(0, dim)
+        for size, dim in zip((shape, (4,)), in_dims, strict=True)
+    )
+
+    def loss(x: Tensor, decay: Tensor) -> Tensor:
+        return leaky_average(x, decay).square().sum()
+
+    gradients = torch.func.grad(loss, argnums=(0, 1))
+    stacked = torch.func.vmap(gradients, in_dims=in_dims)(x, decay)
+    for index in range(stack):
+        single = gradients(
+            *(
+                tensor if dim is None else tensor.select(dim, index)
+                for tensor, dim in zip((x, decay), in_dims, strict=True)
+            )
+        )
+        for ours, true in zip(stacked, single, strict=True):
+            torch.testing.assert_close(ours[index], true, rtol=1e-12, atol=1e-12)
