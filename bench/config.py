@@ -54,6 +54,8 @@ def compose(words: Sequence[str]) -> Configuration:
     """
     overrides = parse(words)
     given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
+    if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
+        given["models._target_"] = given.pop("models")
     chosen = {key: _checked_choice(key, value) for key, value in given.items() if key in GROUPS}
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")

@@ -1,0 +1,265 @@
+"""Promises 2, 3, 10 and 11, with real processes and real SIGKILL on the real tasks and models."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.records import RunRecord, read_record
+from tests.conftest import ROOT, Command
+
+pytestmark = pytest.mark.processes
+
+TINY = [
+    "tasks=regbench",
+    "tasks.training_automata=64",
+    "models=lstm",
+    "models.width=16",
+    "models.layers=1",
+    "training.batch_size=8",
+]
+
+
+def train(run_command: Command, store: Path, *words: str, **kwargs: object):  # type: ignore[no-untyped-def]
+    return run_command("-m", "bench.train", *TINY, f"store={store}", *words, **kwargs)
+
+
+def only_record(store: Path) -> RunRecord:
+    (path,) = (store / "records").glob("*.json")
+    return read_record(path)
+
+
+def weights(store: Path) -> bytes:
+    (path,) = store.glob("work/*/weights.safetensors")
+    return path.read_bytes()
+
+
+def test_kill_9_at_a_random_step_and_going_on_gives_identical_weights(
+    run_command: Command, tmp_path: Path
+) -> None:
+    words = ["training.steps=400", "training.checkpoint_every=7", "training.validate_every=150"]
+    whole = train(run_command, tmp_path / "whole", *words)
+    assert whole.returncode == 0, whole.stderr
+
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "bench.train", *TINY, f"store={killed}", *words]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not list(killed.glob("work/*/checkpoint-0.pt")):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 1.0))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close() if process.stderr else None
+    assert not (killed / "records").exists(), "killed too late to test anything"
+
+    again = train(run_command, killed, *words)
+    assert again.returncode == 0, again.stderr
+    assert weights(killed) == weights(tmp_path / "whole")
+    first, second = only_record(tmp_path / "whole"), only_record(killed)
+    assert first.run_id == second.run_id
+    assert first.metrics == second.metrics
+    assert first.curves == second.curves
+
+
+def test_interrupt_ends_with_130_and_goes_on(run_command: Command, tmp_path: Path) -> None:
+    words = ["training.steps=2000", "training.checkpoint_every=10"]
+    command = [sys.executable, "-m", "bench.train", *TINY, f"store={tmp_path}", *words]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("work/*/checkpoint-0.pt")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "goes on from where it stopped" in errors
+    assert "Traceback" not in errors
+
+
+def test_cache_tampering_missing_weights_and_evaluation(
+    run_command: Command, tmp_path: Path
+) -> None:
+    """One training, then everything that may happen to its files."""
+    steps = "training.steps=15"
+    assert train(run_command, tmp_path, steps).returncode == 0
+    record = only_record(tmp_path)
+    path = tmp_path / "records" / f"{record.run_id}.json"
+    work = tmp_path / "work" / record.run_id
+
+    # Promise 2: the same again elsewhere, whatever the hash seed, gives the same bytes.
+    twice = train(run_command, tmp_path / "twice", steps, env={"PYTHONHASHSEED": "77"})
+    assert twice.returncode == 0, twice.stderr
+    assert weights(tmp_path / "twice") == weights(tmp_path)
+    assert only_record(tmp_path / "twice").metrics == record.metrics
+
+    # Promise 11: an identical run is served, another one is not.
+    before = path.stat().st_mtime_ns
+    assert train(run_command, tmp_path, steps).returncode == 0
+    assert path.stat().st_mtime_ns == before
+
+    evaluated = run_command("-m", "bench.evaluate", f"run={record.run_id}", f"store={tmp_path}")
+    assert evaluated.returncode == 0, evaluated.stdout + evaluated.stderr
+    assert "every metric is that of the record" in evaluated.stdout
+
+    # An edited record is refused, by training as by evaluation, and is not overwritten.
+    good = path.read_text()
+    path.write_text(good.replace('"seed": 0', '"seed": 1'))
+    for done in (
+        train(run_command, tmp_path, steps),
+        run_command("-m", "bench.evaluate", f"run={path}", f"store={tmp_path}"),
+    ):
+        assert done.returncode == 1
+        assert "was edited after it was written" in done.stderr
+        assert "Traceback" not in done.stderr
+    path.write_text(good)
+
+    # Weights that were changed, then weights that are gone.
+    kept = (work / "weights.safetensors").read_bytes()
+    (work / "weights.safetensors").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    changed = run_command("-m", "bench.evaluate", f"run={record.run_id}", f"store={tmp_path}")
+    assert changed.returncode == 1
+    assert "SHA-256 differs" in changed.stderr
+    shutil.rmtree(work)
+    missing = run_command("-m", "bench.evaluate", f"run={record.run_id}", f"store={tmp_path}")
+    assert missing.returncode == 1
+    assert "are missing" in missing.stderr
+    unknown = run_command("-m", "bench.evaluate", "run=nothing", f"store={tmp_path}")
+    assert unknown.returncode == 2
+    assert all("Traceback" not in done.stderr for done in (changed, missing, unknown))
+
+
+def test_divergence_is_a_row_with_its_cause(run_command: Command, tmp_path: Path) -> None:
+    words = ["training.steps=30", "training.lr=1e30", "training.gradient_clip=0"]
+    done = train(run_command, tmp_path, *words, "training.warmup_steps=0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    record = only_record(tmp_path)
+    assert record.outcome == "diverged"
+    assert "loss was" in (record.cause or "")
+    assert record.headline.value is None
+
+
+FOREIGN = '''
+import torch
+from torch import nn
+
+
+class Mine(nn.Module):
+    """Predicts from the current token alone."""
+
+    def __init__(self, specification, width=8, trouble=""):
+        super().__init__()
+        self.trouble = trouble
+        self.embedding = nn.Embedding(specification.vocabulary, width)
+        self.output = nn.Linear(width, specification.vocabulary)
+
+    def forward(self, inputs):
+        if self.trouble == "memory":
+            torch.empty(10**15)
+        if self.trouble == "bug":
+            raise RuntimeError("no such thing")
+        return self.output(self.embedding(inputs))
+'''
+
+
+def test_a_model_of_another_package_and_its_failures(run_command: Command, tmp_path: Path) -> None:
+    package = tmp_path / "elsewhere"
+    package.mkdir()
+    (package / "my_package.py").write_text(FOREIGN)
+    store = tmp_path / "runs"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        settings = ["tasks=regbench", "models._target_=my_package.Mine", f"store={store}"]
+        return run_command("-m", "bench.train", *settings, "training.steps=5", *words, cwd=package)
+
+    good = run()
+    assert good.returncode == 0, good.stderr
+    record = only_record(store)
+    assert (record.label, record.outcome, record.cost.state_bytes) == ("Mine", "ok", None)
+
+    memory, bug = run("models.trouble=memory"), run("models.trouble=bug")
+    assert (memory.returncode, bug.returncode) == (1, 1)
+    assert "Traceback" not in memory.stderr + bug.stderr
+    records = {
+        r.config["models"]["trouble"]: r
+        for r in map(read_record, (store / "records").glob("*.json"))
+    }
+    assert records["memory"].outcome == "out_of_memory"
+    assert records["bug"].outcome == "failed"
+    assert "no such thing" in (records["bug"].cause or "")
+
+    # Identity is by source: another body, another run.
+    (package / "my_package.py").write_text(FOREIGN.replace("width=8", "width=8, unused=0"))
+    assert run().returncode == 0
+    assert len(list((store / "records").glob("*.json"))) == 4
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    """A file-size limit stands in for the disk: the kernel refuses the write in the same place."""
+    command = [sys.executable, "-m", "bench.train", *TINY, f"store={tmp_path}", "training.steps=20"]
+    limited = (
+        "import resource, signal, subprocess, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        f"sys.exit(subprocess.call({command!r}, restore_signals=False))\n"
+    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", limited],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("error: File too large")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("**/*.partial"))
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_truncated_checkpoint_is_one_sentence(run_command: Command, tmp_path: Path) -> None:
+    words = ["training.steps=4000", "training.checkpoint_every=10"]
+    command = [sys.executable, "-m", "bench.train", *TINY, f"store={tmp_path}", *words]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    while not list(tmp_path.glob("work/*/checkpoint-0.pt")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    (checkpoint,) = tmp_path.glob("work/*/checkpoint-0.pt")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    done = train(run_command, tmp_path, *words)
+    assert done.returncode == 1
+    assert "is truncated or not a checkpoint" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_tracking_in_mlflow_shows_the_facts_of_the_record(
+    run_command: Command, tmp_path: Path
+) -> None:
+    done = train(run_command, tmp_path, "training.steps=5", "tracking=mlflow")
+    assert done.returncode == 0, done.stderr
+    record = only_record(tmp_path)
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("regbench/smoke")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.data.tags["identity"] == record.identity
+    assert run.data.metrics["test/accuracy"] == record.metrics["test"]["accuracy"]
+    assert run.data.params["models.width"] == "16"
+    stored = tmp_path / "records" / f"{record.run_id}.json"
+    assert json.loads(stored.read_text())["run_id"] == record.run_id

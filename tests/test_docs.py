@@ -1,0 +1,94 @@
+"""The documentation is executed: its examples become files, its commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+FILE_AND_CODE = re.compile(r"`([\w/]+\.(?:py|yaml))`[^\n]*\n\n```\w+\n(.*?)```", re.DOTALL)
+
+
+def examples(page: str) -> dict[str, str]:
+    """Files that a page tells its reader to write: path -> content."""
+    return dict(FILE_AND_CODE.findall((ROOT / "docs" / page).read_text()))
+
+
+def copy_of_the_repository(folder: Path) -> Path:
+    skipped = shutil.ignore_patterns("runs", ".*", "__pycache__", "records", "*.egg-info")
+    return shutil.copytree(ROOT, folder / "repository", ignore=skipped)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("page", "name", "tests", "words"),
+    [
+        (
+            "add_a_model.md",
+            "running_mean",
+            "tests/models/test_conformance.py",
+            ["tasks=regbench", "models=running_mean"],
+        ),
+        (
+            "add_a_task.md",
+            "copy_first",
+            "tests/tasks/test_task_conformance.py",
+            ["tasks=copy_first", "models=gpt2"],
+        ),
+    ],
+)
+def test_what_a_stranger_adds_by_the_page_is_found_and_conforms(
+    tmp_path: Path, page: str, name: str, tests: str, words: list[str]
+) -> None:
+    repository = copy_of_the_repository(tmp_path)
+    files = examples(page)
+    assert len(files) == 2  # one file and one config file
+    for path, content in files.items():
+        (repository / path).parent.mkdir(exist_ok=True)
+        (repository / path).write_text(content)
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(repository)}
+        return subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=repository,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    conformance = run("pytest", "-q", "-p", "no:cacheprovider", tests, "-k", name)
+    assert conformance.returncode == 0, conformance.stdout
+    assert re.search(r"\d+ passed", conformance.stdout), conformance.stdout
+    trained = run("bench.train", *words, "training.steps=3", f"store={tmp_path / 'runs'}")
+    assert trained.returncode == 0, trained.stderr
+    assert name in run("bench").stdout
+
+
+def test_every_command_in_the_documentation_exists() -> None:
+    from bench.__main__ import COMMANDS
+
+    known = {command.split()[2] for command in COMMANDS} | {"pytest", "pip", "nox"}
+    sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M))
+    sessions |= {f"reproduce_{p.stem}" for p in (ROOT / "reproduce").glob("[!_]*.py")}
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = page.read_text()
+        for module in re.findall(r"python -m ([\w.]+)", text):
+            assert module in known, f"{page.name}: python -m {module}"
+        for session in re.findall(r"nox -s (\w+)", text):
+            assert session in sessions, f"{page.name}: nox -s {session}"
+
+
+def test_the_two_commands_of_the_readme_are_what_ci_runs() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "python -m pip install nox && nox -s quickstart" in readme
+    assert "nox -s tests" in readme
+    assert "nox -s tests" in (ROOT / ".ci" / "run").read_text()
