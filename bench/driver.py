@@ -1,0 +1,260 @@
+"""The driver of a sweep: it owns every study, hands out jobs and takes their records in."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import optuna
+
+from bench.errors import USAGE, UserError
+from bench.executors import Done, Executor, InProcess, Pool
+from bench.plan import Entry, Plan
+from bench.progress import Report
+from bench.records import Headline, Role, RunRecord, Study, read_record, write_record
+from bench.settings import Configuration
+from bench.store import Store
+from bench.study import ModelStudy, Setting, open_storage
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, on its way to a worker."""
+
+    configuration: Configuration
+    role: Role
+    study: Study | None = None
+
+
+@dataclass
+class ModelResult:
+    """What a sweep found for one model.
+
+    Attributes:
+        setting: the best on validation; None if no trial gave a number.
+        records: of the final runs, one for each seed that came to a record.
+        cause: why a run or all trials have none; None if all is well.
+    """
+
+    label: str
+    setting: Setting | None = None
+    records: list[RunRecord] = field(default_factory=list)
+    cause: str | None = None
+
+
+@dataclass
+class SweepResult:
+    """All models of a sweep and the task's predictors without training."""
+
+    models: list[ModelResult]
+    baselines: list[RunRecord]
+
+
+def run_plan(plan: Plan, report: Report) -> SweepResult:
+    """Run what is missing of a plan and collect the whole of it.
+
+    Raises:
+        UserError: a user's mistake, or another sweep at work in the same store.
+        KeyboardInterrupt: stopped; the same plan goes on from there.
+    """
+    configuration = plan.entries[0].configuration
+    store = Store(configuration.store)
+    with _only_driver(store):
+        if configuration.tracking == "mlflow":
+            from bench.tracking import create_store
+
+            create_store(store)
+        storage = open_storage(plan.settings.storage, store.studies)
+        contenders = [_Contender(entry, storage, store) for entry in plan.entries]
+        with _executor(plan.settings.workers, configuration.device, report) as executor:
+            _drive(contenders, executor, report)
+        from bench.runs import obtain_baselines
+
+        baselines = obtain_baselines(configuration, report)
+    return SweepResult([contender.result for contender in contenders], baselines)
+
+
+def execute(job: Job, report: Report) -> RunRecord | UserError:
+    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
+    from bench.runs import obtain
+
+    configuration = job.configuration
+    try:
+        record = obtain(configuration, role=job.role, study=job.study, report=report)
+    except UserError as error:
+        if error.exit_code != USAGE:
+            raise
+        return error
+    if job.study is None or (record.role == job.role and record.study == job.study):
+        return record
+    # The same run was already there, of another role or of a search with fewer trials.
+    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
+    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
+    write_record(record, Store(configuration.store).record_folder(job.role))
+    return record
+
+
+@contextmanager
+def _only_driver(store: Store) -> Iterator[None]:
+    store.studies.mkdir(parents=True, exist_ok=True)
+    with (store.studies / "driver.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise UserError(
+                f"another sweep (process {lock.read().strip()}) is at work in {store.root}: wait "
+                "for its end, or give this one another store=FOLDER"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _executor(workers: int, device: str, report: Report) -> Executor:
+    if workers == 0:
+        return InProcess(execute, report)
+    import torch
+
+    if device == "cpu" or not torch.cuda.is_available():
+        return Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
+    shares = itertools.islice(itertools.cycle(visible), workers)
+    return Pool(execute, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in shares], report)
+
+
+def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
+    running: dict[int, _Contender] = {}
+    tickets = itertools.count()
+    total = sum(contender.runs for contender in contenders)
+    try:
+        while True:
+            while len(running) < executor.slots:
+                ticket = next(tickets)
+                contender = next((c for c in contenders if c.start(ticket, executor)), None)
+                if contender is None:
+                    break
+                running[ticket] = contender
+            report("runs of the sweep", sum(c.ended() for c in contenders), total)
+            if not running:
+                return
+            done = executor.wait()
+            running.pop(done.ticket).end(done)
+    except BaseException:
+        for contender in contenders:
+            contender.interrupt()
+        raise
+
+
+class _Contender:
+    """One model on its way through a sweep: trials, then the best setting over seeds."""
+
+    def __init__(self, entry: Entry, storage: optuna.storages.BaseStorage, store: Store) -> None:
+        from bench.provenance import sha256_of
+        from bench.runs import build_task, identify
+
+        self.entry, self.store = entry, store
+        configuration = self.configuration = entry.configuration
+        sweep, seed = configuration.sweep, configuration.seed
+        # Searched keys are not held fixed: whatever their defaults are, the study is the same.
+        fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
+        held = [fixed.identity, list(entry.space.items()), sweep.sampler, seed]
+        metric = build_task(configuration).headline
+        name = "-".join([configuration.task, configuration.model, configuration.preset])
+        self.study = ModelStudy(
+            storage,
+            f"{name}-{sha256_of(held)[:12]}",
+            space=entry.space,
+            budget=sweep.n_trials,
+            sampler=sweep.sampler,
+            seed=seed,
+            headline=Headline(name=metric.name, direction=metric.direction),
+        )
+        self.runs = self.study.budget + sweep.seeds
+        self.result = ModelResult(configuration.label)
+        self.trials: dict[int, optuna.Trial] = {}
+        self.finals: deque[Job] | None = None  # None until the trials have ended
+        self.finals_ended = 0
+        self.failed_trial: str | None = None
+
+    def start(self, ticket: int, executor: Executor) -> bool:
+        """Submit this model's next job; False if there is none now."""
+        trial = self.study.ask()
+        if trial is not None:
+            self.trials[ticket] = trial
+            executor.submit(ticket, Job(self.entry.at(trial.user_attrs["setting"]), "trial"))
+            return True
+        if self.trials:
+            return False
+        if self.finals is None:
+            self.finals = deque(self._plan_finals())
+        if not self.finals:
+            return False
+        executor.submit(ticket, self.finals.popleft())
+        return True
+
+    def end(self, done: Done) -> None:
+        """Take in what came of a job."""
+        refused = isinstance(done.value, UserError)
+        cause = done.death or (str(done.value) if refused else None)
+        trial = self.trials.pop(done.ticket, None)
+        if trial is not None:
+            if cause is not None:
+                self.study.tell_failure(trial, "failed", cause)
+            else:
+                self.study.tell(trial, done.value)
+            return
+        self.finals_ended += 1
+        if cause is None:
+            record: RunRecord = done.value
+            self.result.records.append(record)
+            self.result.records.sort(key=lambda r: r.seed)
+            cause = record.cause
+        self.result.cause = self.result.cause or cause
+
+    def interrupt(self) -> None:
+        """Leave no trial running in the study; the next sweep queues them again."""
+        for trial in self.trials.values():
+            self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
+        self.trials.clear()
+
+    def ended(self) -> int:
+        """Runs that have ended, those of earlier sweeps included."""
+        return self.study.finished() + self.finals_ended
+
+    def _plan_finals(self) -> Iterator[Job]:
+        setting = self.result.setting = self.study.best()
+        if setting is None:
+            self._keep_failure()
+            return
+        study, best = self.study.describe(), self.entry.at(setting)
+        for seed in range(best.seed, best.seed + best.sweep.seeds):
+            yield Job(best.model_copy(update={"seed": seed}), "final", study)
+
+    def _keep_failure(self) -> None:
+        """A model without any number is a row with its cause: the record of its last trial."""
+        study = self.study.describe()
+        last = self.study.latest()[-1].user_attrs
+        self.result.cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
+        path = self.store.trials / f"{last.get('run_id')}.json"
+        if not path.exists():  # its worker died, or the model refused the setting
+            return
+        record = read_record(path)
+        cost = record.cost.model_copy(update={"tuning_trials": len(study.trials)})
+        changes = {"role": "final", "study": study, "cost": cost, "cause": self.result.cause}
+        record = record.model_copy(update=changes)
+        write_record(record, self.store.records)
+        self.result.records.append(record)
+
+
+def record_path(record: RunRecord, store: Path) -> Path:
+    """Where a sweep wrote a record."""
+    return Store(store).record_folder(record.role) / f"{record.run_id}.json"

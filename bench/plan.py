@@ -1,0 +1,122 @@
+"""From the words of a sweep to one entry for each model: its configuration and search space."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from bench.config import choices, compose, parse
+from bench.errors import UserError, nearest
+from bench.settings import Configuration, SweepSettings, TrainingSettings
+
+SHORT_NAMES = ("n_trials", "seeds", "workers", "sampler", "storage")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of a sweep.
+
+    Attributes:
+        words: the command line that makes exactly this model's configuration.
+        space: dotted key -> values; only keys that the model has and nobody fixed.
+    """
+
+    words: Sequence[str]
+    space: Mapping[str, Sequence[Any]]
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration before anything is searched."""
+        return compose(self.words)
+
+    def at(self, setting: Mapping[str, Any]) -> Configuration:
+        """The configuration with the values of a setting."""
+        return compose([*self.words, *(f"{k}={json.dumps(v)}" for k, v in setting.items())])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is asked to do; all entries share ``settings``."""
+
+    entries: list[Entry]
+    settings: SweepSettings
+    dry_run: bool
+
+
+def make_plan(words: Sequence[str]) -> Plan:
+    """Read the command line of a sweep.
+
+    Raises:
+        UserError: a word, model, key or search space that cannot be used.
+    """
+    by_key = {o.key_or_group: (o.value(), w) for w in map(_expand, words) for o in parse([w])}
+    dry_run, _ = by_key.pop("dry_run", (False, ""))
+    if not isinstance(dry_run, bool):
+        raise UserError(f"dry_run={dry_run} is neither true nor false")
+    chosen, _ = by_key.pop("models", (None, ""))
+    target, _ = by_key.pop("models._target_", (None, ""))
+    own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
+    shared = [word for key, (_, word) in by_key.items() if key not in own]
+    names = _names([*shared], target or chosen)
+
+    entries: list[Entry] = []
+    used: set[str] = set()
+    for name in names:
+        # A name with a dot is the class of another package.
+        choice = f"models._target_={name}" if "." in name else f"models={name}"
+        base = compose([choice, *shared])
+        mine = {key: word for key, word in own.items() if key.split(".")[1] in base.models}
+        used.update(mine)
+        _check_space(base.sweep.search_space)
+        space = {
+            key: values
+            for key, values in base.sweep.search_space.items()
+            if key not in by_key  # what the command line states is held fixed
+            and (not key.startswith("models.") or key.split(".")[1] in base.models)
+        }
+        entries.append(Entry([choice, *shared, *mine.values()], space))
+    for key in sorted(own.keys() - used):
+        keys = {f"models.{k}" for entry in entries for k in entry.configuration.models}
+        raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
+    return Plan(entries, entries[0].configuration.sweep, dry_run)
+
+
+def _expand(word: str) -> str:
+    """Short names in full; ``models=a,b`` as the list it means."""
+    key, _, value = word.partition("=")
+    if key in SHORT_NAMES:
+        return f"sweep.{word}"
+    if key == "models" and "," in value and not value.startswith("["):
+        return f"models=[{value}]"
+    return word
+
+
+def _names(shared: Sequence[str], chosen: Any) -> list[str]:
+    if isinstance(chosen, str):
+        return [chosen]
+    if chosen is None:
+        # Which models a task sweeps does not depend on the model that it is composed with.
+        listed = compose([f"models={choices('models')[0]}", *shared]).sweep.models
+        return listed or choices("models")
+    if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
+        raise UserError(f"models={chosen} is not a list of different names: models=[a,b]")
+    return [str(name) for name in chosen]
+
+
+def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
+    training = [f"training.{name}" for name in TrainingSettings.model_fields]
+    for key, values in space.items():
+        if not key.startswith("models.") and key not in training:
+            raise UserError(
+                f"the search space has the key '{key}', but it may hold models.KEY and "
+                f"training.KEY only: {nearest(key, training)}"
+            )
+        plain = all(value is None or isinstance(value, str | int | float) for value in values)
+        if not values or not plain or len({json.dumps(v) for v in values}) < len(values):
+            raise UserError(
+                f"the search space gives {key} the values {values!r}, but it needs a list of "
+                "different numbers, words, true, false or null"
+            )

@@ -1,0 +1,84 @@
+"""Tune, re-run over seeds and compare models on a task: ``python -m bench.sweep``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.errors import OK, RUN_FAILED, command
+from bench.words import SETTINGS_HELP, wants_help
+
+if TYPE_CHECKING:
+    from bench.progress import Report
+    from bench.records import RunRecord
+
+HELP = f"""\
+usage: python -m bench.sweep tasks=TASK [models=[MODEL,...]] [key=value ...]
+
+For each model: try settings of the search space, choose one on the validation split, re-run it
+over seeds, and report the test split. Every model has the same number of trials. The task's
+predictors without training are added, and all is printed as one table.
+The same command again runs only what is missing; a larger n_trials goes on from what is there.
+
+sweep:
+  models=[a,b]           default: the models that the task lists; package.Class is one of your own
+  n_trials=N             settings tried for each model; each setting at most once
+  seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0
+  sampler=random|grid|qmc|tpe
+                         tpe learns from the trials so far; the others are the same settings
+                         whatever the number of workers
+  workers=N              0 (default): in this process; N: worker processes, one GPU for each
+  storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
+                         (leave passwords to the database's own files or variables)
+  sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}
+                         replaces the task's; a key that a model lacks is left out for that model,
+                         and a key given by itself, such as training.lr=1e-3, is held fixed
+  dry_run=true           count and estimate, and run nothing
+
+{SETTINGS_HELP}
+
+exit code: 0; 1 when a model has no result or a final run failed (the rest is complete)
+example: python -m bench.sweep tasks=regbench models=[gpt2,lstm] n_trials=4 seeds=3"""
+
+
+def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
+    """The final records of every model and the baselines of the sweep that ``words`` describe.
+
+    Raises:
+        UserError: a user's mistake, or another sweep at work in the same store.
+        KeyboardInterrupt: stopped; the same sweep goes on from there.
+    """
+    from bench.driver import run_plan
+    from bench.plan import make_plan
+
+    result = run_plan(make_plan(words), report)
+    return [*(record for model in result.models for record in model.records), *result.baselines]
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0, or 1 when a model has no result or a final run failed."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.plan import make_plan
+    from bench.progress import progress
+
+    plan = make_plan(words)
+    if plan.dry_run:
+        from bench.estimate import estimate, print_estimates
+
+        with progress() as report:
+            estimates = estimate(plan, report)
+        print_estimates(estimates, plan)
+        return OK
+    from bench.driver import run_plan
+    from bench.table import print_sweep
+
+    with progress() as report:
+        result = run_plan(plan, report)
+    print_sweep(result, plan.entries[0].configuration.store)
+    return RUN_FAILED if any(model.cause for model in result.models) else OK
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,88 @@
+"""Tables of sweeps on the console."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.driver import ModelResult, SweepResult, record_path
+from bench.records import Headline, RunRecord
+from bench.statistics import mean_interval
+
+
+def console() -> Console:
+    """Standard output; wide where no terminal limits it, so that files and logs are not folded."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=160)
+
+
+def print_sweep(result: SweepResult, store: Path) -> None:
+    """Models and baselines by the headline on the test split, best first; failures with causes."""
+    records = [record for model in result.models for record in model.records]
+    everything = [*records, *result.baselines]
+    screen = console()
+    if everything:
+        screen.print(_ranking(result, everything[0]))
+    for model in result.models:
+        if model.cause:
+            screen.print(f"{model.label}: {model.cause}", markup=False)
+    for record in everything:
+        screen.print(f"record: {record_path(record, store)}", markup=False, soft_wrap=True)
+
+
+def _ranking(result: SweepResult, example: RunRecord) -> Table:
+    headline = example.headline
+    unit = f" ({headline.unit})" if headline.unit else ""
+    table = Table(
+        title=f"{example.task}, preset {example.preset}: {headline.name}{unit} on test, "
+        f"{headline.direction}d; mean ± 95 % interval over seeds",
+        title_justify="left",
+    )
+    table.add_column("model")
+    for column in (f"{headline.name}", "± 95 %", "seeds", "parameters", "trials", "seconds"):
+        table.add_column(column, justify="right")
+    table.add_column("setting chosen on validation")
+    rows = [(_mean(m.records), _model_row(m)) for m in result.models]
+    rows += [(_mean([r]), _baseline_row(r)) for r in result.baselines]
+    for _, row in sorted(rows, key=lambda row: _rank(row[0], headline)):
+        table.add_row(*row)
+    return table
+
+
+def _mean(records: Sequence[RunRecord]) -> float | None:
+    return mean_interval([record.headline.value for record in records]).mean
+
+
+def _rank(mean: float | None, headline: Headline) -> float:
+    if mean is None:
+        return math.inf
+    return -mean if headline.direction == "maximise" else mean
+
+
+def _model_row(model: ModelResult) -> list[str]:
+    if not model.records:
+        return [model.label, "failed", "", "", "", "", "", ""]
+    summary = mean_interval([record.headline.value for record in model.records])
+    interval = summary.interval
+    cost = model.records[0].cost
+    seconds = sum(record.cost.wall_seconds for record in model.records)
+    return [
+        model.label,
+        "failed" if summary.mean is None else f"{summary.mean:.4f}",
+        "" if interval is None else f"{(interval.high - interval.low) / 2:.4f}",
+        f"{len(model.records) - summary.failures}/{len(model.records)}",
+        f"{cost.parameters:,}",
+        str(cost.tuning_trials),
+        f"{seconds:.0f}",
+        ", ".join(f"{key}={value}" for key, value in (model.setting or {}).items()),
+    ]
+
+
+def _baseline_row(record: RunRecord) -> list[str]:
+    value = record.headline.value
+    shown = "none" if value is None else f"{value:.4f}"
+    return [record.label, shown, "", "", "0", "", "", "predictor without training"]
