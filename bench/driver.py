@@ -27,6 +27,7 @@ from bench.study import ModelStudy, Setting, open_storage
 class Job:
     """One run, on its way to a worker."""
 
+    name: str
     configuration: Configuration
     role: Role
     study: Study | None = None
@@ -84,9 +85,12 @@ def execute(job: Job, report: Report) -> RunRecord | UserError:
     """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
     from bench.runs import obtain
 
+    def report_job(description: str, done: int, total: int) -> None:
+        report(f"{description}, {job.name}", done, total)
+
     configuration = job.configuration
     try:
-        record = obtain(configuration, role=job.role, study=job.study, report=report)
+        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
     except UserError as error:
         if error.exit_code != USAGE:
             raise
@@ -190,7 +194,8 @@ class _Contender:
         trial = self.study.ask()
         if trial is not None:
             self.trials[ticket] = trial
-            executor.submit(ticket, Job(self.entry.at(trial.user_attrs["setting"]), "trial"))
+            chosen = self.entry.at(trial.user_attrs["setting"])
+            executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
             return True
         if self.trials:
             return False
@@ -237,7 +242,7 @@ class _Contender:
             return
         study, best = self.study.describe(), self.entry.at(setting)
         for seed in range(best.seed, best.seed + best.sweep.seeds):
-            yield Job(best.model_copy(update={"seed": seed}), "final", study)
+            yield Job("final run", best.model_copy(update={"seed": seed}), "final", study)
 
     def _keep_failure(self) -> None:
         """A model without any number is a row with its cause: the record of its last trial."""

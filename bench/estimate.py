@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -31,10 +32,12 @@ class Estimate:
     """Cost of all trainings of one model, had they all the setting named; or why it cannot run.
 
     Attributes:
+        choice: the word that chooses the model.
         seconds: of training alone, one after the other, without evaluation.
         flops: forward and backward.
     """
 
+    choice: str
     label: str
     setting: str
     trials: int
@@ -74,19 +77,17 @@ def _largest(space: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     configuration = entry.at(setting)
+    names = (entry.words[0], configuration.label, name)
     sweep, training = configuration.sweep, configuration.training
-    size = len(list(itertools.product(*entry.space.values())))
-    trials = min(sweep.n_trials, size)
+    trials = min(sweep.n_trials, math.prod(len(values) for values in entry.space.values()))
     runs = trials + sweep.seeds - 1  # the first final run has the weights of its trial
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
     except (UserError, ValueError, torch.OutOfMemoryError) as error:
-        return Estimate(configuration.label, name, trials, runs, cause=str(error))
+        return Estimate(*names, trials, runs, cause=str(error))
     trained = runs * training.restarts * steps
-    return Estimate(
-        configuration.label, name, trials, runs, parameters, trained * flops, trained * seconds
-    )
+    return Estimate(*names, trials, runs, parameters, trained * flops, trained * seconds)
 
 
 def _probe(configuration: Configuration) -> tuple[int, float, float]:
@@ -111,7 +112,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        float(loss)  # waits for the device
+        float(loss.detach())  # waits for the device
         times.append(time.perf_counter() - begin)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return parameters, flops, statistics.median(times[1:])
@@ -141,15 +142,15 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan) -> None:
     screen = console()
     screen.print(table)
     screen.print(
-        f"time of training alone, without evaluation; total with {workers} at a time; "
-        "the settings tried lie between default and largest"
+        f"time of training alone, without evaluation; totals with {workers} at a time; "
+        "largest: the largest value of each searched size"
     )
 
 
 def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
     """All models at their default, and all at their largest setting where they have one."""
-    default = {e.label: e for e in estimates if e.setting == "default"}
-    largest = {**default, **{e.label: e for e in estimates if e.setting == "largest"}}
+    default = {e.choice: e for e in estimates if e.setting == "default"}
+    largest = {**default, **{e.choice: e for e in estimates if e.setting == "largest"}}
     totals = {"default": list(default.values()), "largest": list(largest.values())}
     return totals if largest != default else {"default": totals["default"]}
 

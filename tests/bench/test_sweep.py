@@ -1,0 +1,287 @@
+"""Sweeps of real models on a real task, disturbed by real signals."""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench.errors import INTERRUPTED, OK, RUN_FAILED, UserError
+from bench.plan import make_plan
+from bench.progress import silent
+from bench.records import read_records
+from bench.study import open_storage
+from bench.sweep import main, run_sweep
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "tasks=three_moons",
+    "device=cpu",
+    "tasks.length=130",
+    "tasks.sequences=2",
+    "tasks.contexts_every=16",
+    "training.steps=12",
+    "training.batch_size=2",
+    "training.restarts=1",
+    "training.checkpoint_every=2",
+]
+SWEEP = [
+    *TINY,
+    "models=[memory_unit,lstm]",
+    "models.width=8",
+    "models.layers=1",
+    "n_trials=3",
+    "seeds=2",
+]
+
+
+def outcome(store, records):
+    """Everything of a sweep that must not depend on what disturbed it."""
+    finals = [
+        (
+            record.run_id,
+            record.outcome,
+            record.metrics,
+            record.weights_sha256,
+            record.study and record.study.name,
+            record.study and [(t.parameters, t.value, t.outcome) for t in record.study.trials],
+            record.cost.tuning_trials,
+        )
+        for record in records
+    ]
+    trials = {record.run_id: record.metrics for record in read_records([store / "trials"])}
+    return finals, trials
+
+
+def states(store):
+    """State of every trial of every study, attempts included."""
+    storage = open_storage("journal", store / "studies")
+    return {
+        study.study_name: [t.state.name for t in storage.get_all_trials(study._study_id)]
+        for study in storage.get_all_studies()
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    store = tmp_path_factory.mktemp("undisturbed")
+    records = run_sweep([*SWEEP, f"store={store}"], silent)
+    return outcome(store, records)
+
+
+def start_driver(store, *words):
+    command = [sys.executable, "-m", "bench.sweep", *SWEEP, f"store={store}", *words]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_second_trial(store, driver):
+    """Until one trial has ended and the next has written a checkpoint."""
+    deadline = time.monotonic() + 120
+    while True:
+        ended = list((store / "trials").glob("*.json"))
+        if ended and list((store / "work").glob("*/checkpoint-0.pt")):
+            return
+        assert driver.poll() is None, driver.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_undisturbed_sweep_is_complete(undisturbed):
+    finals, trials = undisturbed
+    assert len(trials) == 6
+    for model in ("memory_unit", "lstm"):
+        mine = [final for final in finals if f"-{model}-" in final[0]]
+        assert [final[0][-3:] for final in mine] == ["-s0", "-s1"]
+        assert mine[0][5] == mine[1][5]
+        assert len(mine[0][5]) == 3
+        best = min(value for _, value, _ in mine[0][5])
+        # The chosen setting is the best on validation, and seed 0 is the trial's own weights.
+        assert mine[0][2]["validation"]["error_after_max_period"] == best
+        assert trials[mine[0][0]]["validation"] == mine[0][2]["validation"]
+        assert "test" not in trials[mine[0][0]]
+        assert "test" in mine[0][2]
+    assert len(finals) > 4  # the predictors without training
+
+
+@pytest.mark.processes
+def test_killed_worker_costs_nothing(tmp_path, undisturbed):
+    killed = []
+
+    def kill_once(description, done, total):
+        if "LSTM" in description and "trial" in description and done < total and not killed:
+            killed.append(description)
+            (worker,) = [p for p in psutil.Process().children() if "spawn_main" in str(p.cmdline())]
+            worker.kill()
+
+    records = run_sweep([*SWEEP, f"store={tmp_path}", "workers=1"], kill_once)
+    assert killed
+    assert outcome(tmp_path, records) == undisturbed
+    assert set(map(tuple, states(tmp_path).values())) == {("COMPLETE",) * 3}
+    assert not [p for p in psutil.Process().children() if "spawn_main" in str(p.cmdline())]
+
+
+@pytest.mark.processes
+def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
+    driver = start_driver(tmp_path, "workers=1")
+    wait_for_second_trial(tmp_path, driver)
+    workers = psutil.Process(driver.pid).children()
+    driver.kill()
+    driver.communicate()
+    assert workers
+    assert not psutil.wait_procs(workers, timeout=10)[1]
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
+    assert "RUNNING" in str(states(tmp_path))
+
+    records = run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+    assert outcome(tmp_path, records) == undisturbed
+    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
+    assert before.items() <= after.items()  # what was there was not run again
+    flat = [state for trials in states(tmp_path).values() for state in trials]
+    assert flat.count("COMPLETE") == 6
+    assert set(flat) == {"COMPLETE", "FAIL"}  # the failed ones are the attempts that were killed
+
+
+@pytest.mark.processes
+def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undisturbed):
+    driver = start_driver(tmp_path, "workers=1")
+    wait_for_second_trial(tmp_path, driver)
+    workers = psutil.Process(driver.pid).children()
+    driver.send_signal(signal.SIGINT)
+    _, complaint = driver.communicate(timeout=60)
+    assert driver.returncode == INTERRUPTED
+    assert complaint.splitlines()[-1].startswith("interrupted;")
+    assert "Traceback" not in complaint
+    assert not psutil.wait_procs(workers, timeout=10)[1]
+    assert "RUNNING" not in str(states(tmp_path))
+    records = run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+    assert outcome(tmp_path, records) == undisturbed
+
+
+def test_running_again_runs_only_what_is_missing(tmp_path):
+    words = [*TINY, "models=memory_unit", f"store={tmp_path}", "seeds=1"]
+    first = run_sweep([*words, "n_trials=2"], silent)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert run_sweep([*words, "n_trials=2"], silent) == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == times
+
+    more = run_sweep([*words, "n_trials=4", "seeds=2"], silent)
+    assert all(path.stat().st_mtime_ns == times[path] for path in times if "trials" in path.parts)
+    finals = [record for record in more if record.role == "final"]
+    assert [record.seed for record in finals] == [0, 1]
+    # The record of seed 0 may be the old run, but it tells the search that chose it now.
+    assert {record.cost.tuning_trials for record in finals} == {4}
+    assert {len(record.study.trials) for record in finals} == {4}
+    first_two = [t.parameters for t in first[0].study.trials]
+    assert [t.parameters for t in finals[0].study.trials][:2] == first_two
+
+
+def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
+    space = "{models.heads:[1,3],training.lr:[1e-3,1e30]}"
+    words = [*TINY, "models=[gpt2,lstm]", "models.width=8", "models.layers=1", f"store={tmp_path}"]
+    words += [f"sweep.search_space={space}", "n_trials=4", "seeds=1"]
+    plan = make_plan(words)
+    assert [list(entry.space) for entry in plan.entries] == [
+        ["models.heads", "training.lr"],
+        ["training.lr"],
+    ]
+    assert main(words) == OK  # some settings fail, but every model has a result
+    gpt2 = next(r for r in read_records([tmp_path / "records"]) if r.model == "gpt2")
+    outcomes = {tuple(t.parameters.values()): t.outcome for t in gpt2.study.trials}
+    assert outcomes == {
+        (1, 1e-3): "ok",
+        (1, 1e30): "diverged",
+        (3, 1e-3): "failed",  # width 8 has no 3 heads
+        (3, 1e30): "failed",
+    }
+    capsys.readouterr()
+
+    hopeless = "sweep.search_space={training.lr:[1e25,1e30]}"
+    assert main([*words, hopeless, "models=[lstm,memory_unit]"]) == RUN_FAILED
+    shown = capsys.readouterr().out
+    assert "LSTM: all 2 trials failed, the last: the" in shown
+    failed = [r for r in read_records([tmp_path / "records"]) if r.outcome == "diverged"]
+    assert {record.model for record in failed} >= {"lstm"}
+    assert all(record.role == "final" and record.headline.value is None for record in failed)
+
+
+def test_two_drivers_of_one_store_are_refused(tmp_path):
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    with (folder / "driver.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another sweep"):
+            run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+
+
+def test_dry_run_writes_nothing(tmp_path, capsys):
+    store = tmp_path / "store"
+    space = "sweep.search_space={training.lr:[1e-3,1e-4],models.width:[4,16]}"
+    words = [*TINY, "models=lstm", f"store={store}", space, "n_trials=9", "seeds=3"]
+    assert main([*words, "dry_run=true"]) == OK
+    shown = capsys.readouterr().out
+    assert not store.exists()
+    default, largest, *_ = [line for line in shown.splitlines() if "LSTM" in line]
+    assert default.split()[5:9:2] == ["4", "6"]  # 4 settings in all; 3 seeds, of which one is there
+    assert "largest" in largest
+
+
+def test_plan_reads_short_names_and_fixes_what_is_stated():
+    plan = make_plan(["tasks=three_moons", "models=gpt2,lstm", "models.heads=4", "n_trials=7"])
+    gpt2, lstm = (entry.configuration for entry in plan.entries)
+    assert plan.settings.n_trials == gpt2.sweep.n_trials == 7
+    assert gpt2.models["heads"] == 4
+    assert "heads" not in lstm.models  # a key that one of the models has is no mistake
+    fixed = make_plan(["tasks=three_moons", "models=lstm", "training.lr=0.5"])
+    assert "training.lr" not in fixed.entries[0].space
+    assert fixed.entries[0].at({}).training.lr == 0.5
+    listed = make_plan(["tasks=three_moons"]).entries
+    assert [entry.configuration.model for entry in listed] == plan.settings.models
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["models=gpt2"], "choose a task"),
+        (["tasks=three_moons", "models=[gpt2,lstn]"], "did you mean 'lstm'"),
+        (["tasks=three_moons", "models=[lstm,lstm]"], "list of different names"),
+        (["tasks=three_moons", "models=lstm", "models.headz=2"], "no model of this sweep has"),
+        (["tasks=three_moons", "models=lstm", "n_trials=none"], "n_trials"),
+        (["tasks=three_moons", "models=lstm", "dry_run=maybe"], "neither true nor false"),
+        (["tasks=three_moons", "models=lstm", "sampler=sobol"], "sampler"),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.rate:[1]}"],
+            "may hold models.KEY and training.KEY only",
+        ),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.lr:[1,1]}"],
+            "list of different",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence(words, sentence):
+    with pytest.raises(UserError, match=sentence) as caught:
+        make_plan(words)
+    assert "\n" not in str(caught.value)
+
+
+def test_help_is_light():
+    code = (
+        "import sys; from bench.sweep import main; main(['--help']);"
+        "heavy = {'torch', 'lightning', 'mlflow', 'datasets', 'pandas', 'scipy', 'optuna'};"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stderr.strip() == "[]"
+    assert "n_trials=N" in done.stdout
+    assert after.ru_utime - before.ru_utime < 1.0
