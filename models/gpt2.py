@@ -1,0 +1,225 @@
+"""GPT2: the transformer baseline, with the positions that are compared in the literature.
+
+Source: Radford et al. 2019 in the layout of nanoGPT without biases, as the baseline of Zhang et
+al., "Memory Mosaics" (ICLR 2025, arXiv 2405.06394), appendix C. RoPE: Su et al. 2021
+(arXiv 2104.09864), equation (34). ALiBi: Press et al. 2022 (arXiv 2108.12409), section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.layers.embedding import InputOutput
+from models.layers.heads import head_width, join_heads, split_heads
+from models.specification import SequenceSpecification
+
+Positions = Literal["learned", "rope", "alibi", "none"]
+STANDARD_DEVIATION = 0.02
+ROTARY_BASE = 10_000.0
+BYTES_PER_NUMBER = 4
+
+
+class KeyValueCache(NamedTuple):
+    """What one block keeps: keys and values, each (batch, heads, positions so far, head width)."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class PositionCode(NamedTuple):
+    """What the attention of every block needs to know about positions.
+
+    Attributes:
+        angles: (time, head width / 2) radians by which RoPE rotates queries and new keys.
+        bias: (heads, time of queries, time of keys) ALiBi added to the scores, -inf on the future.
+    """
+
+    angles: Tensor | None = None
+    bias: Tensor | None = None
+
+
+def rotate(x: Tensor, angles: Tensor) -> Tensor:
+    """RoPE: channels (2i, 2i+1) of x (..., time, head width) turned by angles (time, i)."""
+    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Slopes 2^(-8i/n), i = 1..n, for n a power of two; otherwise those of the power of two below,
+    then every other slope of the power of two above."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]
+    between = [2.0 ** (-4 * i / power) for i in range(1, 2 * power + 1, 2)]
+    return slopes + between[: heads - power]
+
+
+class Attention(nn.Module):
+    """Causal softmax attention with one fused projection for queries, keys and values."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.projection = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self, hidden: Tensor, position: PositionCode, cache: KeyValueCache | None = None
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Hidden vectors (batch, time, width) -> (batch, time, width) and all keys and values.
+
+        With a cache, ``time`` is 1 and the position attends to all that came before.
+        """
+        queries, keys, values = (
+            split_heads(part, self.heads) for part in self.projection(hidden).chunk(3, dim=-1)
+        )
+        if position.angles is not None:
+            queries, keys = rotate(queries, position.angles), rotate(keys, position.angles)
+        if cache is not None:
+            keys = torch.cat((cache.keys, keys), dim=2)
+            values = torch.cat((cache.values, values), dim=2)
+        attended = functional.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=None if position.bias is None else position.bias.to(queries.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=cache is None and position.bias is None,
+        )
+        return self.output(join_heads(attended)), KeyValueCache(keys, values)
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + MLP(norm(x)); the MLP is 4 times wider, tanh GELU."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+        self.attention = Attention(width, heads, dropout)
+        self.mlp_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+        self.expansion = nn.Linear(width, 4 * width, bias=False)
+        self.output = nn.Linear(4 * width, width, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, hidden: Tensor, position: PositionCode, cache: KeyValueCache | None = None
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Hidden vectors (batch, time, width) -> (batch, time, width) and all keys and values."""
+        attended, cache = self.attention(self.attention_norm(hidden), position, cache)
+        hidden = hidden + self.dropout(attended)
+        expanded = functional.gelu(self.expansion(self.mlp_norm(hidden)), approximate="tanh")
+        return hidden + self.dropout(self.output(expanded)), cache
+
+
+class GPT2(nn.Module):
+    """Pre-norm decoder-only transformer without biases and with a tied head.
+
+    Dropout acts on embeddings, attention weights, attention output and MLP output. Matrices start
+    as N(0, 0.02²), those that write to the residual stream as N(0, 0.02²/(2 layers)).
+
+    Args:
+        specification: shapes of the task; ``maximum_length`` is the size of a learned table.
+        width: size of the hidden vectors, a multiple of ``heads``.
+        layers: number of blocks.
+        heads: attention heads of each block.
+        dropout: probability.
+        positions: "learned" table added to the embedding, "rope", "alibi", or "none".
+    """
+
+    def __init__(
+        self,
+        specification: SequenceSpecification,
+        *,
+        width: int = 128,
+        layers: int = 2,
+        heads: int = 2,
+        dropout: float = 0.05,
+        positions: Positions = "learned",
+    ) -> None:
+        super().__init__()
+        self.width, self.heads, self.positions = width, heads, positions
+        self.head_width = head_width(width, heads)
+        if layers < 1:
+            raise ValueError(f"layers={layers} makes no model; set layers to 1 or more")
+        if positions not in get_args(Positions):
+            choices = ", ".join(get_args(Positions))
+            raise ValueError(f"positions={positions!r} is unknown; choose one of {choices}")
+        if positions == "rope" and self.head_width % 2:
+            raise ValueError(
+                f"rope turns pairs of channels, but a head of width={width} / heads={heads} has "
+                f"{self.head_width}; make width a multiple of 2 heads"
+            )
+        self.input_output = InputOutput(specification, width, standard_deviation=STANDARD_DEVIATION)
+        self.position_table = (
+            nn.Embedding(specification.maximum_length, width) if positions == "learned" else None
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+        if self.position_table is not None:
+            nn.init.normal_(self.position_table.weight, std=STANDARD_DEVIATION)
+        for name, parameter in self.blocks.named_parameters():
+            if name.endswith("output.weight"):
+                nn.init.normal_(parameter, std=STANDARD_DEVIATION / math.sqrt(2 * layers))
+            elif parameter.dim() == 2:
+                nn.init.normal_(parameter, std=STANDARD_DEVIATION)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """int64 (batch, time) or (batch, time, channels) -> (batch, time, output_size).
+
+        Raises:
+            ValueError: the sequence is longer than a learned table of positions.
+        """
+        hidden, position = self._encode(self.input_output.embed(inputs), start=0)
+        for block in self.blocks:
+            hidden, _ = block(hidden, position)
+        return self.input_output.read_out(self.norm(hidden))
+
+    def step(
+        self, inputs: Tensor, state: list[KeyValueCache] | None = None
+    ) -> tuple[Tensor, list[KeyValueCache]]:
+        """One position: (batch,) or (batch, channels) -> (batch, output_size), cache per block."""
+        start = state[0].keys.shape[2] if state else 0
+        hidden, position = self._encode(self.input_output.embed(inputs).unsqueeze(1), start)
+        caches = []
+        for index, block in enumerate(self.blocks):
+            hidden, cache = block(hidden, position, state[index] if state else None)
+            caches.append(cache)
+        return self.input_output.read_out(self.norm(hidden)).squeeze(1), caches
+
+    def state_bytes(self, length: int) -> int:
+        """Bytes (float32) of the keys and values of ``length`` positions in all blocks."""
+        return BYTES_PER_NUMBER * len(self.blocks) * 2 * self.width * length
+
+    def position_parameters(self) -> int:
+        """Parameters of the table of positions, which published sizes leave out."""
+        return 0 if self.position_table is None else self.position_table.weight.numel()
+
+    def _encode(self, embedded: Tensor, start: int) -> tuple[Tensor, PositionCode]:
+        """Embeddings (batch, time, width) of positions from ``start`` on, with their positions."""
+        end, device = start + embedded.shape[1], embedded.device
+        angles = bias = None
+        if self.position_table is not None:
+            if end > self.position_table.num_embeddings:
+                raise ValueError(
+                    f"position {end} is past the table of {self.position_table.num_embeddings} "
+                    "learned positions; raise maximum_length in the specification of the task, "
+                    "or use positions=rope, alibi or none"
+                )
+            embedded = embedded + self.position_table.weight[start:end]
+        elif self.positions == "rope":
+            pairs = torch.arange(self.head_width // 2, device=device, dtype=torch.float64)
+            frequencies = ROTARY_BASE ** (-2 * pairs / self.head_width)
+            angles = torch.arange(start, end, device=device)[:, None] * frequencies
+        elif self.positions == "alibi":
+            queries = torch.arange(start, end, device=device)
+            distance = queries[:, None] - torch.arange(end, device=device)
+            slopes = torch.tensor(alibi_slopes(self.heads), device=device, dtype=torch.float64)
+            bias = torch.where(distance < 0, -math.inf, -slopes[:, None, None] * distance)
+        return self.dropout(embedded), PositionCode(angles, bias)

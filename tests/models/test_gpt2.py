@@ -1,0 +1,259 @@
+"""GPT2 against transformers, the formulas of RoPE and ALiBi, and its published sizes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+from models.gpt2 import GPT2, alibi_slopes, rotate
+from models.specification import SequenceSpecification
+
+TOKENS = SequenceSpecification(maximum_length=40, vocabulary=23)
+CHANNELS = SequenceSpecification(maximum_length=40, input_channels=6, output_channels=5)
+POSITIONS = ("learned", "rope", "alibi", "none")
+
+
+def build(specification=TOKENS, *, dtype=torch.float64, seed=0, **changes) -> GPT2:
+    """A small model with weights large enough that attention is far from uniform."""
+    torch.manual_seed(seed)
+    options = {"width": 24, "layers": 2, "heads": 3, "dropout": 0.0} | changes
+    model = GPT2(specification, **options).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.3 * torch.randn_like(parameter) + (parameter.dim() == 1))
+    return model
+
+
+def sample(specification=TOKENS, time=31, seed=1, dtype=torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if specification.vocabulary is None:
+        return torch.randn((2, time, 6), generator=generator, dtype=dtype)
+    return torch.randint(specification.vocabulary, (2, time), generator=generator)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_equals_transformers_with_the_same_weights(dtype, tolerance):
+    transformers = pytest.importorskip("transformers")
+    model = build(dtype=dtype).eval()
+    configuration = transformers.GPT2Config(
+        vocab_size=23, n_positions=40, n_embd=24, n_layer=2, n_head=3, attn_implementation="eager"
+    )
+    theirs = transformers.GPT2LMHeadModel(configuration).to(dtype).eval()
+    copied = {
+        "transformer.wte.weight": model.input_output.source.weight,
+        "transformer.wpe.weight": model.position_table.weight,
+        "transformer.ln_f.weight": model.norm.weight,
+    }
+    for index, block in enumerate(model.blocks):
+        # transformers stores these matrices as (inputs, outputs)
+        copied |= {
+            f"transformer.h.{index}.{name}": value
+            for name, value in {
+                "ln_1.weight": block.attention_norm.weight,
+                "attn.c_attn.weight": block.attention.projection.weight.T,
+                "attn.c_proj.weight": block.attention.output.weight.T,
+                "ln_2.weight": block.mlp_norm.weight,
+                "mlp.c_fc.weight": block.expansion.weight.T,
+                "mlp.c_proj.weight": block.output.weight.T,
+            }.items()
+        }
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            assert (name in copied) != name.endswith("bias")
+            parameter.copy_(copied[name] if name in copied else torch.zeros_like(parameter))
+        tokens = sample()
+        ours, true = model(tokens), theirs(tokens).logits
+    assert (ours - true).abs().max() <= tolerance * true.abs().max()
+
+
+def test_rope_turns_complex_numbers():
+    x = torch.randn(2, 3, 7, 8, dtype=torch.float64)
+    pairs, positions = torch.arange(4), torch.arange(5, 12)
+    angles = positions[:, None] * 10_000.0 ** (-2 * pairs.double() / 8)
+    numbers = torch.view_as_complex(x.unflatten(-1, (4, 2)))
+    turned = numbers * torch.polar(torch.ones_like(angles), angles)
+    torch.testing.assert_close(
+        rotate(x, angles), torch.view_as_real(turned).flatten(-2), rtol=0, atol=1e-14
+    )
+
+
+def test_alibi_slopes_of_the_paper():
+    assert alibi_slopes(8) == [2.0**-i for i in range(1, 9)]
+    assert alibi_slopes(1) == [2.0**-8]
+    expected = [2.0 ** (-i / 2) for i in range(1, 17)]
+    assert alibi_slopes(16) == pytest.approx(expected)
+    assert alibi_slopes(12) == pytest.approx(alibi_slopes(8) + expected[:8:2])
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_attention_follows_its_formula(positions):
+    """softmax(q k^T / √h + bias) v with explicit matrices; queries and keys turned for RoPE."""
+    model, hidden = build(positions=positions), torch.randn(2, 9, 24, dtype=torch.float64)
+    attention = model.blocks[0].attention
+    _, position = model._encode(hidden, start=0)
+    ours, _ = attention(hidden, position)
+    reads = []
+    for head, rows in enumerate(torch.arange(24).split(8)):
+        q, k, v = (hidden @ w[rows].T for w in attention.projection.weight.chunk(3))
+        scores = torch.full((2, 9, 9), -math.inf, dtype=torch.float64)
+        for t in range(9):
+            for s in range(t + 1):
+                q_t, k_s = q[:, t], k[:, s]
+                if positions == "rope":
+                    frequency = 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+                    turn = torch.block_diag(
+                        *(
+                            torch.tensor(
+                                [[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]],
+                                dtype=torch.float64,
+                            )
+                            for a in ((t - s) * frequency).tolist()
+                        )
+                    )
+                    q_t = q_t @ turn.T  # a rotation by the distance alone
+                scores[:, t, s] = (q_t * k_s).sum(-1) / math.sqrt(8)
+                if positions == "alibi":
+                    scores[:, t, s] -= alibi_slopes(3)[head] * (t - s)
+        reads.append(torch.softmax(scores, dim=-1) @ v)
+    true = torch.cat(reads, dim=-1) @ attention.output.weight.T
+    torch.testing.assert_close(ours, true, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("specification", [TOKENS, CHANNELS], ids=["tokens", "channels"])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_steps_equal_the_forward_pass_and_keep_the_stated_bytes(specification, positions):
+    model = build(specification, positions=positions).eval()
+    inputs, state = sample(specification, time=12), None
+    with torch.no_grad():
+        true = model(inputs)
+        for t in range(inputs.shape[1]):
+            output, state = model.step(inputs[:, t], state)
+            torch.testing.assert_close(output, true[:, t], rtol=1e-9, atol=1e-9)
+            kept = sum(tensor[0].numel() * 4 for cache in state for tensor in cache)
+            assert model.state_bytes(t + 1) == kept
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_past_logits_do_not_change_by_a_bit_when_the_future_does(positions):
+    model, tokens = build(positions=positions, dtype=torch.float32), sample()
+    with torch.no_grad():
+        before = model(tokens)
+        for t in (0, 7, 15, 29):
+            changed = tokens.clone()
+            changed[:, t + 1 :] = (tokens[:, t + 1 :] + 1) % 23
+            after = model(changed)
+            assert torch.equal(after[:, : t + 1], before[:, : t + 1])
+            assert not torch.equal(after[:, t + 1], before[:, t + 1])
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_order_of_the_past_matters_only_with_positions(positions):
+    model, tokens = build(positions=positions, layers=1), sample(time=8)
+    swapped = tokens.clone()
+    swapped[:, 1], swapped[:, 4] = tokens[:, 4], tokens[:, 1]
+    difference = (model(tokens) - model(swapped))[:, -1].abs().max()
+    assert (difference < 1e-12) == (positions == "none")
+
+
+def test_dropout_reaches_every_place_of_the_baseline():
+    """Embeddings, attention weights, attention output, MLP output."""
+    model, hidden = build(dropout=0.5), torch.randn(1, 9, 24, dtype=torch.float64)
+    block = model.blocks[0]
+    encoded, position = model._encode(hidden, start=0)
+    assert (encoded == 0).any()
+    assert not torch.equal(
+        block.attention(hidden, position)[0], block.attention(hidden, position)[0]
+    )
+    block.attention.dropout = 0.0
+    with torch.no_grad():
+        block.output.weight.zero_()
+        attended, _ = block(hidden, position)
+        assert ((attended - hidden) == 0).any()
+        block.output.weight.normal_()
+        block.attention.output.weight.zero_()
+        transformed, _ = block(hidden, position)
+        assert ((transformed - hidden) == 0).any()
+    model.eval()
+    assert torch.equal(model(sample()), model(sample()))
+
+
+def test_stacked_models_have_the_gradients_of_single_models():
+    models = [build(seed=seed) for seed in range(2)]
+    tokens = sample(time=9)
+
+    def loss(parameters: dict[str, Tensor]) -> Tensor:
+        return functional_call(models[0], parameters, (tokens,)).square().mean()
+
+    stacked = vmap(grad(loss))(stack_module_state(models)[0])
+    for index, model in enumerate(models):
+        single = torch.autograd.grad(model(tokens).square().mean(), list(model.parameters()))
+        for name, true in zip(dict(model.named_parameters()), single, strict=True):
+            torch.testing.assert_close(stacked[name][index], true, rtol=5e-9, atol=5e-9)
+
+
+@pytest.mark.parametrize(
+    ("layers", "published"),
+    [
+        (1, 46_106_880),
+        (4, 67_345_152),
+        (8, 95_662_848),
+        (12, 123_980_544),
+        (18, 166_457_088),
+    ],
+)
+def test_published_parameter_counts(layers, published):
+    with torch.device("meta"):
+        specification = SequenceSpecification(512, vocabulary=50_304)
+        model = GPT2(specification, width=768, layers=layers, heads=12)
+        without = GPT2(specification, width=768, layers=layers, heads=12, positions="rope")
+    total = sum(parameter.numel() for parameter in model.parameters())
+    assert total == published
+    assert model.position_parameters() == 512 * 768
+    assert without.position_parameters() == 0
+    assert total - model.position_parameters() == sum(p.numel() for p in without.parameters())
+
+
+def test_initial_values():
+    torch.manual_seed(0)
+    model = GPT2(TOKENS, width=256, layers=8, heads=4)
+    block = model.blocks[3]
+    for weight, deviation in [
+        (model.input_output.source.weight, 0.02),
+        (model.position_table.weight, 0.02),
+        (block.attention.projection.weight, 0.02),
+        (block.expansion.weight, 0.02),
+        (block.attention.output.weight, 0.005),
+        (block.output.weight, 0.005),
+    ]:
+        tolerance = 4 * deviation / math.sqrt(2 * weight.numel())
+        assert weight.std().item() == pytest.approx(deviation, abs=tolerance)
+
+
+def test_sequences_past_the_table_of_positions_are_refused():
+    model, tokens = build(), sample(time=41)
+    with pytest.raises(ValueError, match="raise maximum_length"):
+        model(tokens)
+    state = None
+    for t in range(40):
+        _, state = model.step(tokens[:, t], state)
+    with pytest.raises(ValueError, match="raise maximum_length"):
+        model.step(tokens[:, 40], state)
+    assert build(positions="rope")(tokens).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"heads": 5}, "multiple of heads"),
+        ({"layers": 0}, "layers to 1 or more"),
+        ({"positions": "sinusoidal"}, "choose one of learned, rope, alibi, none"),
+        ({"width": 9, "positions": "rope"}, "multiple of 2 heads"),
+    ],
+)
+def test_bad_hyperparameters_are_refused_with_the_fix(changes, words):
+    with pytest.raises(ValueError, match=words):
+        build(**changes)
