@@ -90,7 +90,7 @@ def generate(
     with ThreadPoolExecutor(workers) as threads:
         if variant == "held_out":
             order = ("test", "validation", "train")
-            pool = _distinct_automata(
+            pool = distinct_automata(
                 language, np.concatenate([keys[split] for split in order]), threads
             )
             ends = np.cumsum([0] + [sizes[split] for split in order])
@@ -98,7 +98,7 @@ def generate(
                 split: np.arange(ends[place], ends[place + 1]) for place, split in enumerate(order)
             }
         else:
-            pool = _distinct_automata(language, keys["train"], threads)
+            pool = distinct_automata(language, keys["train"], threads)
             owners = {split: np.arange(size) % sizes["train"] for split, size in sizes.items()}
         return {
             split: _join(
@@ -110,6 +110,36 @@ def generate(
             )
             for split in sizes
         }
+
+
+def distinct_automata(language: Language, keys: Keys, threads: ThreadPoolExecutor) -> Automata:
+    """Automata of pairwise different languages: problem i has its first attempt whose language no
+    problem before i has.
+
+    All problems are drawn together and every repetition draws its next attempt, until none is
+    left. That gives the result of going through them one by one: the first problem with a
+    language gives it up only to a still earlier one, so a refused attempt stays refused.
+    """
+    streams = counter.draw(keys, 0)
+    attempts = np.zeros(len(keys), dtype=np.int64)
+    pending = np.arange(len(keys))
+    fingerprints = np.zeros(len(keys), dtype=np.uint64)
+    while len(pending):
+        if attempts.max() == _MAXIMUM_ATTEMPTS:
+            raise ValueError(
+                f"found no {len(keys)} different languages with states {list(language.states)}, "
+                f"alphabet {list(language.alphabet)} and out_degree {list(language.out_degree)}: "
+                "ask for fewer automata or widen these ranges"
+            )
+        chosen = counter.draw(streams[pending], attempts[pending])
+        fingerprints[pending] = np.concatenate(
+            _in_blocks(partial(_fingerprint_block, language, chosen), len(chosen), threads)
+        )
+        repeated = np.ones(len(keys), dtype=bool)
+        repeated[np.unique(fingerprints, return_index=True)[1]] = False
+        pending = np.flatnonzero(repeated)
+        attempts[pending] += 1
+    return sample_automata(language, counter.draw(streams, attempts))
 
 
 def sample_sequences(language: Language, automata: Automata, keys: Keys) -> Sequences:
@@ -154,36 +184,6 @@ def sample_sequences(language: Language, automata: Automata, keys: Keys) -> Sequ
 
 def _problem_keys(seed: int, split: str, size: int) -> Keys:
     return counter.draw(counter.draw(counter.root(seed), _STREAMS[split]), np.arange(size))
-
-
-def _distinct_automata(language: Language, keys: Keys, threads: ThreadPoolExecutor) -> Automata:
-    """Automata of pairwise different languages: problem i has its first attempt whose language no
-    problem before i has.
-
-    All problems are drawn together and every repetition draws its next attempt, until none is
-    left. That gives the result of going through them one by one: the first problem with a
-    language gives it up only to a still earlier one, so a refused attempt stays refused.
-    """
-    streams = counter.draw(keys, 0)
-    attempts = np.zeros(len(keys), dtype=np.int64)
-    pending = np.arange(len(keys))
-    fingerprints = np.zeros(len(keys), dtype=np.uint64)
-    while len(pending):
-        if attempts.max() == _MAXIMUM_ATTEMPTS:
-            raise ValueError(
-                f"found no {len(keys)} different languages with states {list(language.states)}, "
-                f"alphabet {list(language.alphabet)} and out_degree {list(language.out_degree)}: "
-                "ask for fewer automata or widen these ranges"
-            )
-        chosen = counter.draw(streams[pending], attempts[pending])
-        fingerprints[pending] = np.concatenate(
-            _in_blocks(partial(_fingerprint_block, language, chosen), len(chosen), threads)
-        )
-        repeated = np.ones(len(keys), dtype=bool)
-        repeated[np.unique(fingerprints, return_index=True)[1]] = False
-        pending = np.flatnonzero(repeated)
-        attempts[pending] += 1
-    return sample_automata(language, counter.draw(streams, attempts))
 
 
 def _fingerprint_block(language: Language, keys: Keys, block: slice) -> Keys:
