@@ -1,0 +1,78 @@
+"""``python -m leaderboards.add``: check records and copy them to where the board is made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.errors import OK, UserError, command
+from bench.words import wants_help
+from leaderboards.arguments import read
+from leaderboards.build import FOLDER, STORE
+
+if TYPE_CHECKING:
+    from bench.records import RunRecord
+
+HELP = """\
+usage: python -m leaderboards.add RUN_ID|FILE ... [to=FOLDER]
+
+Checks each record (schema, content hash, names) and copies it unchanged to
+leaderboards/records/TASK/PRESET/. A RUN_ID is looked up in runs/records. Records of trials stay
+out: only final and single runs and baselines stand on a board.
+
+  to=FOLDER   copy to FOLDER/TASK/PRESET/ instead of leaderboards/records
+example: python -m leaderboards.add runs/records/*.json"""
+
+
+def main(words: list[str]) -> int:
+    """Check all records, then copy all of them: one that is refused leaves nothing behind."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    given = read(words, settings=("to",), takes_names=True)
+    if not given.names:
+        raise UserError("name at least one record: RUN_ID or FILE; --help explains")
+    target = Path(given.one("to", str(FOLDER / "records")))
+    copies = [plan(name, target) for name in given.names]
+    from bench.files import write_atomically
+
+    for record, source, destination in copies:
+        content = source.read_bytes()
+        if destination.exists() and destination.read_bytes() == content:
+            print(f"already there: {destination}")
+            continue
+        write_atomically(destination, content)
+        note = " (made from a tree with uncommitted changes)" if record.provenance.dirty else ""
+        print(f"added {destination}{note}")
+    print("make the board again with `python -m leaderboards.build`")
+    return OK
+
+
+def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
+    """A checked record, its file, and the file that it goes to.
+
+    Raises:
+        UserError: the record is refused, or another one of that name stands there already.
+    """
+    from bench.records import read_record
+    from leaderboards.submission import check, check_name
+
+    is_path = name.endswith(".json") or "/" in name
+    source = Path(name) if is_path else STORE / "records" / f"{check_name(name, 'run id')}.json"
+    record = check(read_record(source))
+    if record.role == "trial":
+        raise UserError(
+            f"{record.run_id} is a trial of a study, which never saw the test split: "
+            "add the records of its final runs"
+        )
+    destination = target / record.task / record.preset / f"{record.run_id}.json"
+    if destination.exists() and read_record(destination) != record:
+        raise UserError(
+            f"{destination} already holds another record of that name: delete it first if the new "
+            "one is to replace it"
+        )
+    return record, source, destination
+
+
+if __name__ == "__main__":
+    command(main)

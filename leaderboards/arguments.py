@@ -1,0 +1,63 @@
+"""The commands' words: ``key=value`` settings, ``--flags`` and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.errors import UserError, nearest
+
+
+class Arguments(NamedTuple):
+    """What was given; a setting may be given several times."""
+
+    settings: dict[str, list[str]]
+    flags: set[str]
+    names: list[str]
+
+    def one(self, key: str, default: str) -> str:
+        """The value of a setting that may be given once.
+
+        Raises:
+            UserError: it was given twice.
+        """
+        values = self.settings.get(key, [default])
+        if len(values) > 1:
+            raise UserError(f"{key}= was given {len(values)} times: give it once")
+        return values[0]
+
+    def true(self, key: str) -> bool:
+        """Whether ``key=true`` was given."""
+        value = self.one(key, "false").lower()
+        if value not in ("true", "false"):
+            raise UserError(f"{key}={value} is neither true nor false")
+        return value == "true"
+
+
+def read(
+    words: Sequence[str],
+    settings: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    takes_names: bool = False,
+) -> Arguments:
+    """Sort the words of a command line.
+
+    Raises:
+        UserError: a word that the command does not know.
+    """
+    found = Arguments({}, set(), [])
+    valid = [*(f"{key}=" for key in settings), *flags]
+    for word in words:
+        key, equals, value = word.partition("=")
+        if word in flags:
+            found.flags.add(word)
+        elif equals and key in settings:
+            if not value:
+                raise UserError(f"{key}= has no value")
+            found.settings.setdefault(key, []).append(value)
+        elif takes_names and not word.startswith("-"):
+            found.names.append(word)
+        else:
+            known = f"{key}=" if equals else word
+            raise UserError(f"there is no setting '{known}': {nearest(known, valid)}")
+    return found

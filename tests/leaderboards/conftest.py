@@ -1,0 +1,142 @@
+"""Records as the engine writes them, with plausible numbers, and a board made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bench.records import Cost, Curve, Headline, Outcome, Provenance, Role, RunRecord, make_run_id
+
+MakeRecord = Callable[..., RunRecord]
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def record(
+    model: str = "memory_mosaic",
+    label: str = "Memory Mosaic",
+    seed: int = 0,
+    accuracy: float | None = 0.93,
+    *,
+    task: str = "regbench",
+    preset: str = "smoke",
+    size: int = 100,
+    width: int = 64,
+    role: Role = "single",
+    outcome: Outcome = "ok",
+    cause: str | None = None,
+    validation_loss: float = 1.0,
+    trials: int = 0,
+    task_settings: dict[str, Any] | None = None,
+    **changes: Any,
+) -> RunRecord:
+    tasks = {"_target_": "tasks.regbench.RegBench", "training_automata": size}
+    tasks |= task_settings or {}
+    config: dict[str, Any] = {"tasks": tasks}
+    if role != "baseline":
+        config["models"] = {"_target_": f"models.{model}.Model", "width": width, "layers": 2}
+        config["training"] = {"steps": 800, "lr": 5e-4, "batch_size": 32}
+    identity = digest(model, preset, config)
+    ended_well = outcome == "ok" and accuracy is not None
+    metrics = {}
+    curves = {}
+    if ended_well:
+        tvd = round(0.9 * (1 - accuracy) + 0.1, 6)
+        metrics = {
+            "validation": {"loss": validation_loss, "accuracy": accuracy - 0.01},
+            "test": {"accuracy": accuracy, "tvd": tvd, "loss": validation_loss + 0.02},
+        }
+        position = [float(n) for n in range(0, 300, 3)]
+        curves = {
+            "accuracy_by_position": Curve(
+                x=position, y=[accuracy * (1 - 0.6 * math.exp(-p / 40)) for p in position]
+            ),
+            "training_loss": Curve(x=[1.0, 400.0, 800.0], y=[2.9, 1.2, validation_loss]),
+        }
+    fields: dict[str, Any] = {
+        "run_id": make_run_id(task, model, preset, identity, seed),
+        "identity": identity,
+        "seed": seed,
+        "task": task,
+        "model": model,
+        "label": label,
+        "preset": preset,
+        "role": role,
+        "outcome": outcome,
+        "cause": cause,
+        "headline": Headline(
+            name="accuracy", direction="maximise", value=accuracy if ended_well else None
+        ),
+        "metrics": metrics,
+        "curves": curves,
+        "config": config,
+        "cost": Cost(
+            parameters=0 if role == "baseline" else 12 * width * width * 2,
+            position_parameters=512 * width if model == "gpt2" else 0,
+            state_bytes=4 * 2 * 1024 * width,
+            state_length=512,
+            training_flops=3.2e12 * width,
+            training_tokens=9_472_000,
+            training_steps=800,
+            tuning_trials=trials,
+            wall_seconds=41.5 + seed,
+            peak_memory_bytes=300 * 2**20,
+        ),
+        "provenance": Provenance(
+            model_code=digest("code", model),
+            task_code=digest("code", task),
+            data={split: digest(split, tasks) for split in ("train", "validation", "test")},
+            library_lock=digest("lock"),
+            libraries={"lightning": "2.6.6", "numpy": "2.4.6", "torch": "2.13.0"},
+            precision="float32",
+            device_class="cpu",
+            protocol_version=1,
+            device="Some Processor 3000",
+            platform="Linux",
+            python="3.11.7",
+            commit="0123456789abcdef0123456789abcdef01234567",
+            dirty=False,
+            command=f"python -m bench.train tasks={task} models={model} seed={seed}",
+            started_at="2026-08-01T10:00:00+00:00",
+        ),
+        "weights_sha256": None if role == "baseline" else digest("weights", identity, seed),
+    }
+    return RunRecord(**(fields | changes))
+
+
+@pytest.fixture(name="make_record")
+def _make_record() -> MakeRecord:
+    return record
+
+
+@pytest.fixture
+def sample_records() -> list[RunRecord]:
+    """Three sizes, two models that differ and two that do not, failures, trials, references."""
+    records = []
+    levels = {
+        ("memory_mosaic", "Memory Mosaic"): (0.925, 0.934, 0.941),
+        ("gpt2", "GPT2"): (0.523, 0.533, 0.925),
+        ("lstm", "LSTM"): (0.508, 0.531, 0.628),
+    }
+    for (model, label), means in levels.items():
+        for size, mean in zip((100, 1000, 2500), means, strict=True):
+            for seed, offset in enumerate((-0.012, 0.003, 0.009)):
+                records.append(
+                    record(model, label, seed, mean + offset, size=size, trials=8, role="final")
+                )
+    records.append(record("mamba", "Mamba", 0, 0.6, trials=8))
+    records.append(record("lstm", "LSTM", 0, 0.99, width=32, role="trial"))
+    for seed, outcome in enumerate(("ok", "diverged", "ok")):
+        cause = "loss is not finite at step 12" if outcome == "diverged" else None
+        records.append(record("rwkv", "RWKV", seed, 0.45, outcome=outcome, cause=cause))
+    records.append(
+        record("hyena", "Hyena", 0, None, outcome="out_of_memory", cause="12 GiB were asked for")
+    )
+    records.append(record("3_gram", "3-gram", 0, 0.931, role="baseline"))
+    return records
