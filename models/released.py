@@ -56,10 +56,6 @@ class AsReleased(nn.Module):
         """Bytes (float32) that the last mixer keeps of one sequence, of any ``length``."""
         return BYTES_PER_NUMBER * self._last().state_size
 
-    def parameter_options(self) -> dict[str, dict[str, float]]:
-        """None: the study let every parameter of these two models decay."""
-        return {}
-
     def _last(self) -> Mixer:
         return cast(Mixer, self.mixers[-1])
 

@@ -25,7 +25,7 @@ def diagonal_frequencies(state: int, initialisation: str) -> Tensor:
         raise ValueError(f"state counts conjugate pairs twice, got {state}; make it even and >= 2")
     index = torch.arange(state // 2, dtype=torch.float32)
     if initialisation == "inverse":
-        return state / math.pi * (state / (2 * index + 1) - 1)
+        return state / math.pi * (state - 2 * index - 1) / (2 * index + 1)
     if initialisation == "linear":
         return math.pi * index
     raise ValueError(

@@ -1,0 +1,311 @@
+"""What every model of ``models/`` owes its users; a new file there is tested without an edit here.
+
+Models are found by their YAML files and built small. A model may refuse one kind of sequence,
+tokens or channels, with a ValueError, but not both. Two keys of the card excuse it from a test:
+
+* ``vmap: false``: an operation inside has no batching rule in torch;
+* ``unused_parameters``: patterns (fnmatch) of parameters that no output depends on.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+from collections.abc import Callable
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.utils import _pytree as pytree
+
+import models
+from models.specification import SequenceModel, SequenceSpecification
+
+FOLDER = Path(models.__file__).parent
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SPECIFICATIONS = {
+    "tokens": SequenceSpecification(maximum_length=64, vocabulary=11),
+    "channels": SequenceSpecification(maximum_length=64, input_channels=6, output_channels=6),
+}
+SMALL = {"width": 32, "layers": 2, "heads": 2}
+
+on_every_model = pytest.mark.parametrize("name", NAMES)
+on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
+
+
+@cache
+def configuration(name: str) -> dict[str, Any]:
+    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
+    assert isinstance(loaded, dict)
+    return {str(key): value for key, value in loaded.items()}
+
+
+def hyperparameters(name: str) -> dict[str, Any]:
+    return {k: v for k, v in configuration(name).items() if k not in ("_target_", "card")}
+
+
+def constructor(name: str) -> Callable[..., nn.Module]:
+    module, _, attribute = configuration(name)["_target_"].rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
+    """A small model; a ValueError if it refuses this kind of sequence.
+
+    The small number of heads need not fit where the task sets the width; then its own does.
+    """
+    own = hyperparameters(name)
+    small = {key: SMALL.get(key, value) for key, value in own.items()}
+    torch.manual_seed(seed)
+    try:
+        return constructor(name)(SPECIFICATIONS[kind], **small)
+    except ValueError:
+        if "heads" not in own:
+            raise
+        torch.manual_seed(seed)
+        return constructor(name)(SPECIFICATIONS[kind], **small | {"heads": own["heads"]})
+
+
+def model_or_skip(name: str, kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
+    """A small model in eval mode; most tests need float64 to tell rounding from mistakes."""
+    try:
+        return small_model(name, kind, seed).to(dtype).eval()
+    except ValueError as refusal:
+        pytest.skip(f"{name} does not take {kind}: {refusal}")
+
+
+def sequences(
+    kind: str, batch: int, length: int, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "tokens":
+        return torch.randint(0, 11, (batch, length), generator=generator)
+    return torch.randn(batch, length, 6, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def random_projection(outputs: Tensor) -> Tensor:
+    """A scalar whose gradient is different at every output."""
+    weights = torch.arange(outputs.numel()).view(outputs.shape).cos()
+    return (outputs * weights.to(outputs.dtype)).sum()
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every tensor that the modules hold: parameters, buffers, and bare attributes."""
+    held = dict(model.state_dict(keep_vars=True)) | dict(model.named_buffers())
+    for prefix, module in model.named_modules():
+        bare = {f"{prefix}.{k}": v for k, v in vars(module).items() if isinstance(v, Tensor)}
+        held.update(bare)
+    return {name: tensor.detach().clone() for name, tensor in held.items()}
+
+
+def test_models_are_found() -> None:
+    assert NAMES
+
+
+@on_every_model
+def test_takes_tokens_or_channels(name: str) -> None:
+    refusals = []
+    for kind in SPECIFICATIONS:
+        try:
+            assert isinstance(small_model(name, kind), SequenceModel)
+        except ValueError as refusal:
+            refusals.append(refusal)
+    assert len(refusals) < len(SPECIFICATIONS), refusals
+
+
+@on_every_model
+def test_card_is_complete(name: str) -> None:
+    card = configuration(name)["card"]
+    assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
+
+
+@on_every_model
+def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
+    parameters = list(inspect.signature(constructor(name)).parameters.values())
+    assert parameters[0].name == "specification"
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters[1:])
+    assert {p.name: p.default for p in parameters[1:]} == hyperparameters(name)
+
+
+@on_every_kind
+@on_every_model
+@pytest.mark.parametrize("length", [1, 2, 37, 64])
+@pytest.mark.parametrize("training", [False, True])
+def test_outputs_have_the_shape_of_the_task(
+    name: str, kind: str, length: int, training: bool
+) -> None:
+    model = model_or_skip(name, kind, dtype=torch.float32).train(training)
+    outputs = model(sequences(kind, 3, length, dtype=torch.float32))
+    assert outputs.shape == (3, length, SPECIFICATIONS[kind].output_size)
+    assert outputs.dtype == torch.float32
+    assert outputs.isfinite().all()
+
+
+@on_every_kind
+@on_every_model
+@pytest.mark.parametrize("last", [0, 17, 35])
+def test_is_causal(name: str, kind: str, last: int) -> None:
+    model = model_or_skip(name, kind)
+    inputs = sequences(kind, 2, 37)
+    disturbed = inputs.clone()
+    disturbed[:, last + 1 :] = (inputs[:, last + 1 :] + 1) % 11
+    with torch.no_grad():
+        outputs, others = model(inputs), model(disturbed)
+    torch.testing.assert_close(
+        others[:, : last + 1], outputs[:, : last + 1], rtol=1e-12, atol=1e-12
+    )
+    assert not torch.equal(others[:, last + 1 :], outputs[:, last + 1 :])
+
+
+@on_every_kind
+@on_every_model
+def test_sequences_of_a_batch_are_independent(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind)
+    inputs = sequences(kind, 3, 20)
+    with torch.no_grad():
+        together, alone = model(inputs), model(inputs[1:2])
+    torch.testing.assert_close(together[1:2], alone, rtol=1e-12, atol=1e-12)
+
+
+@on_every_kind
+@on_every_model
+def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
+    first, same, other = (model_or_skip(name, kind, seed).state_dict() for seed in (3, 3, 4))
+    assert first.keys() == same.keys()
+    assert all(torch.equal(first[key], same[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+@on_every_kind
+@on_every_model
+def test_evaluation_draws_no_random_numbers(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind, dtype=torch.float32)
+    inputs = sequences(kind, 2, 20, dtype=torch.float32)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        outputs = model(inputs)
+        assert torch.equal(before, torch.get_rng_state())
+        torch.manual_seed(1)
+        assert torch.equal(outputs, model(inputs))
+
+
+@on_every_kind
+@on_every_model
+def test_training_changes_parameters_alone(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind).train()
+    model(sequences(kind, 2, 5))  # what is made on first use is made now
+    before = tensors_of(model)
+    random_projection(model(sequences(kind, 2, 20, seed=2))).backward()
+    after = tensors_of(model)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+@on_every_kind
+@on_every_model
+def test_safetensors_restore_the_model(name: str, kind: str) -> None:
+    model, other = (model_or_skip(name, kind, seed, torch.float32) for seed in (0, 1))
+    inputs = sequences(kind, 2, 20, dtype=torch.float32)
+    stored = safetensors.torch.save(model.state_dict())
+    other.load_state_dict(safetensors.torch.load(stored), strict=True)
+    with torch.no_grad():
+        assert torch.equal(model(inputs), other(inputs))
+
+
+@on_every_kind
+@on_every_model
+def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind)
+    inputs = sequences(kind, 3, 23)
+    state, outputs = None, []
+    with torch.no_grad():
+        for position in inputs.unbind(1):
+            output, state = model.step(position, state)
+            outputs.append(output)
+        expected = model(inputs)
+    torch.testing.assert_close(torch.stack(outputs, 1), expected, rtol=1e-9, atol=1e-9)
+
+
+@on_every_kind
+@on_every_model
+def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
+    """The numbers in the state of one sequence, up to a factor of two for bookkeeping."""
+    model = model_or_skip(name, kind, dtype=torch.float32)
+    declared = [model.state_bytes(length) for length in (1, 20, 64)]
+    assert all(type(size) is int and size > 0 for size in declared)
+    assert declared == sorted(declared)
+    state = None
+    with torch.no_grad():
+        for position in sequences(kind, 1, 20, dtype=torch.float32).unbind(1):
+            _, state = model.step(position, state)
+    leaves = pytree.tree_leaves(state)
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        pytest.skip(
+            "the state is of a class that torch's pytree does not know, so it is not counted"
+        )
+    held = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, Tensor))
+    assert held / 2 <= declared[1] <= held * 2
+
+
+@on_every_kind
+@on_every_model
+def test_gradients_reach_every_parameter(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind)
+    unused = configuration(name)["card"].get("unused_parameters", [])
+    random_projection(model(sequences(kind, 4, 37))).backward()
+    missed = [
+        parameter_name
+        for parameter_name, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.any()
+    ]
+    assert [one for one in missed if not any(fnmatch(one, pattern) for pattern in unused)] == []
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@on_every_kind
+@on_every_model
+def test_parameter_options_name_parameters(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind)
+    if not hasattr(model, "parameter_options"):
+        pytest.skip("no parameter has optimisation rules of its own")
+    options = model.parameter_options()
+    assert options.keys() <= dict(model.named_parameters()).keys()
+    assert all(rules.keys() <= {"weight_decay", "maximum_lr"} for rules in options.values())
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # slow where torch has no rule
+@on_every_kind
+@on_every_model
+def test_stacked_models_equal_single_models(name: str, kind: str) -> None:
+    if configuration(name)["card"].get("vmap") is False:
+        pytest.skip("the card says that torch has no batching rule for an operation of this model")
+    singles = [model_or_skip(name, kind, seed) for seed in (0, 1)]
+    inputs = sequences(kind, 3, 19)
+    parameters, buffers = stack_module_state(singles)
+    skeleton = copy.deepcopy(singles[0]).to("meta")
+
+    def forward(parameters: Any, buffers: Any) -> Tensor:
+        return functional_call(skeleton, (parameters, buffers), (inputs,))
+
+    def loss(parameters: Any, buffers: Any) -> Tensor:
+        return random_projection(forward(parameters, buffers))
+
+    outputs = vmap(forward)(parameters, buffers)
+    gradients = vmap(grad(loss))(parameters, buffers)
+    for index, single in enumerate(singles):
+        expected = single(inputs)
+        torch.testing.assert_close(outputs[index], expected, rtol=5e-9, atol=5e-9)
+        random_projection(expected).backward()
+        for key, parameter in single.named_parameters():
+            target = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            torch.testing.assert_close(gradients[key][index], target, rtol=5e-9, atol=5e-9)
