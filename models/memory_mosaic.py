@@ -67,6 +67,7 @@ class KeyExtractor(nn.Module):
 
     def step(self, projected: Tensor, average: Tensor | None) -> Tensor:
         """One position: (batch, heads, head width) and the last average -> the next average."""
+        projected = projected.to(torch.promote_types(projected.dtype, torch.float32))
         if average is None:
             return projected
         return projected + torch.exp(-self._decay())[:, None] * average
@@ -142,15 +143,17 @@ class ContextualMemory(Memory):
         )
         if state is None:
             average = self.key_extractor.step(for_keys, None)
-            empty = average[:, :, None][:, :, :0]
-            read, keys, values = torch.zeros_like(average), empty, empty
+            empty = value[:, :, None][:, :, :0]
+            read, keys, values = torch.zeros_like(value), empty, empty
         else:
             average = self.key_extractor.step(for_keys, state.average)
+            key = unit(state.average)[:, :, None]
             completed = self._values(state.value[:, :, None], value[:, :, None])
-            keys = torch.cat((state.keys, unit(state.average)[:, :, None]), dim=2)
-            values = torch.cat((state.values, completed), dim=2)
+            keys = torch.cat((state.keys, key.to(value.dtype)), dim=2)
+            values = torch.cat((state.values, completed.to(value.dtype)), dim=2)
+            queries = self._queries(unit(average)[:, :, None]).to(value.dtype)
             read = functional.scaled_dot_product_attention(
-                self._queries(unit(average)[:, :, None]), keys, values, scale=1.0
+                queries, keys, values, scale=1.0
             ).squeeze(2)
         return self._write_out(read.flatten(1)), ContextualState(average, value, keys, values)
 
@@ -182,7 +185,7 @@ class PersistentMemory(Memory):
         """One position: hidden vectors (batch, width) -> (batch, width), and the next average."""
         projected = self.projection(hidden).unflatten(-1, (self.heads, -1))
         average = self.key_extractor.step(projected, average)
-        return self._read(unit(average)[:, :, None]).squeeze(1), average
+        return self._read(unit(average)[:, :, None].to(hidden.dtype)).squeeze(1), average
 
     def _read(self, keys: Tensor) -> Tensor:
         """(batch, heads, time, head width) -> (batch, time, width)"""

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 # Measured on one CPU thread at (4, 8, 512, 32): 8 and 16 are equal, 32 costs 1.2 times as much.
 CHUNK = 16
@@ -104,23 +103,15 @@ def _scan(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
     exp(-decay · n): products of λ would lose it near 1, and quotients would overflow near 0.
     """
     batch, time, channels = x.shape
-    if time == 1:
-        return x.clone()
     chunk = min(CHUNK, time)
-    padded = functional.pad(x, (0, 0, 0, -time % chunk)) if time % chunk else x
-    x = padded.view(batch, -1, chunk, channels)
-    averages = x.new_empty(x.shape)
+    averages = x.new_zeros(batch, time + -time % chunk, channels)
+    averages[:, :time] = x
+    averages = averages.view(batch, -1, chunk, channels)
     factor = torch.exp(-decay)
     order = range(chunk - 1, -1, -1) if backwards else range(chunk)
-    averages[:, :, order[0]] = x[:, :, order[0]]
     for previous, current in pairwise(order):
-        torch.addcmul(
-            x[:, :, current],
-            averages[:, :, previous],
-            factor,
-            out=averages[:, :, current],
-        )
-    if x.shape[1] > 1:
+        averages[:, :, current].addcmul_(averages[:, :, previous], factor)
+    if averages.shape[1] > 1:
         carry = _scan(averages[:, :, order[-1]], decay * chunk, backwards)[:, :, None]
         distance = torch.arange(1, chunk + 1, device=x.device, dtype=x.dtype)
         powers = torch.exp(-decay * distance[:, None])

@@ -79,6 +79,14 @@ def test_infinite_decay_forgets_at_once():
     assert torch.equal(leaky_average(x, infinite), x)
 
 
+@pytest.mark.parametrize("time", [16, 17])
+def test_inputs_are_left_alone(time):
+    x, _ = sample(time)
+    before = x.clone()
+    leaky_average(x, DECAY)
+    assert torch.equal(x, before)
+
+
 def test_gradient_of_the_gradient():
     x = torch.randn(1, 2, 18, 2, dtype=torch.float64, requires_grad=True)
     decay = torch.tensor([0.1, 0.7], dtype=torch.float64, requires_grad=True)

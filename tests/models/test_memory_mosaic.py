@@ -253,8 +253,22 @@ def test_reduced_precision_stays_close_to_single_precision():
     with torch.no_grad():
         true = model(tokens)
         with torch.autocast("cpu", torch.bfloat16):
-            ours = model(tokens)
-    assert (ours - true).abs().max() <= 0.05 * true.abs().max()
+            mixed = model(tokens)
+        model.to(torch.bfloat16)
+        half, state = model(tokens), None
+        for t in range(tokens.shape[1]):
+            stepped, state = model.step(tokens[:, t], state)
+            assert (stepped - true[:, t]).abs().max() <= 0.05 * true.abs().max()
+    assert (mixed - true).abs().max() <= 0.05 * true.abs().max()
+    assert (half - true).abs().max() <= 0.05 * true.abs().max()
+
+
+def test_compiles_without_a_break_in_the_graph():
+    model, tokens = build(layers=1), sample(time=18)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    ours, true = compiled(tokens), model(tokens)
+    torch.testing.assert_close(ours, true, rtol=1e-12, atol=1e-12)
+    assert_same(gradients(ours, model), gradients(true, model), 1e-12)
 
 
 @pytest.mark.parametrize(
