@@ -1,0 +1,307 @@
+"""A published figure or table: the runs that it needs, how it is drawn, which claims it checks.
+
+With ``records=FOLDER`` nothing is run and PyTorch is not imported: the figure and the verdicts are
+pure functions of records.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from bench.claims import CONTRADICTED, REPRODUCED, Claim, ClaimResult
+from bench.config import choices, parse
+from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
+from bench.files import write_atomically
+from bench.records import RunRecord, read_records
+from bench.store import Store
+from bench.words import wants_help
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCHEMA_VERSION = 1
+CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed")
+
+HELP = """\
+usage: python -m reproduce                       what there is
+       python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
+
+  preset=NAME       smoke (default), laptop, gpu, paper
+  seeds=N           seeds of each model (default: as the preset says)
+  strict=true       exit code 3 if a claim is contradicted
+  records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
+  store=FOLDER      where runs, figures and verdicts go (default runs)
+  any other word    is passed on to every run, such as training.steps=50 or device=cpu
+
+A claim is "reproduced", "contradicted" or has "not enough evidence"; a failed run is shown.
+example: python -m reproduce figure5 preset=smoke"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be run, as words of the command line without preset, store and seeds.
+
+    Attributes:
+        runs: for ``bench.train``, each with its seed.
+        baselines: whose tasks' predictors without training are wanted.
+        sweeps: for ``bench.sweep``.
+    """
+
+    runs: tuple[tuple[str, ...], ...] = ()
+    baselines: tuple[tuple[str, ...], ...] = ()
+    sweeps: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """What a drawing must say about where its records come from."""
+
+    preset: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The preset and whatever was changed in it."""
+        return " ".join([self.preset, *self.overrides])
+
+    @property
+    def folder(self) -> str:
+        """A folder name; changed settings never overwrite those of the preset."""
+        return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published figure or table.
+
+    Attributes:
+        title: what it shows, in our words.
+        source: paper, section, figure or table.
+        plan: of a preset, and of the number of seeds where the user gives one.
+        selects: whether a record belongs to it; of any preset.
+        draw: the figure, deterministic.
+        curves: the numbers in the figure, ready for JSON.
+        table: the numbers as a Markdown table, where the original is a table.
+    """
+
+    title: str
+    source: str
+    plan: Callable[[str, int | None], Plan]
+    selects: Callable[[RunRecord], bool]
+    draw: Callable[[Sequence[RunRecord], View], Figure]
+    curves: Callable[[Sequence[RunRecord]], dict[str, Any]]
+    claims: tuple[Claim, ...]
+    table: Callable[[Sequence[RunRecord]], str] | None = None
+
+
+def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+    """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    if not words:
+        print("python -m reproduce NAME [key=value ...]; --help says more\n")
+        for name, known in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
+            print(f"  {name:10} {known.title}\n{'':13}{known.source}")
+        return OK
+    name, *rest = words
+    if name not in reproductions:
+        raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
+    request = _Request.read(rest)
+    reproduction = reproductions[name]
+    records = request.existing(reproduction) if request.records else request.obtain(reproduction)
+    folder = Store(request.store).reproductions / name / request.view.folder
+    results = write(name, reproduction, records, request.view, folder)
+    report(name, reproduction, results, records, request.view, folder)
+    trained = [record for record in records if record.role != "baseline"]
+    if not any(record.outcome == "ok" for record in trained):
+        return RUN_FAILED
+    contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
+    return CLAIM_CONTRADICTED if request.strict and contradicted else OK
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The words of the command line, read."""
+
+    view: View
+    store: Path
+    seeds: int | None
+    strict: bool
+    records: Path | None
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> _Request:
+        own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
+        own["records"] = None
+        passed_on = []
+        for word, override in zip(words, parse(words), strict=True):
+            key = override.key_or_group
+            if key in CHOSEN_BY_THE_FIGURE:
+                raise UserError(
+                    f"'{word}' cannot be chosen here: a figure names its own tasks, models and "
+                    "seeds; seeds=N sets how many"
+                )
+            if key in own:
+                own[key] = override.value()
+            else:
+                passed_on.append(word)
+        if own["preset"] not in choices("preset"):
+            hint = nearest(str(own["preset"]), choices("preset"))
+            raise UserError(f"there is no preset '{own['preset']}': {hint}")
+        seeds = own["seeds"]
+        if seeds is not None and (not isinstance(seeds, int) or isinstance(seeds, bool)):
+            raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
+        if seeds is not None and seeds < 1:
+            raise UserError(f"seeds={seeds}: at least one seed is needed")
+        if not isinstance(own["strict"], bool):
+            raise UserError(f"strict={own['strict']} is neither true nor false")
+        if own["records"] is not None and (passed_on or seeds):
+            changed = passed_on[0] if passed_on else f"seeds={seeds}"
+            raise UserError(f"'{changed}' changes runs, but records=… runs nothing: leave one out")
+        view = View(own["preset"], tuple(sorted(passed_on)))
+        folder = Path(str(own["records"])) if own["records"] is not None else None
+        return cls(view, Path(str(own["store"])), seeds, own["strict"], folder)
+
+    def existing(self, reproduction: Reproduction) -> list[RunRecord]:
+        """The records of this preset below a folder."""
+        assert self.records is not None
+        if not self.records.is_dir():
+            raise UserError(f"there is no folder {self.records}: give one with run records")
+        found = [
+            record
+            for record in read_records([self.records])
+            if record.preset == self.view.preset
+            and record.role != "trial"
+            and reproduction.selects(record)
+        ]
+        if not any(record.role != "baseline" for record in found):
+            raise UserError(
+                f"no run below {self.records} belongs to this figure at preset "
+                f"{self.view.preset}: leave records=… out to make the runs"
+            )
+        return found
+
+    def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
+        """Every run that the plan names: served from the store, or made."""
+        from bench.config import compose
+        from bench.progress import progress
+        from bench.runs import obtain, obtain_baselines
+
+        plan = reproduction.plan(self.view.preset, self.seeds)
+        common = [f"preset={self.view.preset}", f"store={self.store}", *self.view.overrides]
+        configurations = [compose([*words, *common]) for words in plan.runs]
+        records: dict[str, RunRecord] = {}
+        with progress() as show:
+            for words in plan.sweeps:
+                from bench.sweep import run_sweep
+
+                own = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
+                records |= {r.run_id: r for r in run_sweep([*words, *own, *common], show)}
+            for done, configuration in enumerate(configurations):
+                show("runs", done, len(configurations))
+                record = obtain(configuration, report=show)
+                records[record.run_id] = record
+            if configurations:
+                show("runs", len(configurations), len(configurations))
+            for words in plan.baselines:
+                found = obtain_baselines(compose([*words, *common]), show)
+                records |= {record.run_id: record for record in found}
+        return [record for _, record in sorted(records.items()) if reproduction.selects(record)]
+
+
+def write(
+    name: str,
+    reproduction: Reproduction,
+    records: Sequence[RunRecord],
+    view: View,
+    folder: Path,
+) -> list[ClaimResult]:
+    """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
+    ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
+    """
+    results = [claim.judge(records) for claim in reproduction.claims]
+    images = render(reproduction.draw(records, view), name)
+    verdicts = {
+        "schema_version": SCHEMA_VERSION,
+        "figure": name,
+        "preset": view.name,
+        "title": reproduction.title,
+        "records": [record.run_id for record in records],
+        "claims": [result.to_json() for result in results],
+    }
+    for ending, content in images.items():
+        write_atomically(folder / f"figure.{ending}", content)
+    write_atomically(folder / "curves.json", _json(reproduction.curves(records)))
+    if reproduction.table is not None:
+        write_atomically(folder / "table.md", reproduction.table(records).encode())
+    run_ids = "".join(f"{record.run_id}\n" for record in records)
+    write_atomically(folder / "records.txt", run_ids.encode())
+    write_atomically(folder / "verdicts.json", _json(verdicts))
+    return results
+
+
+def render(figure: Figure, salt: str) -> dict[str, bytes]:
+    """The figure as PNG and SVG, without dates and random names: equal figures, equal bytes."""
+    from matplotlib import rc_context
+
+    images = {}
+    with rc_context({"svg.hashsalt": salt}):
+        for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
+            images[ending] = buffer.getvalue()
+    return images
+
+
+def report(
+    name: str,
+    reproduction: Reproduction,
+    results: Sequence[ClaimResult],
+    records: Sequence[RunRecord],
+    view: View,
+    folder: Path,
+) -> None:
+    """The verdicts in plain words, and where the files are."""
+    console = Console(highlight=False, soft_wrap=True)
+    colours = {REPRODUCED: "green", CONTRADICTED: "red"}
+    console.print(f"{reproduction.title}\n{reproduction.source}", markup=False)
+    scale = "" if view.preset == "paper" else ", not the paper's scale"
+    console.print(f"preset {view.name}{scale}; {len(records)} records\n", markup=False)
+    for result in results:
+        claim, finding = result.claim, result.finding
+        colour = colours.get(finding.verdict, "yellow")
+        console.print(f"[{colour}]{finding.verdict}[/]", end="  ")
+        console.print(claim.sentence, style="bold", markup=False)
+        console.print(f"    {finding.evidence}", markup=False)
+        console.print(f"    counts as reproduced: {claim.tolerance.text}", markup=False)
+        if finding.seeds_needed is not None:
+            command = f"python -m reproduce {name} preset={view.name} seeds={finding.seeds_needed}"
+            console.print(
+                f"    about {finding.seeds_needed} seeds would settle it: {command}", markup=False
+            )
+    failed = [record for record in records if record.outcome != "ok"]
+    if failed:
+        console.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
+        for record in failed:
+            text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: {record.cause}"
+            console.print(text, markup=False)
+    console.print()
+    for path in sorted(folder.iterdir()):
+        console.print(str(path), markup=False)
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    return [(word, int(number or 0)) for word, number in re.findall(r"(\D+)(\d*)", name)]

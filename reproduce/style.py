@@ -1,0 +1,112 @@
+"""How all figures look: one colour-blind-safe palette, quiet axes, a subtitle that says what was
+measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench.observations import how_it_ended
+from bench.records import RunRecord
+from bench.reproduction import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which people with any colour vision tell apart.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
+    "#1a1a1a",
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#f0e442",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)
+GREY, LIGHT = "#666666", "#d9d9d9"
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches, without global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), facecolor="white", layout="constrained")
+
+
+def quiet(axes: Axes) -> None:
+    """Only the axes and a light grid."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GREY)
+    axes.tick_params(colors=GREY, labelcolor=BLACK, labelsize=8)
+    axes.grid(axis="y", color=LIGHT, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def head(figure: Figure, title: str, records: Sequence[RunRecord], view: View) -> None:
+    """The title, and below it the seeds, the preset and the scale of the trained ``records``."""
+    height = figure.get_figheight()
+    # The empty second line keeps room for the subtitle.
+    figure.suptitle(
+        f"{title}\n", x=0.01, y=1 - 0.08 / height, ha="left", fontsize=11, weight="bold"
+    )
+    text = subtitle(records, view)
+    figure.text(0.01, 1 - 0.3 / height, text, fontsize=8, color=GREY, va="top")
+
+
+def subtitle(records: Sequence[RunRecord], view: View) -> str:
+    """Such as "seeds 0–4 · measured here at preset smoke, not the paper's scale"."""
+    seeds = sorted({record.seed for record in records})
+    starts = max((record.config["training"]["restarts"] for record in records), default=1)
+    kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
+    trials = max((record.cost.tuning_trials for record in records), default=0)
+    tuned = f" (each model tuned with {trials} trials on validation)" if trials else ""
+    scale = "" if view.preset == "paper" else " — not the paper's scale"
+    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {view.name}{scale}"
+
+
+def seed_names(seeds: Sequence[int]) -> str:
+    """ "seed 3", "seeds 0–4", "seeds 0, 2, 5"."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"seeds {seeds[0]}–{seeds[-1]}"
+    return "seeds " + ", ".join(map(str, seeds))
+
+
+def failures(records: Sequence[RunRecord], width: int = 60) -> list[str]:
+    """One short clause for each run without a result."""
+    clauses = [
+        f"{record.label} seed {record.seed} {how_it_ended(record)}"
+        for record in records
+        if record.outcome != "ok"
+    ]
+    return [text if len(text) <= width else text[: width - 1] + "…" for text in clauses]
+
+
+def foot(figure: Figure, clauses: Sequence[str]) -> None:
+    """Failed runs, named under the figure."""
+    if clauses:
+        figure.supxlabel(
+            "   ".join(f"✗ {text}" for text in clauses), fontsize=7.5, color=VERMILLION
+        )
+
+
+def direct_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, gap: float) -> None:
+    """Labels at the right of curves, (y, text, colour), moved apart by at least ``gap``."""
+    placed: list[float] = []
+    for y, text, colour in sorted(ends):
+        height = max(y, placed[-1] + gap) if placed else y
+        placed.append(height)
+        options: dict[str, Any] = {"fontsize": 7.5, "color": colour, "va": "center"}
+        axes.annotate(
+            text,
+            (x, height),
+            xytext=(5, 0),
+            textcoords="offset points",
+            annotation_clip=False,
+            **options,
+        )
