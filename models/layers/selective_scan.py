@@ -9,8 +9,8 @@ algorithm 2. For every channel e and state n
 Time is cut twice. *Segments* follow one another, so that the states (batch, time, state, channels),
 by far the largest tensors, never exist for all positions at once; only the state before each
 segment is saved, and the backward pass computes the others again. Inside a segment of S positions,
-*chunks* of √S positions run side by side: what each chunk adds, what it hands on, then its states.
-Only products of decays of at most one appear, never a quotient, so no length overflows.
+*chunks* of √S positions (at least 8) run side by side: what each chunk adds, what it hands on, then
+its states. Only products of decays of at most one appear, never a quotient, so no length overflows.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ class _SelectiveScan(torch.autograd.Function):
         # Two buffers serve all segments: fresh ones would cost more than the arithmetic.
         decays = inputs.new_empty(size, inputs.shape[1], *rates.shape)
         states = torch.empty_like(decays)
-        starts = inputs.new_zeros(segments, *states.shape[1:])
+        starts = inputs.new_empty(segments, *states.shape[1:])
+        starts[0] = 0
         for index in range(segments):
             here = slice(index * size, (index + 1) * size)
             segment = step_sizes[here], all_steps[here], write[here], rates
