@@ -84,14 +84,16 @@ def make_plan(words: Sequence[str]) -> Plan:
     return Plan(entries, entries[0].configuration.sweep, dry_run)
 
 
-def _expand(word: str) -> str:
-    """Short names in full; ``models=a,b`` as the list it means."""
+def list_models(word: str) -> str:
+    """``models=a,b`` as the list it means: brackets need quotes in some shells."""
     key, _, value = word.partition("=")
-    if key in SHORT_NAMES:
-        return f"sweep.{word}"
     if key == "models" and "," in value and not value.startswith("["):
         return f"models=[{value}]"
     return word
+
+
+def _expand(word: str) -> str:
+    return f"sweep.{word}" if word.partition("=")[0] in SHORT_NAMES else list_models(word)
 
 
 def _names(shared: Sequence[str], chosen: Any) -> list[str]:

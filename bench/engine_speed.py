@@ -1,0 +1,134 @@
+"""What the engine adds to a training step: the same training by a plain loop beside it."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bench.config import ROOT
+from bench.loop import fit
+from bench.measurement import random_batch, synchronize
+from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
+from bench.progress import Report
+from bench.settings import TrainingSettings
+from bench.speed import SpeedSettings
+from models.specification import SequenceSpecification
+from tasks.interface import Batch, Evaluation, Metric, Split, Task
+
+WARM_UP = 2  # steps that are not timed, at the start of a block; the last is not either
+
+
+class _RandomTokens(Task):
+    """Nothing to learn and nothing to validate: only training steps are timed."""
+
+    headline: ClassVar[Metric] = Metric("loss", "minimise")
+
+    def __init__(self, settings: SpeedSettings, vocabulary: int) -> None:
+        self.settings, self.vocabulary = settings, vocabulary
+
+    def specification(self) -> SequenceSpecification:
+        return SequenceSpecification(self.settings.length, vocabulary=self.vocabulary)
+
+    def data_hashes(self) -> dict[str, str]:
+        return {}
+
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        return random_batch(self.settings, self.vocabulary, step)
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
+
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        return Evaluation({"loss": 0.0})
+
+
+def measure_engine(
+    settings: SpeedSettings,
+    build: Callable[[], nn.Module],
+    vocabulary: int,
+    device: torch.device,
+    report: Report,
+) -> dict[str, Any]:
+    """Median seconds of a training step under the engine and in a plain loop, from blocks that
+    alternate, the median of their ratios, and how far apart the trained weights are."""
+    defaults = OmegaConf.to_container(OmegaConf.load(ROOT / "bench" / "config.yaml").training)
+    assert isinstance(defaults, dict)
+    steps = settings.engine_steps + WARM_UP + 1
+    own = {"steps": steps, "batch_size": settings.batch, "checkpoint_every": steps}
+    training = TrainingSettings(**{**defaults, **own, "threads": settings.threads})
+    task = _RandomTokens(settings, vocabulary)
+    engine: list[float] = []
+    plain: list[float] = []
+    difference = 0.0
+    for number in range(settings.rounds):
+        by_engine, by_loop = build(), build()
+        blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
+        for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
+            times.append(block(model, task, training, settings.seed, device))
+        pairs = zip(by_engine.parameters(), by_loop.parameters(), strict=True)
+        difference = max(difference, *(float((a - b).detach().abs().max()) for a, b in pairs))
+        report("engine against plain loop", number + 1, settings.rounds)
+    ratios = [ours / theirs for ours, theirs in zip(engine, plain, strict=True)]
+    return {
+        "model": settings.reference,
+        "vocabulary": vocabulary,
+        "engine_blocks": engine,
+        "plain_blocks": plain,
+        "engine_seconds": statistics.median(engine),
+        "plain_seconds": statistics.median(plain),
+        "engine_over_plain": statistics.median(ratios),
+        "largest_weight_difference": difference,
+    }
+
+
+def _engine_block(
+    model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
+) -> float:
+    ends: list[float] = []
+
+    def note(description: str, done: int, total: int) -> None:
+        synchronize(device)
+        ends.append(time.perf_counter())
+
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Path(folder) / "checkpoint.pt"
+        fit(model, task, training, seed=seed, device=device, checkpoint=checkpoint, report=note)
+    return _median_step(ends)
+
+
+def _plain_block(
+    model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
+) -> float:
+    model.to(device).train()
+    optimizer = build_optimizer(model, training)
+    assert training.steps is not None
+    rate_at = learning_rate_at(training, training.steps)
+    ends: list[float] = []
+    for step in range(training.steps):
+        batch = task.training_batch(seed, step, training.batch_size).to(device)
+        set_learning_rate(optimizer, rate_at(step))
+        loss = task.loss(model(batch.inputs), batch)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
+        optimizer.step()
+        loss.item()  # a loop that does not look at its loss is no training
+        synchronize(device)
+        ends.append(time.perf_counter())
+    return _median_step(ends)
+
+
+def _median_step(ends: list[float]) -> float:
+    """The last step is left out: the engine writes its checkpoint in it."""
+    timed = ends[WARM_UP - 1 : -1]
+    return statistics.median(b - a for a, b in itertools.pairwise(timed))

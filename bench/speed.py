@@ -1,0 +1,102 @@
+"""Speed of models, interleaved on one machine: ``python -m bench.speed``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.errors import OK, UserError, command, nearest
+from bench.words import wants_help
+
+DEFAULTS = Path(__file__).with_suffix(".yaml")
+
+HELP = """\
+usage: python -m bench.speed [models=[MODEL,...]] [key=value ...]
+
+Time forward and backward passes of models on random tokens, one pass of each in turn, so that a
+change of the machine meets all of them. Medians over rounds; the speed against the reference is
+the median of the ratios within a round. Nothing else should run on the machine meanwhile.
+
+settings, with their defaults:
+{settings}
+
+example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
+
+
+class SpeedSettings(BaseModel):
+    """What ``bench/speed.yaml`` explains."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    models: list[str]
+    reference: str
+    width: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    heads: int = Field(ge=1)
+    dropout: float = Field(ge=0, lt=1)
+    length: int = Field(ge=1)
+    batch: int = Field(ge=1)
+    vocabulary: list[int] = Field(min_length=1)
+    rounds: int = Field(ge=1)
+    threads: int = Field(ge=1)
+    device: Literal["auto", "cpu", "cuda"]
+    seed: int = Field(ge=0, lt=2**32)
+    engine: bool
+    engine_steps: int = Field(ge=1)
+    profile: bool
+    output: Path | None
+
+
+def read_settings(words: list[str]) -> SpeedSettings:
+    """The defaults with the words of a command line.
+
+    Raises:
+        UserError: an unknown key or a value that cannot be used.
+    """
+    from omegaconf import OmegaConf
+
+    from bench.config import parse
+    from bench.plan import list_models
+
+    values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
+    assert isinstance(values, dict)
+    for override in parse([list_models(word) for word in words]):
+        key = override.key_or_group
+        if key not in values:
+            raise UserError(f"there is no setting '{key}': {nearest(key, map(str, values))}")
+        value = override.value()
+        one_of_a_list = isinstance(values[key], list) and not isinstance(value, list)
+        values[key] = [value] if one_of_a_list else value
+    try:
+        return SpeedSettings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{place}={first['input']!r} cannot be used: {first['msg']}") from None
+
+
+def main(words: list[str]) -> int:
+    """Measure, print, and save where ``output=`` says."""
+    if wants_help(words):
+        lines = DEFAULTS.read_text().splitlines()[1:]
+        print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
+        return OK
+    settings = read_settings(words)
+    from bench.measurement import measure, print_measurement
+    from bench.progress import progress
+
+    with progress() as report:
+        measurement = measure(settings, report)
+    print_measurement(measurement)
+    if settings.output is not None:
+        from bench.files import write_atomically
+
+        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
+    return OK
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,95 @@
+"""The speed command at tiny shapes: that it runs and that its numbers agree with each other."""
+
+from __future__ import annotations
+
+import json
+import statistics
+
+import pytest
+import torch
+
+from bench.errors import OK, UserError
+from bench.measurement import build_model
+from bench.speed import main, read_settings
+
+TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
+
+
+def test_measurement_is_consistent(tmp_path, capsys):
+    output = tmp_path / "speed.json"
+    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]", f"output={output}"]
+    assert main([*words, "engine=true", "engine_steps=2", "profile=true"]) == OK
+    content = json.loads(output.read_text())
+    rows = {(row["model"], row["vocabulary"]): row for row in content["models"]}
+    assert set(rows) == {(m, v) for m in ("gpt2", "lstm") for v in (11, 50)}
+    for (model, vocabulary), row in rows.items():
+        assert len(row["seconds"]) == 3
+        assert row["steps_per_second"] == pytest.approx(1 / statistics.median(row["seconds"]))
+        assert row["tokens_per_second"] == pytest.approx(24 * row["steps_per_second"])
+        reference = rows["gpt2", vocabulary]["seconds"]
+        ratios = [a / b for a, b in zip(reference, row["seconds"], strict=True)]
+        assert row["speed_against_reference"] == pytest.approx(statistics.median(ratios))
+        model = build_model(read_settings(words), model, vocabulary)
+        assert row["parameters"] == sum(p.numel() for p in model.parameters())
+        assert row["flops"] > 0
+    # A larger vocabulary adds a row of the tied table for each token, and nothing else.
+    assert rows["gpt2", 50]["parameters"] - rows["gpt2", 11]["parameters"] == 39 * 8
+    assert set(content["profile"]) == {"gpt2", "lstm"}
+    for regions in content["profile"].values():
+        assert sum(region["own_share"] for region in regions) <= 1 + 1e-6
+        assert all(region["own_share"] <= region["share"] + 1e-6 for region in regions)
+
+    # No speed is worth reporting unless both loops do the same training.
+    assert content["engine"]["largest_weight_difference"] == 0
+    assert len(content["engine"]["engine_blocks"]) == 3
+    shown = capsys.readouterr().out
+    assert "vocabulary 50" in shown
+    assert "engine / plain" in shown
+
+
+def test_region_of_an_autograd_function_is_found():
+    from bench.measurement import _profile
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return torch.linalg.matrix_exp(x)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    x = torch.randn(60, 60, requires_grad=True)
+
+    def run():
+        Slow.apply(x).sum().backward()
+        return 0.0
+
+    regions = {region["region"]: region for region in _profile(run, 4)}
+    assert regions["Slow"]["calls"] == 1  # in each pass
+    assert regions["Slow"]["share"] > 0.2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["widht=3"], "did you mean 'width'"),
+        (["width=none"], "width='none' cannot be used"),
+        (["models=lstn"], "did you mean 'lstm'"),
+        (["models=gpt2", "heads=3"], "cannot be timed at these shapes"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, sentence):
+    with pytest.raises(UserError, match=sentence):
+        main([*TINY, *words])
+
+
+def test_help_lists_every_setting(capsys):
+    assert main(["--help"]) == OK
+    shown = capsys.readouterr().out
+    for name in read_settings([]).model_dump():
+        assert f"\n  {name}: " in shown
