@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from bench.building import build_model, build_task, resolve_device
 from bench.errors import UserError
 from bench.flops import count_training_flops
 from bench.optimisation import build_optimizer
 from bench.plan import Entry, Plan
 from bench.progress import Report
-from bench.runs import build_model, build_task, resolve_device
 from bench.settings import Configuration
 from bench.table import console
 from bench.training import total_steps

@@ -48,15 +48,9 @@ def _evaluate(run: str, root: Path, device_name: str) -> int:
     if record.role == "baseline":
         raise UserError(f"{run} is a predictor without weights: bench.sweep makes it again")
 
+    from bench.building import build_model, build_task, read_weights, resolve_device
+    from bench.making import evaluate, measured_fields
     from bench.report import print_comparison
-    from bench.runs import (
-        build_model,
-        build_task,
-        evaluate,
-        measured_fields,
-        read_weights,
-        resolve_device,
-    )
     from bench.settings import Configuration
 
     configuration = Configuration.from_record(record, root, device_name)

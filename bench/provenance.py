@@ -10,6 +10,7 @@ import json
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,23 @@ from typing import Any
 
 from bench import PROTOCOL_VERSION
 from bench.config import ROOT
-from bench.records import Provenance
+from bench.records import Provenance, make_run_id
+from bench.settings import Configuration
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a run the same run; the seed is apart."""
+
+    configuration: Configuration
+    identity: str
+    provenance: Provenance
+
+    def run_id(self, seed: int) -> str:
+        """The name of the run with ``seed``."""
+        c = self.configuration
+        return make_run_id(c.task, c.model, c.preset, self.identity, seed)
+
 
 # The libraries that compute: another version of one of them is another identity.
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")

@@ -1,0 +1,90 @@
+"""Tasks, models and devices from a configuration; weights from their file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from bench.config import load_class
+from bench.errors import RUN_FAILED, UserError
+from bench.seeding import derive_seed
+from bench.settings import Configuration
+from tasks.interface import Task
+
+
+def resolve_device(name: str) -> torch.device:
+    """``auto`` is the GPU where there is one.
+
+    Raises:
+        UserError: a GPU is asked for and there is none.
+    """
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise UserError("device=cuda, but PyTorch finds no GPU here: use device=auto or device=cpu")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def build_task(configuration: Configuration) -> Task:
+    """The task of a configuration; equal settings share one object and so its data."""
+    return _build_task(json.dumps(configuration.tasks, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _build_task(text: str) -> Task:
+    return _construct(json.loads(text), "tasks")
+
+
+def data_hashes(configuration: Configuration) -> dict[str, str]:
+    """SHA-256 of every split of the configured task."""
+    return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _data_hashes(text: str) -> dict[str, str]:
+    return _build_task(text).data_hashes()
+
+
+def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
+    """A model with the initial weights of ``seed``."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(seed, "initial weights"))
+        return _construct(configuration.models, "models", task.specification())
+
+
+def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    try:
+        return load_class(node["_target_"])(*positional, **arguments)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{group} ({node['_target_']}): {error}") from error
+
+
+def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
+    """Weights of a record, if they are the ones that it names.
+
+    Raises:
+        UserError: the file is missing or is not the one that was saved.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(
+            f"the weights {path} are missing: train again with the record's command "
+            "(delete its record first), or put the file back",
+            RUN_FAILED,
+        ) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(
+            f"the weights {path} are not the ones that the record names (SHA-256 differs): "
+            f"delete {path.parent} and the record, then train again",
+            RUN_FAILED,
+        )
+    return load(content)

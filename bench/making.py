@@ -1,0 +1,272 @@
+"""The making of one run: train (or go on), keep the weights, evaluate, fill the record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as save_weights
+from torch import Tensor, nn
+
+from bench.building import build_model, build_task, read_weights, resolve_device
+from bench.errors import RUN_FAILED, UserError
+from bench.files import write_atomically
+from bench.flops import count_training_flops
+from bench.memory import peak_memory
+from bench.progress import Report
+from bench.provenance import Identity
+from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
+from bench.seeding import derive_seed
+from bench.training import Diverged, Stopped, TrainingReport
+from tasks.interface import Evaluation, Split, Task
+
+
+@dataclass
+class _Trained:
+    """What is kept of a training beside the weights."""
+
+    report: TrainingReport
+    restarts: list[Restart]
+    cost: Cost
+    weights_sha256: str
+
+
+def _read_trained(path: Path) -> _Trained:
+    try:
+        content = json.loads(path.read_bytes())
+        return _Trained(
+            TrainingReport(**content["report"]),
+            [Restart(**restart) for restart in content["restarts"]],
+            Cost(**content["cost"]),
+            content["weights_sha256"],
+        )
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path} is truncated or edited: delete the folder {path.parent} and run again",
+            RUN_FAILED,
+        ) from None
+
+
+class Run:
+    """One run on its way to a record."""
+
+    def __init__(self, identity: Identity, work: Path, report: Report) -> None:
+        self.identity, self.work, self.report = identity, work, report
+        self.configuration = identity.configuration
+        self.task = build_task(self.configuration)
+        self.device = resolve_device(self.configuration.device)
+        self.description = f"{self.configuration.label} seed {self.configuration.seed}"
+
+    def make(self, role: Role, study: Study | None) -> RunRecord:
+        torch.set_num_threads(self.configuration.training.threads)
+        trained: _Trained | None = None
+        evaluations: dict[str, Evaluation] = {}
+        outcome: Outcome = "ok"
+        cause: str | None = None
+        with peak_memory(self.device) as memory, torch.random.fork_rng():
+            try:
+                trained = self._trained()
+                model = self._model_with_weights(trained)
+                splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
+                for split in splits:
+                    evaluations[split] = evaluate(self.task, model, split, self.device)
+            except UserError:
+                raise
+            except Stopped:
+                raise KeyboardInterrupt from None
+            except Diverged as error:
+                outcome, cause = "diverged", str(error)
+            except Exception as error:
+                outcome, cause = self._failure(error)
+        return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
+
+    def _trained(self) -> _Trained:
+        summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
+        if summary.exists() and weights.exists():
+            return _read_trained(summary)
+        from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
+
+        settings, seed = self.configuration.training, self.configuration.seed
+        cost = self._count_cost(seed)
+        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
+        failure: Diverged | None = None
+        for k in range(settings.restarts):
+            own_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
+            model = build_model(self.configuration, self.task, own_seed)
+            suffix = f", start {k + 1} of {settings.restarts}" if settings.restarts > 1 else ""
+            try:
+                done = fit(
+                    model,
+                    self.task,
+                    settings,
+                    seed=own_seed,
+                    device=self.device,
+                    checkpoint=self.work / f"checkpoint-{k}.pt",
+                    description=self.description + suffix,
+                    report=self.report,
+                )
+            except Diverged as error:
+                failure = error
+                tried.append((own_seed, TrainingReport(), {}))
+                continue
+            tried.append((own_seed, done, model.state_dict()))
+        finished = [k for k, (_, done, _) in enumerate(tried) if done.losses]
+        if not finished:
+            assert failure is not None
+            raise failure
+        best = min(finished, key=lambda k: tried[k][1].final_loss())
+        restarts = [
+            Restart(
+                seed=own_seed,
+                training_loss=done.final_loss() if done.losses else None,
+                kept=k == best,
+            )
+            for k, (own_seed, done, _) in enumerate(tried)
+        ]
+        return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
+
+    def _keep_trained(
+        self,
+        report: TrainingReport,
+        weights: dict[str, Tensor],
+        restarts: list[Restart],
+        cost: Cost,
+        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]],
+    ) -> _Trained:
+        flops = cost.training_flops
+        cost = cost.model_copy(
+            update={
+                "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in tried),
+                "training_tokens": sum(t.tokens for _, t, _ in tried),
+                "training_steps": sum(t.steps for _, t, _ in tried),
+                "wall_seconds": sum(t.seconds for _, t, _ in tried),
+            }
+        )
+        content = save_weights({k: v.detach().cpu().contiguous() for k, v in weights.items()})
+        sha256 = hashlib.sha256(content).hexdigest()
+        trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
+        write_atomically(self.work / "weights.safetensors", content)
+        summary = {
+            "report": asdict(report),
+            "restarts": [restart.model_dump() for restart in trained.restarts],
+            "cost": cost.model_dump(),
+            "weights_sha256": sha256,
+        }
+        write_atomically(self.work / "trained.json", json.dumps(summary).encode())
+        for checkpoint in self.work.glob("checkpoint-*.pt"):
+            checkpoint.unlink()
+        return trained
+
+    def _count_cost(self, seed: int) -> Cost:
+        """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
+        model = build_model(self.configuration, self.task, seed).to(self.device).train()
+        batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
+        batch = batch.to(self.device)
+        flops = count_training_flops(model, batch, self.task.loss)
+        length = self.task.specification().maximum_length
+        state_bytes = getattr(model, "state_bytes", None)
+        return Cost(
+            parameters=sum(p.numel() for p in model.parameters()),
+            position_parameters=getattr(model, "position_parameters", int)(),
+            state_bytes=state_bytes(length) if state_bytes else None,
+            state_length=length if state_bytes else None,
+            training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
+        )
+
+    def _model_with_weights(self, trained: _Trained) -> nn.Module:
+        path = self.work / "weights.safetensors"
+        model = build_model(self.configuration, self.task, self.configuration.seed)
+        model.load_state_dict(read_weights(path, trained.weights_sha256))
+        return model.to(self.device).eval()
+
+    def _failure(self, error: Exception) -> tuple[Outcome, str]:
+        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
+            return "out_of_memory", text or "out of memory"
+        if isinstance(error, OSError):
+            raise error  # a full disk is no property of the model
+        log = self.work / "traceback.txt"
+        write_atomically(log, traceback.format_exc().encode())
+        return "failed", f"{type(error).__name__}: {text} (details in {log})"
+
+    def _record(
+        self,
+        role: Role,
+        study: Study | None,
+        trained: _Trained | None,
+        evaluations: dict[str, Evaluation],
+        outcome: Outcome,
+        cause: str | None,
+        peak: int | None,
+    ) -> RunRecord:
+        configuration = self.configuration
+        cost = trained.cost if trained else Cost()
+        trials = len(study.trials) if study else 0
+        curves: dict[str, Curve] = {}
+        if trained:
+            done = trained.report
+            curves["training_loss"] = Curve(x=_floats(done.loss_steps), y=done.losses)
+            curves["validation_loss"] = Curve(
+                x=_floats(done.validation_steps), y=done.validation_losses
+            )
+        fields = measured_fields(self.task, evaluations)
+        fields["curves"] = {**curves, **fields["curves"]}
+        return RunRecord(
+            run_id=self.work.name,
+            identity=self.identity.identity,
+            seed=configuration.seed,
+            task=configuration.task,
+            model=configuration.model,
+            label=configuration.label,
+            preset=configuration.preset,
+            role=role,
+            outcome=outcome,
+            cause=cause,
+            config=configuration.resolved(),
+            cost=cost.model_copy(update={"tuning_trials": trials, "peak_memory_bytes": peak}),
+            restarts=trained.restarts if trained else [],
+            study=study,
+            provenance=self.identity.provenance,
+            weights_sha256=trained.weights_sha256 if trained else None,
+            **fields,
+        )
+
+
+def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+    """The task's protocol on one split, without gradients and dropout."""
+    with torch.no_grad():
+        return task.evaluate(model.eval(), split, device)
+
+
+def measured_fields(task: Task, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Headline, metrics, per-sequence values, curves and arrays of a record. What is not finite is
+    left out: a record holds numbers."""
+    metrics = {
+        split: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
+        for split, measured in evaluations.items()
+    }
+    last = evaluations.get("test", evaluations.get("validation"))
+    value = metrics.get("test", metrics.get("validation", {})).get(task.headline.name)
+    return {
+        "headline": Headline(
+            name=task.headline.name,
+            direction=task.headline.direction,
+            unit=task.headline.unit,
+            value=value,
+        ),
+        "metrics": metrics,
+        "per_sequence": last.per_sequence if last else {},
+        "curves": {k: Curve(**v) for k, v in last.curves.items()} if last else {},
+        "arrays": last.arrays if last else {},
+    }
+
+
+def _floats(values: list[int]) -> list[float]:
+    return [float(value) for value in values]
