@@ -164,6 +164,9 @@ def _lines(setting: Setting) -> list[Line]:
     """The curves of a setting, pointwise over its seeds."""
     finished = [record for record in setting.records if record.outcome == "ok"]
     names = sorted({name for record in finished for name in record.curves})
+    # Seeds that failed have no curve: the legend says how many are left.
+    some = f"{len(finished)} of {len(setting.records)} seeds" if not setting.ended_well else ""
+    described = ", ".join(part for part in (setting.name, some) if part)
     lines = []
     for name in names:
         points: dict[float, list[float | None]] = defaultdict(list)
@@ -178,6 +181,7 @@ def _lines(setting: Setting) -> list[Line]:
         lines.append(
             replace(
                 _blank_line(setting),
+                setting=described,
                 metric=name,
                 abscissa="training step" if name in LOSS_CURVES else "position",
                 seeds=None if setting.is_reference else len(curves),
@@ -234,7 +238,7 @@ def _lines_by_size(settings: Sequence[Setting], rows: Iterable[Row]) -> list[Lin
             row.model,
         )
 
-    pairs = [(by_runs[row.run_ids], row) for row in rows if row.mean is not None]
+    pairs = [(by_runs[row.run_ids], row) for row in rows if row.outcome == "ok"]
     sized = [pair for pair in pairs if training_size(pair[0].first)]
     lines = []
     for _, members in groupby(sorted(sized, key=key), key=key):

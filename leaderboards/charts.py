@@ -110,10 +110,11 @@ def chart(
         alt.Tooltip("high:Q", format=".4f"),
     ]
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    curve = base.mark_line(strokeWidth=2, point={"size": 45} if few else False).encode(
-        y=y, color=colour, strokeDash=dash, tooltip=tooltip
-    )
-    layers = alt.layer(band, curve).resolve_scale(strokeDash="independent")
+    curve = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
+    # Points of their own: inside the line's mark they would blank the legend of the dashes.
+    points_mark = base.mark_circle(size=45 if few else 12, opacity=1 if few else 0)
+    dots = points_mark.encode(y=y, color=colour, tooltip=tooltip)
+    layers = alt.layer(band, curve, dots)
     return layers.properties(height=HEIGHT).configure_legend(
         labelLimit=320, orient="right", symbolStrokeWidth=2
     )

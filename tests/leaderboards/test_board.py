@@ -1,0 +1,249 @@
+"""The board against numbers computed another way, and the rules that make a ranking fair."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bench.errors import UserError
+from bench.records import Curve
+from leaderboards.board import build_board
+from leaderboards.build import FOLDER, describe_difference
+from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
+from leaderboards.published import read_published
+
+PUBLISHED = read_published(FOLDER / "published")
+
+
+def find(board: Board, metric: str = "accuracy", **wanted: object) -> list[Row]:
+    return [
+        row
+        for row in board.rows
+        if row.metric == metric and all(getattr(row, k) == v for k, v in wanted.items())
+    ]
+
+
+def test_means_and_intervals_are_those_of_scipy(sample_records):
+    board = build_board(sample_records)
+    for name in ("Memory Mosaic", "GPT2", "LSTM"):
+        for size in (100, 1000, 2500):
+            values = [
+                record.metrics["test"]["accuracy"]
+                for record in sample_records
+                if record.label == name
+                and record.role == "final"
+                and record.config["tasks"]["training_automata"] == size
+            ]
+            (row,) = find(board, label=name, variant=f"training_automata={size}")
+            interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+            assert row.mean == pytest.approx(np.mean(values))
+            assert (row.low, row.high) == pytest.approx((interval.low, interval.high))
+            assert (row.seeds, row.trials, row.outcome) == (3, 8, "ok")
+
+
+def test_ranks_are_ranges_where_intervals_overlap(make_record):
+    levels = {"a": (0.90, 0.91, 0.92), "b": (0.60, 0.61, 0.62), "c": (0.59, 0.60, 0.61)}
+    records = [
+        make_record(name, name, seed, value)
+        for name, values in levels.items()
+        for seed, value in enumerate(values)
+    ]
+    rows = build_board(records).rows
+    ranks = {row.label: (row.rank_best, row.rank_worst) for row in rows if row.metric == "accuracy"}
+    assert ranks == {"a": (1, 1), "b": (2, 3), "c": (2, 3)}
+    # Less loss is better, although nobody says so in the record; tvd has no known direction here.
+    losses = [row for row in rows if row.metric == "loss"]
+    assert {row.direction for row in losses} == {"minimise"}
+    assert {row.rank_best for row in rows if row.metric == "tvd"} == {None}
+    with_directions = build_board(records, PUBLISHED)
+    tvd = [row for row in with_directions.rows if row.metric == "tvd" and row.group]
+    assert [row.label for row in tvd if row.rank_worst == 1] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"preset": "laptop"},
+        {"task_settings": {"string_length": [1, 9]}},
+        {"size": 500},
+        {"task": "other"},
+    ],
+)
+def test_only_equal_presets_and_task_configurations_are_ranked_together(make_record, difference):
+    one = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    same = [make_record("b", "B", seed, 0.5 + seed / 100) for seed in range(3)]
+    other = [make_record("b", "B", seed, 0.5 + seed / 100, **difference) for seed in range(3)]
+    together = find(build_board(one + same))
+    apart = find(build_board(one + other))
+    assert len({row.group for row in together}) == 1
+    assert [row.rank_best for row in together] == [1, 2]
+    assert len({row.group for row in apart}) == 2
+    assert [row.rank_best for row in apart] == [1, 1]
+    assert len({(row.task, row.preset, row.variant) for row in apart}) == 2
+
+
+def test_equal_configuration_on_other_data_is_another_table(make_record):
+    one = make_record("a", "A")
+    provenance = one.provenance.model_copy(update={"data": {"test": "0" * 64}})
+    other = make_record("b", "B", provenance=provenance)
+    rows = find(build_board([one, other]))
+    assert len({row.group for row in rows}) == 2
+    assert len({row.variant for row in rows}) == 2
+    assert all("data " in row.variant for row in rows)
+
+
+def test_failures_are_rows_with_their_cause_and_no_rank(sample_records):
+    board = build_board(sample_records)
+    (some,) = find(board, label="RWKV")
+    assert some.outcome == "diverged"
+    assert some.cause == "diverged in 1 of 3 seeds: loss is not finite at step 12"
+    assert (some.seeds, some.mean, some.rank_best) == (3, pytest.approx(0.45), None)
+    (all_failed,) = find(board, label="Hyena")
+    assert (all_failed.outcome, all_failed.mean, all_failed.rank_best) == (
+        "out_of_memory",
+        None,
+        None,
+    )
+    assert find(board, "tvd", label="Hyena")  # the failure shows under every metric
+    assert not [line for line in board.lines if line.by_size and line.label == "RWKV"]
+    (partial,) = (c for c in board.lines if c.label == "RWKV" and c.metric == "training_loss")
+    assert partial.setting == "2 of 3 seeds"
+
+
+def test_a_metric_that_one_seed_lacks_is_a_failure_of_that_seed(make_record):
+    records = [make_record(seed=seed) for seed in range(3)]
+    metrics = {"test": {"accuracy": 0.9}}
+    records[1] = records[1].model_copy(update={"metrics": metrics})
+    (row,) = find(build_board(records), "tvd")
+    assert (row.outcome, row.cause) == ("failed", "no finite tvd in 1 of 3 seeds")
+
+
+def test_one_seed_has_no_interval_and_leaves_ranks_open(make_record):
+    records = [make_record("a", "A", 0, 0.9)]
+    records += [make_record("b", "B", seed, 0.1 + seed / 1000) for seed in range(3)]
+    rows = {row.label: row for row in find(build_board(records))}
+    assert rows["A"].low is rows["A"].high is None
+    assert (rows["A"].rank_best, rows["A"].rank_worst) == (1, 2)
+    assert (rows["B"].rank_best, rows["B"].rank_worst) == (1, 2)
+
+
+def test_trials_never_appear_and_references_are_never_ranked(sample_records):
+    board = build_board(sample_records)
+    trial = next(record for record in sample_records if record.role == "trial")
+    assert all(trial.run_id not in row.run_ids for row in board.rows)
+    assert trial.run_id not in {record.run_id for record in board.records}
+    (reference,) = find(board, label="3-gram")
+    assert (reference.kind, reference.rank_best, reference.seeds) == ("reference", None, None)
+
+
+def test_one_run_under_two_names_is_refused(make_record):
+    records = [make_record(seed=0), make_record(seed=0, run_id="a-copy"), make_record(seed=1)]
+    with pytest.raises(UserError, match="count twice"):
+        build_board(records)
+
+
+def test_settings_of_one_label_are_told_apart_by_what_differs(make_record):
+    records = [make_record(seed=seed, width=width) for seed in range(2) for width in (64, 128)]
+    rows = find(build_board(records))
+    assert {row.setting for row in rows} == {"width=64", "width=128"}
+    assert {row.seeds for row in rows} == {2}
+
+
+def test_curves_are_pointwise_means_with_intervals(make_record):
+    values = np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.9]])
+    records = [
+        make_record(seed=seed, curves={"accuracy": Curve(x=[1.0, 2.0], y=row.tolist())})
+        for seed, row in enumerate(values)
+    ]
+    (line,) = (line for line in build_board(records).lines if not line.by_size)
+    assert (line.x, line.abscissa, line.seeds) == ((1.0, 2.0), "position", 3)
+    assert line.y == pytest.approx(values.mean(axis=0))
+    interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert line.y_low == pytest.approx(interval.low)
+    assert line.y_high == pytest.approx(interval.high)
+
+
+def test_curve_by_size_takes_the_setting_that_validation_chose(make_record):
+    records = []
+    for seed in range(2):
+        # The wider setting is better on test and worse on validation: it must not be shown.
+        records.append(make_record(seed=seed, size=100, validation_loss=1.0, accuracy=0.80))
+        records.append(
+            make_record(seed=seed, size=100, width=128, validation_loss=1.5, accuracy=0.99)
+        )
+        records.append(make_record(seed=seed, size=1000, validation_loss=0.9, accuracy=0.85))
+    board = build_board(records)
+    (line,) = (line for line in board.lines if line.by_size and line.metric == "accuracy")
+    assert (line.abscissa, line.x, line.y) == (
+        "training_automata",
+        (100.0, 1000.0),
+        pytest.approx((0.80, 0.85)),
+    )
+
+
+def test_published_rows_are_marked_and_never_ranked(sample_records):
+    board = build_board(sample_records, PUBLISHED)
+    published = [row for row in board.rows if not row.group]
+    assert published
+    assert all(row.kind.startswith("published (") for row in published)
+    assert all(row.rank_best is None and row.preset == "paper" for row in published)
+    alone = build_board(sample_records)
+    ranks = [(row.run_ids, row.metric, row.rank_best) for row in find(alone)]
+    assert ranks == [(r.run_ids, r.metric, r.rank_best) for r in find(board) if r.group]
+
+
+def test_published_numbers_stand_in_the_measured_table_of_their_configuration(make_record):
+    both = [
+        make_record("a", "A", preset="paper", task_settings={"variant": variant})
+        for variant in ("held_out", "iid")
+    ]
+    board = build_board(both, PUBLISHED)
+    for variant, source in (("held_out", "Memory Mosaics, Fig. 9"), ("iid", "Table 3")):
+        table = find(board, variant=f"training_automata=100, variant={variant}")
+        assert table[0].kind == "measured"
+        assert len(table) == 12  # ours and the eleven published ones
+        assert all(source in row.source for row in table[1:])
+
+
+def test_equal_records_give_equal_bytes_in_whatever_order(sample_records, tmp_path):
+    board = build_board(sample_records, PUBLISHED)
+    shuffled = random.Random(1).sample(sample_records, len(sample_records))
+    assert to_parquet(build_board(shuffled, PUBLISHED)) == to_parquet(board)
+    write_board(board, tmp_path / "board.parquet")
+    assert read_board(tmp_path / "board.parquet") == board
+
+
+def test_differences_are_found_and_rounding_is_not_one(sample_records, make_record):
+    board = build_board(sample_records)
+    assert describe_difference(board, board) == ""
+    changed = [*sample_records[:-1], make_record("3_gram", "3-gram", 0, 0.94, role="baseline")]
+    assert "0.94" in describe_difference(board, build_board(changed))
+    assert "rows instead of" in describe_difference(build_board(sample_records[1:6]), board)
+    first = board.rows[0]
+    assert first.mean is not None
+    row = Row(**{**vars(first), "mean": first.mean * (1 + 1e-14)})
+    rounded = Board((row, *board.rows[1:]), board.lines, board.claims, board.records)
+    assert describe_difference(board, rounded) == ""
+
+
+def test_the_whole_provenance_of_a_record_is_on_the_board(make_record):
+    record = make_record()
+    (line,) = build_board([record]).records
+    content = json.loads(line.content)
+    assert content["provenance"] == record.provenance.model_dump(mode="json")
+    assert content["config"] == record.config
+    assert content["content_sha256"] == record.content_hash()
+    assert "curves" not in content
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 not a board PAR1"])
+def test_a_board_that_cannot_be_read_names_the_command_that_makes_one(tmp_path, content):
+    path = tmp_path / "board.parquet"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"python -m leaderboards\.build"):
+        read_board(path)

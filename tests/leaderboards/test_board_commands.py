@@ -1,0 +1,187 @@
+"""The commands, called as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench.errors import UserError
+from bench.records import read_record, write_record
+from leaderboards import add, build, serve
+from leaderboards.contents import read_board
+
+ROOT = build.FOLDER.parent
+VERDICTS = {
+    "schema_version": 1,
+    "figure": "figure5",
+    "preset": "smoke",
+    "title": "Three moons",
+    "records": ["a"],
+    "claims": [
+        {
+            "name": "n",
+            "source": "s",
+            "sentence": "What is claimed.",
+            "tolerance": "t",
+            "verdict": "not enough evidence",
+            "evidence": "e",
+            "seeds": 3,
+            "seeds_needed": 7,
+        }
+    ],
+}
+
+
+def run(*words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def records(tmp_path, sample_records):
+    for record in sample_records:
+        write_record(record, tmp_path / "records")
+    return tmp_path / "records"
+
+
+def test_the_committed_board_is_what_the_committed_records_give():
+    assert build.main(["--check"]) == 0
+
+
+def test_build_then_check_then_a_changed_record(records, tmp_path, make_record):
+    output = tmp_path / "board.parquet"
+    words = [f"records={records}", f"output={output}"]
+    contents = []
+    for seed in ("1", "2"):  # a set or a dictionary in hash order would show
+        made = run("leaderboards.build", *words, PYTHONHASHSEED=seed)
+        assert made.returncode == 0, made.stderr
+        contents.append(output.read_bytes())
+    assert contents[0] == contents[1]
+    assert build.main([*words, "--check"]) == 0
+    write_record(make_record("late", "Late"), records)
+    different = run("leaderboards.build", *words, "--check")
+    assert different.returncode == 4
+    assert different.stderr.startswith("error: ")
+    assert different.stderr.count("\n") == 1
+    assert output.read_bytes() == contents[0]  # --check writes nothing
+
+
+def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch, make_record):
+    monkeypatch.chdir(tmp_path)
+    record = make_record()
+    write_record(record, tmp_path / "runs" / "records")
+    verdicts = tmp_path / "runs" / "reproductions" / "figure5" / "smoke" / "verdicts.json"
+    verdicts.parent.mkdir(parents=True)
+    verdicts.write_text(json.dumps(VERDICTS))
+    (verdicts.parent / "curves.json").write_text("{}")
+    assert build.main(["local=true"]) == 0
+    board = read_board(tmp_path / "runs" / "board.parquet")
+    assert record.run_id in {line.run_id for line in board.records}
+    claim = next(c for c in board.claims if c.figure == "figure5" and c.run_ids == ("a",))
+    assert (claim.sentence, claim.seeds_needed) == ("What is claimed.", 7)
+    assert serve.default_board() == build.LOCAL
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": 2},
+        {"claims": [{**VERDICTS["claims"][0], "verdict": "true"}]},
+        {"claims": [{**VERDICTS["claims"][0], "extra": 1}]},
+        {"records": "all"},
+    ],
+)
+def test_wrong_verdict_files_are_refused(tmp_path, monkeypatch, change):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "reproductions"
+    folder.mkdir(parents=True)
+    (folder / "verdicts.json").write_text(json.dumps({**VERDICTS, **change}))
+    with pytest.raises(UserError, match="not a verdict file"):
+        build.main(["local=true"])
+    (folder / "verdicts.json").write_text('{"schema_version"')
+    with pytest.raises(UserError, match="truncated"):
+        build.main(["local=true"])
+
+
+def test_add_copies_a_record_unchanged(tmp_path, monkeypatch, make_record, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = make_record()
+    dirty = make_record(seed=1, provenance=record.provenance.model_copy(update={"dirty": True}))
+    source = write_record(record, tmp_path / "runs" / "records")
+    write_record(dirty, tmp_path / "runs" / "records")
+    assert add.main([record.run_id, f"{source.with_name(dirty.run_id)}.json", "to=board"]) == 0
+    copy = tmp_path / "board" / "regbench" / "smoke" / source.name
+    assert copy.read_bytes() == source.read_bytes()
+    printed = capsys.readouterr().out
+    assert "uncommitted changes" in printed
+    assert "python -m leaderboards.build" in printed
+    assert read_record(copy.with_name(f"{dirty.run_id}.json")).provenance.dirty is True
+    assert add.main([record.run_id, "to=board"]) == 0  # again, to no effect
+    changed = write_record(make_record(accuracy=0.1), tmp_path / "other")
+    with pytest.raises(UserError, match="already holds another record"):
+        add.main([str(changed), "to=board"])
+
+
+def test_add_refuses_trials_and_leaves_nothing_behind(tmp_path, monkeypatch, make_record):
+    monkeypatch.chdir(tmp_path)
+    good = write_record(make_record(), tmp_path / "in")
+    trial = write_record(make_record(seed=5, role="trial"), tmp_path / "in")
+    with pytest.raises(UserError, match="trial of a study"):
+        add.main([str(good), str(trial), "to=board"])
+    assert not (tmp_path / "board").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["leaderboards.build", "outptu=x"], "did you mean 'output='?"),
+        (["leaderboards.build", "records=/nowhere"], "there is no folder /nowhere"),
+        (["leaderboards.build", "local=maybe"], "neither true nor false"),
+        (["leaderboards.build", "output=a", "output=b"], "given 2 times"),
+        (["leaderboards.add"], "name at least one record"),
+        (["leaderboards.add", "../nowhere.json"], "no record at"),
+        (["leaderboards.serve", "board=/nowhere"], "python -m leaderboards.build"),
+        (["leaderboards.serve", "port=http"], "not a port"),
+    ],
+)
+def test_mistakes_get_one_sentence(words, sentence):
+    result = run(*words)
+    assert result.returncode in (1, 2)
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_taken_port_is_named():
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"localhost:{port}"):
+            serve.free_port("localhost", str(port))
+    assert serve.free_port("localhost", "0") > 0
+
+
+@pytest.mark.parametrize("name", ["build", "add", "serve"])
+def test_help_is_answered_without_heavy_imports(name):
+    code = (
+        f"import sys; from leaderboards.{name} import main; main(['--help']); "
+        "heavy = {'torch', 'pyarrow', 'pandas', 'streamlit', 'scipy'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"python -m leaderboards.{name}" in result.stdout
