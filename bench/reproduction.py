@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA_VERSION = 1
-CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed")
+CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
 
 HELP = """\
 usage: python -m reproduce                       what there is
@@ -300,7 +300,7 @@ def report(
 
 
 def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

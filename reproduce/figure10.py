@@ -9,7 +9,7 @@ from bench.claims import Claim, Tolerance
 from bench.records import RunRecord
 from bench.reproduction import Reproduction, View
 from reproduce import moons
-from reproduce.style import BLACK, VERMILLION, failures, foot, head, new_figure
+from reproduce.style import BLACK, VERMILLION, frame, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     trained = moons.networks(records)
     best = moons.chosen(records)
     with_result = [record for record in trained if record.outcome == "ok"]
-    figure = new_figure(max(9.0, 1.0 * len(with_result) + 4.0), 5.2)
+    figure = new_figure(max(9.0, 0.8 * len(with_result)), 5.2)
     if best is None:
         figure.subplots().set_axis_off()
     else:
@@ -67,8 +67,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
             small[0][column].set_title(
                 f"seed {record.seed}\n{verdict}", fontsize=7.5, color=colour, linespacing=1.1
             )
-    head(figure, TITLE, trained, view)
-    foot(figure, failures(trained))
+    frame(figure, TITLE, trained, view)
     return figure
 
 
@@ -113,7 +112,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=moons.plan(heads=3, tables=False),
-    selects=moons.selects(heads=3),
+    selects=moons.selects(heads=3, tables=False),
     draw=draw,
     curves=curves,
     claims=(

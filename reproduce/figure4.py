@@ -57,7 +57,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=moons.plan(heads=1, tables=True),
-    selects=moons.selects(heads=1),
+    selects=moons.selects(heads=1, tables=True),
     draw=partial(moons.draw, title=TITLE, table="table_of_all_moons"),
     curves=moons.curves,
     claims=(

@@ -16,9 +16,7 @@ from reproduce.style import (
     GREY,
     VERMILLION,
     direct_labels,
-    failures,
-    foot,
-    head,
+    frame,
     new_figure,
     quiet,
 )
@@ -124,8 +122,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     panels[0].set_ylim(0.3, 1.0)
     panels[1].set_ylim(0, 0.9)
     panels[0].legend(handles=_styles(), fontsize=7.5, frameon=False, loc="lower right")
-    head(figure, TITLE, trained, view)
-    foot(figure, failures(trained))
+    frame(figure, TITLE, trained, view)
     return figure
 
 
@@ -153,13 +150,15 @@ def _ngrams(axes: Axes, records: Sequence[RunRecord], metric: str) -> None:
         level = regbench.value(record, metric)
         if record.role == "baseline" and record.label in NGRAMS and level is not None:
             axes.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
-            axes.annotate(
+            axes.text(
+                9_000,
+                level,
                 f"{record.label} here",
-                (1500, level),
-                xytext=(0, 2),
                 fontsize=7,
-                textcoords="offset points",
                 color=GREY,
+                va="center",
+                ha="center",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
 
 

@@ -15,9 +15,7 @@ from reproduce.style import (
     GREY,
     ORANGE,
     VERMILLION,
-    failures,
-    foot,
-    head,
+    frame,
     new_figure,
     quiet,
 )
@@ -57,14 +55,14 @@ def plan(heads: int, tables: bool) -> Callable[[str, int | None], Plan]:
     return of_preset
 
 
-def selects(heads: int) -> Callable[[RunRecord], bool]:
-    """Runs of the published network with ``heads`` memory units, and the tables."""
+def selects(heads: int, tables: bool) -> Callable[[RunRecord], bool]:
+    """Runs of the published network with ``heads`` memory units, perhaps with the tables."""
 
     def selected(record: RunRecord) -> bool:
         if record.task != "three_moons":
             return False
         if record.role == "baseline":
-            return True
+            return tables
         model = record.config["models"]
         return record.model == "memory_unit" and (model["heads"], model["weights"]) == (
             heads,
@@ -208,8 +206,7 @@ def draw(records: Sequence[RunRecord], view: View, title: str, table: str) -> Fi
         panels[0].set_ylabel(f"error of the next {steps} predictions", fontsize=8.5)
         panels[0].set_ylim(0, TOP)
         panels[-1].legend(fontsize=7, frameon=False, loc="upper right")
-    head(figure, title, trained, view)
-    foot(figure, failures(trained))
+    frame(figure, title, trained, view)
     return figure
 
 

@@ -4,6 +4,7 @@ measured."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from bench.observations import how_it_ended
@@ -32,7 +33,7 @@ def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches, without global state."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), facecolor="white", layout="constrained")
+    return Figure(figsize=(width, height), facecolor="white")
 
 
 def quiet(axes: Axes) -> None:
@@ -46,15 +47,20 @@ def quiet(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def head(figure: Figure, title: str, records: Sequence[RunRecord], view: View) -> None:
-    """The title, and below it the seeds, the preset and the scale of the trained ``records``."""
+def frame(figure: Figure, title: str, records: Sequence[RunRecord], view: View) -> None:
+    """Title, the seeds and scale of the trained ``records``, and at the foot each failed run."""
     height = figure.get_figheight()
-    # The empty second line keeps room for the subtitle.
-    figure.suptitle(
-        f"{title}\n", x=0.01, y=1 - 0.08 / height, ha="left", fontsize=11, weight="bold"
-    )
+    lost = failures(records)
+    left: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
+    figure.text(y=1 - 0.1 / height, s=title, fontsize=11, weight="bold", **left)
     text = subtitle(records, view)
-    figure.text(0.01, 1 - 0.3 / height, text, fontsize=8, color=GREY, va="top")
+    figure.text(y=1 - 0.32 / height, s=text, fontsize=8, color=GREY, **left)
+    foot = 0.15 * len(lost) + 0.05 * bool(lost)
+    for line, clause in enumerate(lost):
+        y = (foot - 0.15 * line) / height
+        figure.text(y=y, s=f"✗ {clause}", fontsize=7.5, color=VERMILLION, **left)
+    rect = (0, foot / height, 1, 1 - (foot + 0.55) / height)
+    figure.set_layout_engine("constrained", rect=rect)
 
 
 def subtitle(records: Sequence[RunRecord], view: View) -> str:
@@ -77,22 +83,14 @@ def seed_names(seeds: Sequence[int]) -> str:
     return "seeds " + ", ".join(map(str, seeds))
 
 
-def failures(records: Sequence[RunRecord], width: int = 60) -> list[str]:
-    """One short clause for each run without a result."""
+def failures(records: Sequence[RunRecord], at_most: int = 6) -> list[str]:
+    """One clause for each run without a result, and how many more there are."""
+    lost = [record for record in records if record.outcome != "ok"]
     clauses = [
-        f"{record.label} seed {record.seed} {how_it_ended(record)}"
-        for record in records
-        if record.outcome != "ok"
+        shorten(f"{record.label} seed {record.seed} {how_it_ended(record)}", 150, placeholder="…")
+        for record in lost[:at_most]
     ]
-    return [text if len(text) <= width else text[: width - 1] + "…" for text in clauses]
-
-
-def foot(figure: Figure, clauses: Sequence[str]) -> None:
-    """Failed runs, named under the figure."""
-    if clauses:
-        figure.supxlabel(
-            "   ".join(f"✗ {text}" for text in clauses), fontsize=7.5, color=VERMILLION
-        )
+    return [*clauses, f"and {len(lost) - at_most} more"] if len(lost) > at_most else clauses
 
 
 def direct_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, gap: float) -> None:

@@ -13,7 +13,7 @@ from bench.statistics import Mean
 from reproduce import regbench
 from reproduce.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench import BASELINES, COLOURS, LABELS, METRICS, MODELS, MOSAIC
-from reproduce.style import GREY, failures, foot, head, new_figure, quiet
+from reproduce.style import GREY, frame, new_figure, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,11 +101,10 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
         axes.set_xlim(0, 1)
     panels[0].set_yticks(range(len(MODELS)), [LABELS[model] for model in MODELS])
     panels[0].set_ylim(len(MODELS) - 0.5, -0.6)
-    figure.legend(
-        handles=_styles(), fontsize=7.5, frameon=False, loc="outside lower center", ncol=4
-    )
-    head(figure, TITLE, trained, view)
-    foot(figure, failures(trained))
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.08), "ncols": 2}
+    panels[0].legend(handles=_styles()[:2], fontsize=7.5, frameon=False, **below)
+    panels[1].legend(handles=_styles()[2:], fontsize=7.5, frameon=False, **below)
+    frame(figure, TITLE, trained, view)
     return figure
 
 
@@ -192,7 +191,7 @@ def _cell(found: Mean) -> str:
     if found.interval is None:
         return f"{found.mean:.3f} (one seed{failed})"
     half = (found.interval.high - found.interval.low) / 2
-    return f"{found.mean:.3f} ± {half:.3f} ({found.count} seeds{failed})"
+    return f"{found.mean:.3f} ± {half:.3f} ({found.seeds} seeds{failed})"
 
 
 REPRODUCTION = Reproduction(

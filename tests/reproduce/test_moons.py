@@ -1,0 +1,115 @@
+"""Figures 4, 5 and 10 on constructed networks whose verdicts are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from bench.records import RunRecord
+from bench.reproduction import Reproduction, View, render
+from reproduce import figure4, figure5, figure10
+from reproduce.moons import chosen
+from tests.reproduce.records import moons
+
+FIGURES = [(figure4.REPRODUCTION, 1), (figure5.REPRODUCTION, 3), (figure10.REPRODUCTION, 3)]
+
+
+def verdicts(reproduction: Reproduction, records: list[RunRecord]) -> set[str]:
+    return {claim.judge(records).finding.verdict for claim in reproduction.claims}
+
+
+@pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
+def test_networks_as_published_reproduce_every_claim(
+    reproduction: Reproduction, heads: int
+) -> None:
+    runs = [moons(seed, heads, steps=heads == 3) for seed in range(5)]
+    assert verdicts(reproduction, runs) == {REPRODUCED}
+    assert verdicts(reproduction, runs[:1]) == {UNDECIDED}
+
+
+@pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
+def test_networks_of_the_other_kind_contradict(reproduction: Reproduction, heads: int) -> None:
+    runs = [moons(seed, heads, steps=heads != 3) for seed in range(5)]
+    assert verdicts(reproduction, runs) == {CONTRADICTED}
+
+
+@pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
+def test_diverged_networks_contradict_and_are_named(reproduction: Reproduction, heads: int) -> None:
+    runs = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(5)]
+    assert verdicts(reproduction, runs) == {CONTRADICTED}
+    evidence = reproduction.claims[0].judge(runs).finding.evidence
+    assert "seed 4 diverged (the loss is not finite at step 7)" in evidence
+
+
+def test_a_rollout_that_explodes_is_no_success() -> None:
+    # It halves its error at the right place by accident, from a level that repeating cannot have.
+    runs = []
+    for seed in range(5):
+        run = moons(seed, 3, steps=True)
+        metrics = {
+            name: 900.0 if name.startswith("error_before_p1") else value
+            for name, value in run.metrics["test"].items()
+        }
+        runs.append(run.model_copy(update={"metrics": {"test": metrics}}))
+    assert verdicts(figure5.REPRODUCTION, runs) == {CONTRADICTED}
+
+
+def test_a_level_that_was_never_reached_counts_against_the_claim() -> None:
+    runs = []
+    for seed in range(5):
+        run = moons(seed, 3, steps=True)
+        metrics = {k: v for k, v in run.metrics["test"].items() if "half_error" not in k}
+        runs.append(run.model_copy(update={"metrics": {"test": metrics}}))
+    results = [claim.judge(runs) for claim in figure5.REPRODUCTION.claims]
+    found = {result.claim.name: result.finding.verdict for result in results}
+    assert found["three heads, longest period, seen system"] == CONTRADICTED
+    assert found["three heads, one step for each moon"] == REPRODUCED
+
+
+def test_the_thick_curve_is_chosen_by_training_loss() -> None:
+    runs = [moons(2, 3, steps=True), moons(0, 3, steps=False), moons(1, 3, steps=True)]
+    best = chosen([*runs, moons(3, 3, steps=True, outcome="diverged")])
+    assert best is not None
+    assert best.seed == 0  # the entangled one, whose constructed training loss is lowest
+
+
+def test_only_runs_of_the_published_network_belong_to_a_figure() -> None:
+    run = moons(0, 3, steps=True)
+    real = run.model_copy(
+        update={"config": {**run.config, "models": {"heads": 3, "weights": "real"}}}
+    )
+    assert figure5.REPRODUCTION.selects(run)
+    assert not figure5.REPRODUCTION.selects(real)
+    assert not figure4.REPRODUCTION.selects(run)
+
+
+@pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
+def test_equal_records_give_equal_bytes_and_failed_seeds_are_in_the_picture(
+    reproduction: Reproduction, heads: int
+) -> None:
+    runs = [moons(seed, heads, steps=True) for seed in range(2)]
+    lost = moons(2, heads, steps=True, outcome="diverged")
+    view = View("smoke")
+    first = render(reproduction.draw([*runs, lost], view), "salt")
+    second = render(reproduction.draw([*runs, lost], view), "salt")
+    assert first == second
+    assert render(reproduction.draw(runs, view), "salt")["svg"] != first["svg"]
+    texts = _texts(reproduction, [*runs, lost], view)
+    assert "seed 2 diverged" in texts
+    assert "seeds 0–2" in texts
+    assert "smoke — not the paper's scale" in texts
+    assert "not the paper's scale" not in _texts(reproduction, runs, View("paper"))
+
+
+@pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
+def test_a_figure_without_any_result_is_still_drawn(reproduction: Reproduction, heads: int) -> None:
+    lost = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(2)]
+    assert "seed 1 diverged" in _texts(reproduction, lost, View("smoke"))
+    assert reproduction.curves(lost)["lowest_training_loss"] is None
+
+
+def _texts(reproduction: Reproduction, records: list[RunRecord], view: View) -> str:
+    import matplotlib.text
+
+    figure = reproduction.draw(records, view)
+    return " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
