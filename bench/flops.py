@@ -1,8 +1,9 @@
 """Training FLOPs, counted by operator on a real batch with PyTorch's own counter.
 
 A multiply-add is two operations. Elementwise work is not counted, for any model, as is usual.
-PyTorch's counter knows matrix products, convolutions and attention; the recurrent and Fourier
-kernels that it leaves out are added here, or an LSTM or S4D would look cheaper than it is.
+PyTorch's counter knows matrix products, convolutions and attention on a GPU; attention on a CPU and
+the recurrent and Fourier kernels, which it leaves out, are added here, or models would look cheaper
+than they are. Attention counts all pairs of positions, the masked ones included, on every device.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 from tasks.interface import Batch
 
@@ -50,8 +55,20 @@ def _fourier(input_shape: Any, dim: Any, *_: Any, **__: Any) -> int:
     return int(2.5 * _numel(input_shape) * math.log2(max(2, length)))
 
 
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _attention_backward(
+    grad_output: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
+    return sdpa_backward_flop_count(grad_output, query, key, value)
+
+
 def _extra_formulas() -> dict[Any, Any]:
-    wanted = {
+    wanted: dict[str, Callable[..., int]] = {
+        "_scaled_dot_product_flash_attention_for_cpu": _attention,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
         "mkldnn_rnn_layer": _lstm_layer,
         "mkldnn_rnn_layer_backward": _lstm_layer_backward,
         "_fft_r2c": _fourier,

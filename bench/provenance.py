@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import json
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -183,4 +184,4 @@ def _command() -> str:
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name:
         words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
-    return " ".join(words)
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", " ".join(words))  # records are published

@@ -42,18 +42,25 @@ def _client(store: Store) -> Any:
     return MlflowClient(tracking_uri=address)
 
 
+def _experiment(client: Any, name: str, store: Store) -> str:
+    from mlflow.exceptions import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        folder = (store.root / "mlflow-artifacts").resolve().as_uri()
+        try:
+            return str(client.create_experiment(name, artifact_location=folder))
+        except MlflowException:  # another worker was faster
+            experiment = client.get_experiment_by_name(name)
+    return str(experiment.experiment_id)
+
+
 def _log(record: RunRecord, path: Path, store: Store) -> None:
     client = _client(store)
     from mlflow.entities import Metric, Param, RunTag
 
     name = f"{record.task}/{record.preset}"
-    experiment = client.get_experiment_by_name(name)
-    folder = (store.root / "mlflow-artifacts").resolve().as_uri()
-    identifier = (
-        experiment.experiment_id
-        if experiment
-        else client.create_experiment(name, artifact_location=folder)
-    )
+    identifier = _experiment(client, name, store)
     run = client.create_run(identifier, run_name=record.run_id)
     parameters = [
         Param(f"{section}.{key}", str(value)[:6000])

@@ -57,7 +57,7 @@ class Evaluation:
 
     Attributes:
         metrics: name -> value over the whole split. ``loss`` is always there for trained models:
-            the number that the choice of a checkpoint and of hyper-parameters minimises.
+            the number that the choice of a checkpoint minimises (a sweep chooses by the headline).
         per_sequence: name -> one value per sequence, for intervals over sequences.
         curves: name -> {"x": [...], "y": [...]}, e.g. accuracy by position.
         arrays: name -> nested list, e.g. moduli of a weight matrix.
@@ -87,7 +87,7 @@ class Task(ABC):
         """The batch of training step ``step`` (from 0): a pure function of its arguments."""
 
     def steps_per_epoch(self, size: int) -> int | None:
-        """Steps in one pass over the training set with batches of ``size``; None if it is endless."""
+        """Steps in one pass over the training set in batches of ``size``; None if it is endless."""
         return None
 
     @abstractmethod

@@ -1,0 +1,61 @@
+"""FLOPs against counts by hand: 2 for each multiply-add, three times the forward pass in all."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bench.flops import count_training_flops
+from tasks.interface import Batch
+
+BATCH, TIME, WIDTH = 2, 7, 5
+
+
+class _Linear(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, 3, bias=False), nn.Linear(3, 4, bias=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.second(self.first(inputs))
+
+
+class _LSTM(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.lstm = nn.LSTM(WIDTH, 6, batch_first=True)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.lstm(self.mix(inputs))[0]
+
+
+class _Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(WIDTH, 16, bias=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        heads = self.mix(inputs).unsqueeze(1)
+        return F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+
+
+POSITIONS = BATCH * TIME
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        # The first map needs no gradient for its inputs: forward and weights only.
+        (_Linear(), 2 * POSITIONS * (2 * WIDTH * 3 + 3 * 3 * 4)),
+        (_LSTM(), 2 * POSITIONS * (2 * WIDTH**2 + 3 * 4 * 6 * (WIDTH + 6))),
+        # Two products forward; backward has the scores again and four gradients.
+        (_Attention(), 2 * POSITIONS * 2 * WIDTH * 16 + 7 * 2 * BATCH * TIME**2 * 16),
+    ],
+)
+def test_equal_to_a_count_by_hand(model: nn.Module, expected: int) -> None:
+    inputs = torch.randn(BATCH, TIME, WIDTH)
+    batch = Batch(inputs, inputs, POSITIONS)
+    counted = count_training_flops(model, batch, lambda outputs, _: outputs.pow(2).mean())
+    assert counted == expected
+    assert all(parameter.grad is None for parameter in model.parameters())
