@@ -1,1 +1,1 @@
-"""Tasks: one folder each (data, protocol, metrics), with the YAML file of its settings beside it."""
+"""Tasks: one folder each (data, protocol, metrics), with the YAML file of its settings beside."""
