@@ -85,7 +85,7 @@ class ThreeMoons(Task):
 
     Raises:
         ValueError: a held-out system that is trained on or needs more samples than ``length``
-            gives, a system that is not three periods, or an unknown option.
+            gives, a system that is not three periods, an unknown option, or a number out of range.
     """
 
     headline: ClassVar[Metric] = Metric("error_after_max_period", "minimise")
@@ -116,6 +116,13 @@ class ThreeMoons(Task):
             raise ValueError(f"phases must be common or independent, got {phases!r}")
         if rollout not in ROLLOUT_RULES:
             raise ValueError(f"rollout must be one of {', '.join(ROLLOUT_RULES)}, got {rollout!r}")
+        for name, value, minimum in (
+            ("contexts_every", contexts_every, 1),
+            ("sequences", sequences, 1),
+            ("data_seed", data_seed, 0),
+        ):
+            if value < minimum:
+                raise ValueError(f"{name} must be at least {minimum}, got {value}")
         if not 1 <= rollout_steps < length - 1:
             raise ValueError(
                 f"rollout_steps must be between 1 and length - 2 = {length - 2}, got "

@@ -343,6 +343,9 @@ def test_deviation_is_the_mean_over_steps_and_both_channels() -> None:
         ({"phases": "full"}, "common or independent"),
         ({"rollout": "melted"}, "frozen, write_back, official"),
         ({"length": 20}, "rollout_steps"),
+        ({"contexts_every": 0}, "contexts_every must be at least 1"),
+        ({"sequences": 0}, "sequences must be at least 1"),
+        ({"data_seed": -1}, "data_seed must be at least 0"),
     ],
 )
 def test_wrong_settings_are_refused(options: dict[str, Any], message: str) -> None:
