@@ -15,6 +15,7 @@ COMMANDS = {
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",
     "python -m leaderboards.add": "check records and propose them for the leaderboard",
+    "python -m leaderboards.readme": "write the results of the README from the committed board",
 }
 
 
