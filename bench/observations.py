@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bench.records import RunRecord
@@ -65,6 +65,17 @@ class Sample:
             yield self.values + ends
 
 
+def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
+    """Of the records with equal ``key`` the one that was started last; sorted by run id.
+
+    A run that was made again, with newer code or another tuned setting, is not another seed.
+    """
+    newest: dict[Hashable, RunRecord] = {}
+    for record in sorted(records, key=lambda r: (r.provenance.started_at, r.run_id)):
+        newest[key(record)] = record
+    return sorted(newest.values(), key=lambda record: record.run_id)
+
+
 def observe(
     label: str,
     records: Iterable[RunRecord],
@@ -81,11 +92,10 @@ def observe(
             a claim favours, and nothing for its rivals: that a rival failed to train must not
             support the claim.
     """
-    latest: dict[int, RunRecord] = {}
-    for record in sorted(records, key=lambda r: (r.provenance.started_at, r.run_id)):
-        latest[record.seed] = record
+    runs = sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
     observations = []
-    for seed, record in sorted(latest.items()):
+    for record in runs:
+        seed = record.seed
         number = value(record) if record.outcome == "ok" else None
         if number is not None and math.isfinite(number):
             observations.append(Observation(seed, float(number), float(number)))
@@ -93,7 +103,7 @@ def observe(
             observations.append(Observation(seed, diverged, diverged, how_it_ended(record)))
         else:
             observations.append(Observation(seed, *bounds, how_it_ended(record)))
-    deterministic = bool(latest) and all(r.role == "baseline" for r in latest.values())
+    deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
     return Sample(label, tuple(observations), deterministic)
 
 

@@ -86,7 +86,7 @@ class Reproduction:
         title: what it shows, in our words.
         source: paper, section, figure or table.
         plan: of a preset, and of the number of seeds where the user gives one.
-        selects: whether a record belongs to it; of any preset.
+        select: the records that belong to it, each seed of each setting once.
         draw: the figure, deterministic.
         curves: the numbers in the figure, ready for JSON.
         table: the numbers as a Markdown table, where the original is a table.
@@ -95,7 +95,7 @@ class Reproduction:
     title: str
     source: str
     plan: Callable[[str, int | None], Plan]
-    selects: Callable[[RunRecord], bool]
+    select: Callable[[Sequence[RunRecord]], list[RunRecord]]
     draw: Callable[[Sequence[RunRecord], View], Figure]
     curves: Callable[[Sequence[RunRecord]], dict[str, Any]]
     claims: tuple[Claim, ...]
@@ -176,13 +176,10 @@ class _Request:
         assert self.records is not None
         if not self.records.is_dir():
             raise UserError(f"there is no folder {self.records}: give one with run records")
-        found = [
-            record
-            for record in read_records([self.records])
-            if record.preset == self.view.preset
-            and record.role != "trial"
-            and reproduction.selects(record)
-        ]
+        read = read_records([self.records])
+        found = reproduction.select(
+            [r for r in read if r.preset == self.view.preset and r.role != "trial"]
+        )
         if not any(record.role != "baseline" for record in found):
             raise UserError(
                 f"no run below {self.records} belongs to this figure at preset "
@@ -215,7 +212,7 @@ class _Request:
             for words in plan.baselines:
                 found = obtain_baselines(compose([*words, *common]), show)
                 records |= {record.run_id: record for record in found}
-        return [record for _, record in sorted(records.items()) if reproduction.selects(record)]
+        return reproduction.select(list(records.values()))
 
 
 def write(
@@ -276,13 +273,16 @@ def report(
     console.print(f"{reproduction.title}\n{reproduction.source}", markup=False)
     scale = "" if view.preset == "paper" else ", not the paper's scale"
     console.print(f"preset {view.name}{scale}; {len(records)} records\n", markup=False)
+    tolerance = ""
     for result in results:
         claim, finding = result.claim, result.finding
         colour = colours.get(finding.verdict, "yellow")
         console.print(f"[{colour}]{finding.verdict}[/]", end="  ")
         console.print(claim.sentence, style="bold", markup=False)
         console.print(f"    {finding.evidence}", markup=False)
-        console.print(f"    counts as reproduced: {claim.tolerance.text}", markup=False)
+        if claim.tolerance.text != tolerance:  # neighbours often share one
+            tolerance = claim.tolerance.text
+            console.print(f"    counts as reproduced: {tolerance}", style="dim", markup=False)
         if finding.seeds_needed is not None:
             command = f"python -m reproduce {name} preset={view.name} seeds={finding.seeds_needed}"
             console.print(

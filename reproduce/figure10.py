@@ -112,7 +112,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=moons.plan(heads=3, tables=False),
-    selects=moons.selects(heads=3, tables=False),
+    select=moons.select(heads=3, tables=False),
     draw=draw,
     curves=curves,
     claims=(

@@ -58,7 +58,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=moons.plan(heads=3, tables=True),
-    selects=moons.selects(heads=3, tables=True),
+    select=moons.select(heads=3, tables=True),
     draw=partial(moons.draw, title=TITLE, table="table_per_moon"),
     curves=moons.curves,
     claims=(

@@ -1,21 +1,27 @@
 """What figure 9 and table 3 share: sweeps on RegBench, their records by model and size, published
-numbers."""
+numbers.
+
+Orderings are judged at every preset. Levels are judged on the published languages only: how much
+can be learned at all depends on the length of strings and on the size of automata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.claims import Finding, difference_above, every
 from bench.config import ROOT
-from bench.observations import Sample, observe
+from bench.observations import Sample, latest, observe
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
 from reproduce.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 
 if TYPE_CHECKING:
     from leaderboards.published import PublishedFile
+
+Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -25,6 +31,14 @@ LABELS = {MOSAIC: "Memory Mosaic", "gpt2": "GPT2", "mamba": "Mamba", "s4d": "S4D
 PUBLISHED_LABELS = {**LABELS, "gpt2": "Transformer", "s4d": "S4"}
 COLOURS = {MOSAIC: BLUE, "gpt2": VERMILLION, "mamba": GREEN, "s4d": PURPLE, "lstm": ORANGE}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
+# What a level is compared on; both ends of the ranges are included.
+PUBLISHED_LANGUAGES = {
+    "states": [4, 12],
+    "alphabet": [4, 18],
+    "out_degree": [1, 3],
+    "strings": [10, 19],
+    "string_length": [1, 49],
+}
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 
 
@@ -43,18 +57,30 @@ def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def selects(record: RunRecord, variant: str) -> bool:
+def select(records: Sequence[RunRecord], variants: Sequence[str]) -> list[RunRecord]:
     """Finals of the five models under the fair protocol, and the predictors without training."""
-    if record.task != "regbench":
-        return False
-    task = record.config["tasks"]
-    known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
-    return known and task["variant"] == variant and task["protocol"] == "fair"
+
+    def belongs(record: RunRecord) -> bool:
+        if record.task != "regbench":
+            return False
+        task = record.config["tasks"]
+        known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
+        return known and task["variant"] in variants and task["protocol"] == "fair"
+
+    return latest(
+        filter(belongs, records),
+        lambda record: (record.model, size_of(record), variant_of(record), record.seed),
+    )
 
 
 def size_of(record: RunRecord) -> int:
     """N, the number of training automata."""
     return int(record.config["tasks"]["training_automata"])
+
+
+def variant_of(record: RunRecord) -> str:
+    """ "held_out" automata, or "iid" with those of the training set."""
+    return str(record.config["tasks"]["variant"])
 
 
 def at(
@@ -67,7 +93,7 @@ def at(
         if record.role != "baseline"
         and record.model == model
         and size_of(record) == size
-        and record.config["tasks"]["variant"] == variant
+        and variant_of(record) == variant
     ]
     return sorted(found, key=lambda record: record.seed)
 
@@ -100,6 +126,23 @@ def summary(
 ) -> Mean:
     """Mean and interval over seeds; runs without a number are counted as failures."""
     return mean_interval([value(record, metric) for record in at(records, model, size, variant)])
+
+
+def on_published_languages(test: Test) -> Test:
+    """A test of levels, which says nothing where the languages of the preset are smaller."""
+
+    def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+        smaller = any(
+            list(record.config["tasks"][key]) != value
+            for record in records
+            for key, value in PUBLISHED_LANGUAGES.items()
+        )
+        if not smaller:
+            return test(records, numbers)
+        reason = "this preset has smaller languages than the published ones, so levels differ"
+        return Finding("not enough evidence", f"{reason}: use preset=gpu or preset=paper", 0)
+
+    return guarded
 
 
 def mosaic_beats_every_baseline(

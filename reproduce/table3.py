@@ -31,10 +31,10 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(sweeps=tuple(regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS))
 
 
-def selects(record: RunRecord) -> bool:
+def select(records: Sequence[RunRecord]) -> list[RunRecord]:
     """Runs with 100 training automata, of both variants."""
-    known = any(regbench.selects(record, variant) for variant in VARIANTS)
-    return known and regbench.size_of(record) == SIZE
+    found = regbench.select(records, list(VARIANTS))
+    return [record for record in found if regbench.size_of(record) == SIZE]
 
 
 def summary(records: Sequence[RunRecord], model: str, metric: str, variant: str) -> Mean:
@@ -48,12 +48,9 @@ def published(metric: str, model: str, variant: str) -> float:
     return dict(regbench.published_points(regbench.published(short), metric, model))[SIZE]
 
 
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
-
-
 def of_every_baseline(
     one: Callable[[Sequence[RunRecord], str, Mapping[str, float]], Callable[[float], Finding]],
-) -> Test:
+) -> regbench.Test:
     """A test that has to succeed for each of the four baselines."""
 
     def test(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
@@ -198,7 +195,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=plan,
-    selects=selects,
+    select=select,
     draw=draw,
     curves=curves,
     table=table,
@@ -210,23 +207,33 @@ REPRODUCTION = Reproduction(
             "theirs.",
             Tolerance(
                 "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the mean accuracy over "
-                "seeds lies above {floor:g} (the lowest published value of any baseline is 0.794)",
+                "seeds lies above {floor:g} (the lowest published value of any baseline is "
+                "0.794), on the published languages",
                 {"floor": 0.75},
             ),
-            of_every_baseline(_is_good_in_distribution),
+            regbench.on_published_languages(of_every_baseline(_is_good_in_distribution)),
+        ),
+        Claim(
+            "worse out of distribution",
+            SOURCE,
+            "But no baseline has learned to learn languages: on new automata it is less accurate.",
+            Tolerance(
+                "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the loss of accuracy "
+                "from the same to new automata lies above {margin:g}",
+                {"margin": 0.0},
+            ),
+            of_every_baseline(_is_worse_on_new_automata),
         ),
         Claim(
             "poor out of distribution",
             SOURCE,
-            "But no baseline has learned to learn languages: its accuracy on new automata is far "
-            "lower.",
+            "And it is lower by much.",
             Tolerance(
-                "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the loss of accuracy "
-                "from the same to new automata lies above {margin:g}, half of the smallest "
-                "published loss (0.333)",
+                "the same with {margin:g}, half of the smallest published loss (0.333), on the "
+                "published languages",
                 {"margin": 0.167},
             ),
-            of_every_baseline(_is_worse_on_new_automata),
+            regbench.on_published_languages(of_every_baseline(_is_worse_on_new_automata)),
         ),
         Claim(
             "the Mosaic's distance in distribution",

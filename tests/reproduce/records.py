@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from bench.records import Cost, Curve, RunRecord
-from reproduce.figure9 import FULL_LANGUAGE
+from reproduce.regbench import PUBLISHED_LANGUAGES
 from tests.bench.records import make_record
 
 SEEN, HELD_OUT = [0.5, 1.0, 2.5], [[1.5, 2.0, 3.0], [0.5, 2.0, 3.0]]
@@ -69,7 +69,8 @@ def _moon_measurements(seed: int, steps: bool) -> dict[str, Any]:
             metrics[f"error_{window}/{name}"] = error(ends[place] + 5 * (place > 0))
         half = p[-1] if steps else full
         metrics[f"every_moon_half_error_over_max_period/{name}"] = half / p[-1]
-        metrics[f"every_moon_half_error_over_lcm/{name}"] = half / full
+        for moons_counted in ("", "every_moon_"):
+            metrics[f"{moons_counted}half_error_over_lcm/{name}"] = half / full
     unit = [[1.0, 0.1, 0.0], [0.0, 1.5, 0.1], [0.2, 0.0, 0.9]]
     arrays |= dict.fromkeys(("key_extractor", "value_extractor", "output"), unit)
     return {"metrics": {"test": metrics}, "curves": curves, "arrays": arrays}
@@ -86,7 +87,12 @@ def regbench(
     **changes: Any,
 ) -> RunRecord:
     """A final run of a sweep."""
-    task = {"training_automata": size, "variant": variant, "protocol": "fair", **FULL_LANGUAGE}
+    task = {
+        "training_automata": size,
+        "variant": variant,
+        "protocol": "fair",
+        **PUBLISHED_LANGUAGES,
+    }
     lost = {} if outcome == "ok" else {"metrics": {}, "cause": "the loss is not finite at step 7"}
     content: dict[str, Any] = {
         "seed": seed,

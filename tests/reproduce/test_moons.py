@@ -78,9 +78,15 @@ def test_only_runs_of_the_published_network_belong_to_a_figure() -> None:
     real = run.model_copy(
         update={"config": {**run.config, "models": {"heads": 3, "weights": "real"}}}
     )
-    assert figure5.REPRODUCTION.selects(run)
-    assert not figure5.REPRODUCTION.selects(real)
-    assert not figure4.REPRODUCTION.selects(run)
+    assert figure5.REPRODUCTION.select([run, real]) == [run]
+    assert figure4.REPRODUCTION.select([run, real]) == []
+
+
+def test_a_run_that_was_made_again_is_not_another_seed() -> None:
+    old = moons(0, 3, steps=False, identity="ab" * 32)
+    later = old.provenance.model_copy(update={"started_at": "2026-02-01T00:00:00+00:00"})
+    new = moons(0, 3, steps=True, provenance=later)
+    assert figure5.REPRODUCTION.select([new, old]) == [new]
 
 
 @pytest.mark.parametrize(("reproduction", "heads"), FIGURES)

@@ -113,14 +113,28 @@ def test_table_3_as_published() -> None:
 def test_table_3_contradicted_claim_by_claim() -> None:
     poor = judge(table3.REPRODUCTION, [*in_distribution(others=0.6), *held_out(100)])
     assert poor["good in distribution"].verdict == CONTRADICTED
+    assert poor["worse out of distribution"].verdict == REPRODUCED
     assert poor["poor out of distribution"].verdict == CONTRADICTED
     general = judge(table3.REPRODUCTION, [*in_distribution(), *held_out(100, others=0.88)])
     assert general["good in distribution"].verdict == REPRODUCED
     assert general["poor out of distribution"].verdict == CONTRADICTED
     low = judge(table3.REPRODUCTION, [*in_distribution(mosaic_tvd=0.2), *held_out(100)])
     assert low["the Mosaic's distance in distribution"].verdict == CONTRADICTED
+    no_loss = judge(table3.REPRODUCTION, [*in_distribution(others=0.4), *held_out(100)])
+    assert no_loss["worse out of distribution"].verdict == CONTRADICTED
     none = judge(table3.REPRODUCTION, [])
     assert {finding.verdict for finding in none.values()} == {UNDECIDED}
+
+
+def test_levels_are_not_judged_on_smaller_languages_and_orderings_are() -> None:
+    smaller = []
+    for run in [*in_distribution(others=0.6), *held_out(100)]:
+        task = {**run.config["tasks"], "string_length": [1, 11]}
+        smaller.append(run.model_copy(update={"config": {**run.config, "tasks": task}}))
+    found = judge(table3.REPRODUCTION, smaller)
+    assert found["good in distribution"].verdict == UNDECIDED
+    assert "smaller languages than the published ones" in found["good in distribution"].evidence
+    assert found["worse out of distribution"].verdict == REPRODUCED
 
 
 def test_table_in_markdown_has_our_numbers_beside_the_published_ones() -> None:
@@ -137,12 +151,17 @@ def test_table_in_markdown_has_our_numbers_beside_the_published_ones() -> None:
 
 def test_only_finals_of_the_fair_protocol_belong_to_figure_9() -> None:
     run = held_out(100)[0]
-    selects = figure9.REPRODUCTION.selects
-    assert selects(run)
-    assert selects(ngram(2, 0.8, 0.3))
-    assert not selects(run.model_copy(update={"role": "single"}))
-    assert not selects(run.model_copy(update={"model": "lstm_as_released"}))
-    assert not selects(in_distribution()[0])
+    select = figure9.REPRODUCTION.select
+    without_training = ngram(2, 0.8, 0.3)
+    others = [
+        run.model_copy(update={"role": "single"}),
+        run.model_copy(update={"model": "lstm_as_released"}),
+        in_distribution()[0],
+    ]
+    assert {r.run_id for r in select([run, without_training, *others])} == {
+        run.run_id,
+        without_training.run_id,
+    }
 
 
 @pytest.mark.parametrize("reproduction", [figure9.REPRODUCTION, table3.REPRODUCTION])
