@@ -38,7 +38,7 @@ FALLS = Tolerance(
     "in at least {required:.0%} of the seeds, and surely in more than half, the error is first "
     "halved at a context length of {low:g} to {high:g} times the least common multiple "
     + moons.GUARD,
-    {"required": 0.8, "low": 0.9, "high": 1.15, **moons.PLAUSIBLE},
+    {"required": 0.8, "low": 0.95, "high": 1.1, **moons.PLAUSIBLE},
 )
 FLAT = Tolerance(
     "in at least {required:.0%} of the seeds, and surely in more than half, the mean error between "

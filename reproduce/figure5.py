@@ -45,7 +45,7 @@ FALLS = Tolerance(
     "in at least {required:.0%} of the seeds, and surely in more than half, the error of each moon "
     "is first halved at a context length of {low:g} to {high:g} times the longest period and of at "
     "most {before_lcm:g} times the least common multiple " + moons.GUARD,
-    {"required": 0.8, "low": 0.9, "high": 1.25, "before_lcm": 0.75, **moons.PLAUSIBLE},
+    {"required": 0.8, "low": 0.95, "high": 1.3, "before_lcm": 0.75, **moons.PLAUSIBLE},
 )
 STEPS = Tolerance(
     "in at least {required:.0%} of the seeds, and surely in more than half, the mean error falls "
