@@ -1,6 +1,7 @@
-"""``python -m leaderboards.readme``: the numbers of the README, written from the committed board.
+"""``python -m leaderboards.readme``: the numbers of the README and of docs/results.md.
 
-Everything between two markers is generated, so no number there can be anything but a record's.
+Everything between two markers is written from the committed board, so that no number there can be
+anything but a record's. The README has a summary, the page has all tables and verdicts.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from leaderboards.build import COMMITTED
 if TYPE_CHECKING:
     from leaderboards.contents import Board, ClaimLine, Row
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+PRESETS = ("paper", "gpu", "laptop", "smoke")  # the most demanding first
+RESULTS = ROOT / "docs" / "results.md"
+VERDICTS = ("reproduced", "contradicted", "not enough evidence")
 START = "<!-- results: written by `python -m leaderboards.readme` from the committed records -->"
 END = "<!-- end of results -->"
 
 HELP = """\
 usage: python -m leaderboards.readme [--check]
 
-Write the results section of README.md from leaderboards/board.parquet.
-  --check   write nothing; exit code 4 if the README differs from what the board gives"""
+Write the results sections of README.md and docs/results.md from leaderboards/board.parquet.
+  --check   write nothing; exit code 4 if a section differs from what the board gives"""
 
 
 def main(words: list[str]) -> int:
@@ -38,21 +42,23 @@ def main(words: list[str]) -> int:
     given = read(words, settings=(), flags=("--check",))
     from leaderboards.contents import read_board
 
-    text = README.read_text()
-    wanted = with_results(text, results(read_board(COMMITTED)))
-    if "--check" in given.flags and wanted != text:
-        raise UserError(
-            "the results in README.md are not those of the committed board: write them again with "
-            "`python -m leaderboards.readme`",
-            VERIFICATION_FAILED,
-        )
-    if wanted != text:
-        write_atomically(README, wanted.encode())
-    print("README.md holds the results of the committed board")
+    board = read_board(COMMITTED)
+    for path, section in ((ROOT / "README.md", summary(board)), (RESULTS, results(board))):
+        text = path.read_text()
+        wanted = with_results(text, section, path.name)
+        if "--check" in given.flags and wanted != text:
+            raise UserError(
+                f"the results in {path.name} are not those of the committed board: write them "
+                "again with `python -m leaderboards.readme`",
+                VERIFICATION_FAILED,
+            )
+        if wanted != text:
+            write_atomically(path, wanted.encode())
+    print("README.md and docs/results.md hold the results of the committed board")
     return OK
 
 
-def with_results(text: str, section: str) -> str:
+def with_results(text: str, section: str, name: str) -> str:
     """``text`` with everything between the markers replaced.
 
     Raises:
@@ -61,25 +67,46 @@ def with_results(text: str, section: str) -> str:
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
-        raise UserError(f"README.md must hold the lines {START!r} and {END!r}")
+        raise UserError(f"{name} must hold the lines {START!r} and {END!r}")
     return f"{before}{START}\n\n{section}\n{END}{after}"
+
+
+def summary(board: Board) -> str:
+    """Markdown: for each task its largest table of the most demanding preset, and the number of
+    claims by figure and verdict."""
+    parts = []
+    groups = _groups(board)
+    for task in dict.fromkeys(rows[0].task for rows in groups):
+        own = [rows for rows in groups if rows[0].task == task]
+        best = min(PRESETS.index(rows[0].preset) for rows in own)
+        # Variants sort by their first setting, the size: the last is the largest.
+        parts.append(_table([rows for rows in own if rows[0].preset == PRESETS[best]][-1]))
+    lines = ["| claims of | preset | " + " | ".join(VERDICTS) + " |", "|---|---|---|---|---|"]
+    for (title, preset), claims in groupby(board.claims, key=lambda c: (c.title, c.preset)):
+        found = [claim.verdict for claim in claims]
+        counts = " | ".join(str(found.count(verdict)) for verdict in VERDICTS)
+        lines.append(f"| {title} | `{preset}` | {counts} |")
+    return "\n".join([*parts, *lines, ""]) if groups else "No record is committed yet.\n"
+
+
+def _groups(board: Board) -> list[list[Row]]:
+    rows = [row for row in board.rows if row.headline and row.kind in ("measured", "reference")]
+    grouped = groupby(rows, key=lambda row: (row.task, row.preset, row.group))
+    return [list(group) for _, group in grouped]
 
 
 def results(board: Board) -> str:
     """Markdown: one table for each measured group by its headline, then the verdicts."""
-    rows = [row for row in board.rows if row.headline and row.kind in ("measured", "reference")]
-    parts = []
-    for (task, preset, variant, _), group in groupby(
-        rows, key=lambda row: (row.task, row.preset, row.variant, row.group)
-    ):
-        parts.append(_table(f"{task}, preset `{preset}`", variant, list(group)))
+    parts = [_table(rows) for rows in _groups(board)]
     for (title, preset), claims in groupby(board.claims, key=lambda c: (c.title, c.preset)):
         parts.append(_verdicts(title, preset, list(claims)))
     return "\n".join(parts) or "No record is committed yet.\n"
 
 
-def _table(title: str, variant: str, rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[Row]) -> str:
+    title, variant = f"{rows[0].task}, preset `{rows[0].preset}`", rows[0].variant
     metric, direction = rows[0].metric, rows[0].direction
+    names = [row.label for row in rows]
     arrow = {"maximise": "higher is better", "minimise": "lower is better"}.get(direction or "", "")
     lines = [
         f"**{title}**{f' ({variant})' if variant else ''}: {metric.replace('_', ' ')} on test, "
@@ -88,11 +115,12 @@ def _table(title: str, variant: str, rows: Sequence[Row]) -> str:
         "| model | rank | " + metric.replace("_", " ") + " | seeds | parameters | trials |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [_line(row) for row in rows]
+    lines += [_line(row, alone=names.count(row.label) == 1) for row in rows]
     return "\n".join([*lines, ""])
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, alone: bool) -> str:
+    name = row.label if alone else f"{row.label} ({row.setting})"
     rank = ""
     if row.rank_best is not None:
         same = row.rank_best == row.rank_worst
@@ -105,16 +133,22 @@ def _line(row: Row) -> str:
         if row.outcome != "ok":
             value += f" ({row.outcome})"
     if row.kind == "reference":
-        return f"| *{row.label}* | | {value} | | | |"
-    cells = (row.label, rank, value, row.seeds, f"{row.parameters or 0:,}", row.trials)
+        return f"| *{name}* | | {value} | | | |"
+    cells = (name, rank, value, row.seeds, f"{row.parameters or 0:,}", row.trials)
     return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"
 
 
 def _verdicts(title: str, preset: str, claims: Sequence[ClaimLine]) -> str:
-    lines = [f"**{title}** (preset `{preset}`)", "", "| claim | verdict |", "|---|---|"]
+    lines = [
+        f"**{title}** (preset `{preset}`)",
+        "",
+        "| claim | verdict | evidence |",
+        "|---|---|---|",
+    ]
     for claim in claims:
         needed = f" ({claim.seeds_needed} seeds would settle it)" if claim.seeds_needed else ""
-        lines.append(f"| {claim.sentence} | {claim.verdict}{needed} |")
+        evidence = " ".join(claim.evidence.split())
+        lines.append(f"| {claim.sentence} | {claim.verdict}{needed} | {evidence} |")
     return "\n".join([*lines, ""])
 
 

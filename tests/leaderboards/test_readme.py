@@ -1,35 +1,41 @@
-"""Every number in the README's results is the committed board's."""
+"""Every number in the README's results and in docs/results.md is the committed board's."""
+
+import shutil
+from pathlib import Path
 
 import pytest
 
 from bench.errors import UserError
+from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import read_board
-from leaderboards.readme import END, README, START, main, results, with_results
 
 
-def test_the_readme_holds_the_results_of_the_committed_board() -> None:
-    assert main(["--check"]) == 0
+def test_readme_and_page_hold_the_results_of_the_committed_board() -> None:
+    assert readme.main(["--check"]) == 0
 
 
-def test_every_measured_headline_of_the_board_is_in_the_section() -> None:
+def test_every_measured_headline_and_verdict_is_on_the_page() -> None:
     board = read_board(COMMITTED)
-    section = results(board)
+    page, summary = readme.results(board), readme.summary(board)
     for row in board.rows:
         if row.headline and row.kind == "measured" and row.mean is not None:
-            assert f"| {row.label} |" in section
-            assert f"{row.mean:.3f}" in section
+            assert f"{row.label}" in page
+            assert f"{row.mean:.3f}" in page
     for claim in board.claims:
-        assert claim.sentence in section
+        assert claim.sentence in page
+        assert claim.title in summary
 
 
-def test_an_edited_number_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_an_edited_number_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    shutil.copy(readme.RESULTS, tmp_path / "docs")
+    text = (readme.ROOT / "README.md").read_text()
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
     edited = tmp_path / "README.md"
-    edited.write_text(with_results(README.read_text(), "| GPT2 | 1 | 0.999 |\n"))
-    monkeypatch.setattr("leaderboards.readme.README", edited)
-    with pytest.raises(UserError, match="not those of the committed board"):
-        main(["--check"])
-    edited.write_text(f"no {START} second marker")
+    edited.write_text(readme.with_results(text, "| GPT2 | 1 | 0.999 |\n", "README.md"))
+    with pytest.raises(UserError, match=r"in README\.md are not those of the committed board"):
+        readme.main(["--check"])
+    edited.write_text(f"no {readme.START} second marker")
     with pytest.raises(UserError, match="must hold the lines"):
-        main([])
-    assert END not in edited.read_text()
+        readme.main([])
