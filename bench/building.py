@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ def resolve_device(name: str) -> torch.device:
     return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
+def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """Leave PyTorch's random state as it was; other GPUs than ``device`` are not touched."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
 def build_task(configuration: Configuration) -> Task:
     """The task of a configuration; equal settings share one object and so its data."""
     return _build_task(json.dumps(configuration.tasks, sort_keys=True))
@@ -54,7 +60,7 @@ def _data_hashes(text: str) -> dict[str, str]:
 
 def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
     """A model with the initial weights of ``seed``."""
-    with torch.random.fork_rng():
+    with kept_random_state(resolve_device(configuration.device)):
         torch.manual_seed(derive_seed(seed, "initial weights"))
         return _construct(configuration.models, "models", task.specification())
 

@@ -6,10 +6,12 @@ beside each task and each model: dropping a file in is the whole registration.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,8 @@ def compose(words: Sequence[str]) -> Configuration:
     _merge_block(tree, blocks[preset])
     protocol = values.get("tasks.protocol", task.get("protocol"))
     _merge_block(tree, task.get("protocols", {}).get(protocol, {}))
+    if values.get("training.epochs") is not None and "training.steps" not in values:
+        tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():
         _assign(tree, key, value)
 
@@ -117,6 +121,12 @@ def parse(words: Sequence[str]) -> list[Override]:
 
 
 def _load(chosen: Mapping[str, str]) -> dict[str, Any]:
+    return copy.deepcopy(_load_files(*sorted(chosen.items())))
+
+
+@lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
+def _load_files(*choices: tuple[str, str]) -> dict[str, Any]:
+    chosen = dict(choices)
     words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
     if "preset" in chosen:
         words.append(f"preset={chosen['preset']}")
@@ -153,7 +163,8 @@ def _use_external_model(tree: dict[str, Any], target: str) -> None:
     known = [p for p in list(signature.parameters.values())[1:] if p.kind != p.VAR_KEYWORD]
     for parameter in known:
         default = None if parameter.default is parameter.empty else parameter.default
-        model.setdefault(parameter.name, default)
+        if default is None or _kind(default):  # a class or function cannot be set by a word
+            model.setdefault(parameter.name, default)
     model["_target_"] = target
 
 
@@ -203,13 +214,15 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set one dotted key that must exist, keeping the kind of its value."""
     *path, last = key.split(".")
     node: Any = tree
-    for part in path:
-        node = node.get(part) if isinstance(node, dict) else None
-    settable = _settable(node, top=not path) if isinstance(node, dict) else {}
-    if last not in settable:
+    for depth, part in enumerate(path):
+        open_keys = _settable(node, top=not depth) if isinstance(node, dict) else []
+        node = node[part] if part in open_keys else None
+    if not isinstance(node, dict) or last not in _settable(node, top=not path):
         raise UserError(f"there is no setting '{key}': {nearest(key, _all_keys(tree))}")
     old = node[last]
     expected = _kind(old)
+    if isinstance(old, int) and isinstance(value, float):
+        raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")
     if (
         expected
         and value is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from bench.errors import OK, VERIFICATION_FAILED, UserError, command
 from bench.words import wants_help
@@ -10,10 +11,11 @@ from bench.words import wants_help
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
 HELP = """\
-usage: python -m bench.evaluate run=ID [store=FOLDER] [device=auto|cpu|cuda]
+usage: python -m bench.evaluate run=ID [store=FOLDER] [device=cpu|cuda]
 
 Run the task's whole protocol again from the saved weights of a run, and compare with its record.
 ID is a run id (see the folder records of the store) or the path of a record file.
+The device is of the kind that made the record, unless another is given.
 Exit code 4 when a metric differs from the record by more than 1e-6."""
 
 
@@ -30,10 +32,10 @@ def main(words: list[str]) -> int:
         wrong = f"there is no setting '{unknown.pop()}'" if unknown else "which run?"
         raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
     store = Path(str(given.get("store", "runs")))
-    return _evaluate(str(given["run"]), store, str(given.get("device", "auto")))
+    return _evaluate(str(given["run"]), store, given.get("device"))
 
 
-def _evaluate(run: str, root: Path, device_name: str) -> int:
+def _evaluate(run: str, root: Path, device: Any) -> int:
     from bench.records import read_record
     from bench.store import Store
 
@@ -53,16 +55,20 @@ def _evaluate(run: str, root: Path, device_name: str) -> int:
     from bench.report import print_comparison
     from bench.settings import Configuration
 
+    default = "cpu" if record.provenance.device_class == "cpu" else "cuda"
+    device_name = str(device or default)
     configuration = Configuration.from_record(record, root, device_name)
     import torch
 
     torch.set_num_threads(configuration.training.threads)
-    task, device = build_task(configuration), resolve_device(device_name)
+    task, place = build_task(configuration), resolve_device(device_name)
     model = build_model(configuration, task, record.seed)
     model.load_state_dict(read_weights(store.weights(record.run_id), record.weights_sha256))
-    model.to(device)
+    model.to(place)
     splits = [s for s in ("validation", "test") if s in record.metrics]
-    measured = measured_fields(task, {s: evaluate(task, model, s, device) for s in splits})
+    measured = measured_fields(
+        task, {s: evaluate(task, model, s, place) for s in splits}, splits[-1]
+    )
     largest = print_comparison(record, measured["metrics"])
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
 

@@ -49,10 +49,35 @@ def _lstm_layer_backward(input_shape: Any, w1: Any, w2: Any, *_: Any, **__: Any)
     return 2 * _lstm_layer(input_shape, w1, w2)
 
 
-def _fourier(input_shape: Any, dim: Any, *_: Any, **__: Any) -> int:
-    """5/2 n log2 n real operations for each real transform of length n (radix 2)."""
-    length = _numel([input_shape[d] for d in dim])
-    return int(2.5 * _numel(input_shape) * math.log2(max(2, length)))
+def _cudnn_lstm(input_shape: Any, weights: Any, *_: Any, **__: Any) -> int:
+    """On a GPU the weights come as one list, biases among them."""
+    matrices = [shape for shape in weights if len(shape) == 2]
+    return 2 * _numel(input_shape[:-1]) * sum(_numel(shape) for shape in matrices)
+
+
+def _cudnn_lstm_backward(input_shape: Any, weights: Any, *_: Any, **__: Any) -> int:
+    return 2 * _cudnn_lstm(input_shape, weights)
+
+
+def _fourier(numbers: int, length: int, real: bool) -> int:
+    """5 n log2 n real operations for a complex transform of length n, half of that for a real one
+    (the radix-2 count)."""
+    return int((2.5 if real else 5) * numbers * math.log2(max(2, length)))
+
+
+def _fourier_from_real(shape: Any, dim: Any, *_: Any, **__: Any) -> int:
+    return _fourier(_numel(shape), _numel([shape[d] for d in dim]), real=True)
+
+
+def _fourier_to_real(shape: Any, dim: Any, normalization: Any, length: int, **__: Any) -> int:
+    """``length`` is that of the real side; the complex side holds about half of it."""
+    others = _numel(shape) // shape[dim[-1]]
+    rest = _numel([shape[d] for d in dim[:-1]])
+    return _fourier(others * length, rest * length, real=True)
+
+
+def _fourier_complex(shape: Any, dim: Any, *_: Any, **__: Any) -> int:
+    return _fourier(_numel(shape), _numel([shape[d] for d in dim]), real=False)
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
@@ -71,8 +96,10 @@ def _extra_formulas() -> dict[Any, Any]:
         "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
         "mkldnn_rnn_layer": _lstm_layer,
         "mkldnn_rnn_layer_backward": _lstm_layer_backward,
-        "_fft_r2c": _fourier,
-        "_fft_c2r": _fourier,
-        "_fft_c2c": _fourier,
+        "_cudnn_rnn": _cudnn_lstm,
+        "_cudnn_rnn_backward": _cudnn_lstm_backward,
+        "_fft_r2c": _fourier_from_real,
+        "_fft_c2r": _fourier_to_real,
+        "_fft_c2c": _fourier_complex,
     }
     return {getattr(_aten, name): rule for name, rule in wanted.items() if hasattr(_aten, name)}

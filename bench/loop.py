@@ -112,7 +112,7 @@ class _Module(lightning.LightningModule):
         loss = float(torch.stack(self.pending).mean())
         self.pending.clear()
         if not math.isfinite(loss):
-            raise Diverged(f"the training loss was {loss} at step {self.step}")
+            raise Diverged(f"the training loss was {loss} at step {self.step}", self.record)
         self.record.loss_steps.append(self.step)
         self.record.losses.append(loss)
 
@@ -122,7 +122,7 @@ class _Module(lightning.LightningModule):
             loss = self.task.validation_loss(self.model, self.device)
         self.model.train()
         if not math.isfinite(loss):
-            raise Diverged(f"the validation loss was {loss} at step {self.step}")
+            raise Diverged(f"the validation loss was {loss} at step {self.step}", self.record)
         self.record.validation_steps.append(self.step)
         self.record.validation_losses.append(loss)
         keep = self.settings.select == "best_validation"
@@ -150,7 +150,7 @@ class _Module(lightning.LightningModule):
         device = next(self.model.parameters()).device
         try:
             state = torch.load(self.checkpoint, map_location=device, weights_only=True)
-        except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError):
+        except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
             raise UserError(
                 f"the checkpoint {self.checkpoint} is truncated or not a checkpoint: delete it, "
                 "and the run starts again from its first step",
@@ -239,7 +239,7 @@ def _stop_on_signal() -> Iterator[Callable[[], bool]]:
     def remember(signum: int, frame: Any) -> None:
         nonlocal asked
         if asked and signum == signal.SIGINT:
-            raise KeyboardInterrupt  # the second Ctrl-C does not wait for the step to end
+            raise Stopped  # the second Ctrl-C does not wait for the step to end
         asked = True
 
     try:

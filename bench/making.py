@@ -15,7 +15,13 @@ import torch
 from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
-from bench.building import build_model, build_task, read_weights, resolve_device
+from bench.building import (
+    build_model,
+    build_task,
+    kept_random_state,
+    read_weights,
+    resolve_device,
+)
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 from bench.flops import count_training_flops
@@ -54,6 +60,19 @@ def _read_trained(path: Path) -> _Trained:
         ) from None
 
 
+def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
+    """What all starts together cost; ``cost.training_flops`` is that of one padded position."""
+    flops = cost.training_flops
+    return cost.model_copy(
+        update={
+            "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in tried),
+            "training_tokens": sum(t.tokens for _, t, _ in tried),
+            "training_steps": sum(t.steps for _, t, _ in tried),
+            "wall_seconds": sum(t.seconds for _, t, _ in tried),
+        }
+    )
+
+
 class Run:
     """One run on its way to a record."""
 
@@ -62,15 +81,18 @@ class Run:
         self.configuration = identity.configuration
         self.task = build_task(self.configuration)
         self.device = resolve_device(self.configuration.device)
+        self.cost = Cost()  # what is known of it if the training fails
+        self.unfinished: TrainingReport | None = None
         self.description = f"{self.configuration.label} seed {self.configuration.seed}"
 
     def make(self, role: Role, study: Study | None) -> RunRecord:
         torch.set_num_threads(self.configuration.training.threads)
+        torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
         trained: _Trained | None = None
         evaluations: dict[str, Evaluation] = {}
         outcome: Outcome = "ok"
         cause: str | None = None
-        with peak_memory(self.device) as memory, torch.random.fork_rng():
+        with peak_memory(self.device) as memory, kept_random_state(self.device):
             try:
                 trained = self._trained()
                 model = self._model_with_weights(trained)
@@ -94,7 +116,7 @@ class Run:
         from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
 
         settings, seed = self.configuration.training, self.configuration.seed
-        cost = self._count_cost(seed)
+        cost = self.cost = self._count_cost(seed)
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
         failure: Diverged | None = None
         for k in range(settings.restarts):
@@ -114,18 +136,19 @@ class Run:
                 )
             except Diverged as error:
                 failure = error
-                tried.append((own_seed, TrainingReport(), {}))
+                tried.append((own_seed, error.report, {}))
                 continue
             tried.append((own_seed, done, model.state_dict()))
-        finished = [k for k, (_, done, _) in enumerate(tried) if done.losses]
+        finished = [k for k, (_, _, weights) in enumerate(tried) if weights]
         if not finished:
             assert failure is not None
+            self.cost, self.unfinished = _spent(cost, tried), failure.report
             raise failure
         best = min(finished, key=lambda k: tried[k][1].final_loss())
         restarts = [
             Restart(
                 seed=own_seed,
-                training_loss=done.final_loss() if done.losses else None,
+                training_loss=done.final_loss() if k in finished else None,
                 kept=k == best,
             )
             for k, (own_seed, done, _) in enumerate(tried)
@@ -140,15 +163,7 @@ class Run:
         cost: Cost,
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]],
     ) -> _Trained:
-        flops = cost.training_flops
-        cost = cost.model_copy(
-            update={
-                "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in tried),
-                "training_tokens": sum(t.tokens for _, t, _ in tried),
-                "training_steps": sum(t.steps for _, t, _ in tried),
-                "wall_seconds": sum(t.seconds for _, t, _ in tried),
-            }
-        )
+        cost = _spent(cost, tried)
         content = save_weights({k: v.detach().cpu().contiguous() for k, v in weights.items()})
         sha256 = hashlib.sha256(content).hexdigest()
         trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
@@ -207,16 +222,18 @@ class Run:
         peak: int | None,
     ) -> RunRecord:
         configuration = self.configuration
-        cost = trained.cost if trained else Cost()
+        cost = trained.cost if trained else self.cost
         trials = len(study.trials) if study else 0
         curves: dict[str, Curve] = {}
-        if trained:
-            done = trained.report
+        done = trained.report if trained else self.unfinished
+        if done:
             curves["training_loss"] = Curve(x=_floats(done.loss_steps), y=done.losses)
             curves["validation_loss"] = Curve(
                 x=_floats(done.validation_steps), y=done.validation_losses
             )
-        fields = measured_fields(self.task, evaluations)
+        fields = measured_fields(
+            self.task, evaluations, "validation" if role == "trial" else "test"
+        )
         fields["curves"] = {**curves, **fields["curves"]}
         return RunRecord(
             run_id=self.work.name,
@@ -245,15 +262,17 @@ def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | 
         return task.evaluate(model.eval(), split, device)
 
 
-def measured_fields(task: Task, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Headline, metrics, per-sequence values, curves and arrays of a record. What is not finite is
-    left out: a record holds numbers."""
+def measured_fields(
+    task: Task, evaluations: Mapping[str, Evaluation], split: str
+) -> dict[str, Any]:
+    """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
+    are those of ``split``. What is not finite is left out: a record holds numbers."""
     metrics = {
-        split: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
-        for split, measured in evaluations.items()
+        name: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
+        for name, measured in evaluations.items()
     }
-    last = evaluations.get("test", evaluations.get("validation"))
-    value = metrics.get("test", metrics.get("validation", {})).get(task.headline.name)
+    last = evaluations.get(split)
+    value = metrics.get(split, {}).get(task.headline.name)
     return {
         "headline": Headline(
             name=task.headline.name,

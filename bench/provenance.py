@@ -41,10 +41,12 @@ class Identity:
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
 
 
+@lru_cache(maxsize=64)  # a file that is edited later is not what this process has imported
 def code_hash(target: str) -> str:
-    """SHA-256 of the source behind ``package.module.Class``: its module and every module of the
-    same top-level package that it imports, directly or not. Comments, docstrings and layout do not
-    count, so that a better explanation does not make results stale."""
+    """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
+    imports, directly or not, from its own package, from beside it, or from this project's models
+    and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
+    make results stale."""
     module = target.rpartition(".")[0]
     digest = hashlib.sha256()
     for name, path in sorted(_imported_modules(module).items()):
@@ -53,20 +55,38 @@ def code_hash(target: str) -> str:
 
 
 def _imported_modules(module: str) -> dict[str, Path]:
-    package = module.partition(".")[0]
     found: dict[str, Path] = {}
+    folders = [ROOT / "models", ROOT / "tasks"]
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or name.partition(".")[0] != package:
+        if name in found:
             continue
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
             continue
-        found[name] = Path(spec.origin)
+        path = Path(spec.origin).resolve()
+        if name == module:
+            folders.append(_home(name, path))
+        if not any(_belongs(path, folder) for folder in folders):
+            continue
+        found[name] = path
         is_package = spec.submodule_search_locations is not None
         waiting.extend(_names_imported(Path(spec.origin), name if is_package else _parent(name)))
     return found
+
+
+def _belongs(path: Path, folder: Path) -> bool:
+    """Whether a file is one of the folder's own, not of an environment that lies in it."""
+    return path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts
+
+
+def _home(module: str, path: Path) -> Path:
+    """The folder of a module's top-level package, or the module's own folder if it is in none."""
+    if "." not in module:
+        return path.parent
+    depth = module.count(".") - (path.name != "__init__.py")
+    return path.parents[depth]
 
 
 def _names_imported(path: Path, package: str) -> list[str]:
@@ -124,14 +144,15 @@ def sha256_of(value: Any) -> str:
 
 @lru_cache(maxsize=1)
 def commit_and_dirty() -> tuple[str | None, bool | None]:
-    """The checked-out commit and whether tracked files differ from it; None outside of git."""
+    """The checked-out commit and whether code or settings differ from it; None outside of git."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(ROOT), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+        # A new file that git does not know yet is not in the commit either.
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--", "*.py", "*.yaml"))
     except (OSError, subprocess.CalledProcessError):
         return None, None
 

@@ -29,7 +29,7 @@ class _Frozen(BaseModel):
 
 
 class Headline(_Frozen):
-    """The number that a table is ranked by, on the test split."""
+    """The number that a table is ranked by, on the test split (of a trial: on validation)."""
 
     name: str
     direction: Literal["maximise", "minimise"]
@@ -125,7 +125,7 @@ class RunRecord(_Frozen):
     cause: str | None = None
     headline: Headline
     metrics: dict[str, dict[str, float]] = Field(default_factory=dict)  # split -> name -> value
-    per_sequence: dict[str, list[float]] = Field(default_factory=dict)  # test split
+    per_sequence: dict[str, list[float]] = Field(default_factory=dict)  # as the headline
     curves: dict[str, Curve] = Field(default_factory=dict)
     arrays: dict[str, Any] = Field(default_factory=dict)
     config: dict[str, Any]  # resolved: task, model, training
@@ -155,8 +155,14 @@ def write_record(record: RunRecord, folder: Path) -> Path:
     content = record.model_dump(mode="json")
     content["content_sha256"] = _content_hash(content)
     path = folder / f"{record.run_id}.json"
-    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    if len(text) > MAXIMUM_RECORD_BYTES:
+        raise UserError(
+            f"the record of {record.run_id} would be {len(text) / 2**20:.0f} MiB, and a record may "
+            "be 16: evaluate fewer sequences, or keep fewer values per sequence",
+            RUN_FAILED,
+        )
+    write_atomically(path, text.encode())
     return path
 
 

@@ -118,7 +118,11 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
     task = build_task(configuration)
     store = Store(configuration.store)
     own = configuration.model_copy(
-        update={"models": {"_target_": configuration.tasks["_target_"]}, "seed": 0}
+        update={
+            "models": {"_target_": configuration.tasks["_target_"]},
+            "seed": 0,
+            "device": "cpu",  # whatever the models run on
+        }
     )
     collected = identify(own).provenance
     config = {"tasks": configuration.tasks}
@@ -153,7 +157,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
             config=config,
             cost=Cost(wall_seconds=time.perf_counter() - started),
             provenance=collected,
-            **measured_fields(task, evaluations),
+            **measured_fields(task, evaluations, "test"),
         )
         write_record(record, store.records)
         records.append(record)
@@ -170,6 +174,7 @@ def _only_one(work: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another process is making this very run ({work.name}): wait for it"
+                f"another process is making this very run ({work.name}): wait for it",
+                RUN_FAILED,
             ) from None
         yield

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.errors import UserError
 from bench.records import RunRecord
 from bench.store import Store
 
@@ -27,8 +28,19 @@ def track(record: RunRecord, path: Path, store: Store) -> None:
 
 
 def create_store(store: Store) -> None:
-    """Create the SQLite file before any worker starts: processes race on a fresh one."""
-    _client(store).search_experiments(max_results=1)
+    """Create the SQLite file before any worker starts: processes race on a fresh one.
+
+    Raises:
+        UserError: the store cannot be used.
+    """
+    try:
+        _client(store).search_experiments(max_results=1)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"MLflow cannot use its store ({first}): set MLFLOW_TRACKING_URI to one that works, "
+            "unset it for SQLite in the store, or leave tracking=mlflow out"
+        ) from None
 
 
 def _client(store: Store) -> Any:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bench.errors import UserError
 from bench.settings import TrainingSettings
 from tasks.interface import Task
 
 
 class Diverged(Exception):
-    """The training loss is no longer a number."""
+    """A loss is no longer a number; ``report`` says how far the training had come."""
+
+    def __init__(self, cause: str, report: TrainingReport) -> None:
+        super().__init__(cause)
+        self.report = report
 
 
 class Stopped(BaseException):
@@ -39,11 +44,11 @@ def total_steps(task: Task, settings: TrainingSettings) -> int:
     """Optimiser steps of a whole training.
 
     Raises:
-        ValueError: epochs are asked for on a task whose data is endless.
+        UserError: epochs are asked for on a task whose data is endless.
     """
     if settings.steps is not None:
         return settings.steps
     per_epoch = task.steps_per_epoch(settings.batch_size)
     if per_epoch is None or settings.epochs is None:
-        raise ValueError("this task has no epochs: set training.steps to a number of steps")
+        raise UserError("this task has no epochs: set training.steps to a number of steps")
     return per_epoch * settings.epochs

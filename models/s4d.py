@@ -87,9 +87,12 @@ class S4DMixer(Mixer):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
-        inputs = hidden.transpose(1, 2)
-        outputs = causal_convolution(inputs, self.kernel(hidden.shape[1]))
-        return self._finish(outputs.transpose(1, 2), hidden)
+        # Powers lose their meaning in bfloat16, and CUDA has no such Fourier transform.
+        with torch.autocast(hidden.device.type, enabled=False):
+            precise = torch.promote_types(hidden.dtype, torch.float32)
+            inputs = hidden.transpose(1, 2).to(precise)
+            outputs = causal_convolution(inputs, self.kernel(hidden.shape[1]))
+        return self._finish(outputs.transpose(1, 2).to(hidden.dtype), hidden)
 
     def step(self, hidden: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """One position, (batch, width) -> (batch, width) and complex (batch, width, N/2)."""

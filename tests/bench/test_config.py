@@ -127,3 +127,25 @@ def test_the_list_names_every_task_model_and_preset(run_command: Command) -> Non
         for name in choices(group):
             assert f"  {name}" in listing
     assert (ROOT / "tasks" / "regbench.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "tasks.presets.smoke.training.lr=0.1",
+        "preset.name=paper",
+        "tasks.sweep.n_trials=3",
+        "models.card.label=Other",
+    ],
+)
+def test_what_describes_a_task_or_model_cannot_be_set(word: str) -> None:
+    with pytest.raises(UserError, match="there is no setting"):
+        compose([*BASE, word])
+
+
+def test_epochs_that_are_asked_for_replace_the_steps_of_the_preset() -> None:
+    assert compose(BASE).training.steps is not None
+    asked = compose([*BASE, "training.epochs=3"]).training
+    assert (asked.steps, asked.epochs) == (None, 3)
+    with pytest.raises(UserError, match="not a whole number"):
+        compose([*BASE, "tasks.training_automata=20.5"])

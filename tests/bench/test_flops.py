@@ -40,7 +40,18 @@ class _Attention(nn.Module):
         return F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
 
 
+class _Fourier(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft((inputs * self.gain).transpose(1, 2), n=8)
+        return torch.fft.irfft(spectrum, n=8)
+
+
 POSITIONS = BATCH * TIME
+TRANSFORM = 2.5 * 8 * 3 * BATCH * WIDTH  # of length 8 for each channel
 
 
 @pytest.mark.parametrize(
@@ -51,6 +62,8 @@ POSITIONS = BATCH * TIME
         (_LSTM(), 2 * POSITIONS * (2 * WIDTH**2 + 3 * 4 * 6 * (WIDTH + 6))),
         # Two products forward; backward has the scores again and four gradients.
         (_Attention(), 2 * POSITIONS * 2 * WIDTH * 16 + 7 * 2 * BATCH * TIME**2 * 16),
+        # One each way; backward has two the other way round, one complex and so worth two.
+        (_Fourier(), 5 * TRANSFORM),
     ],
 )
 def test_equal_to_a_count_by_hand(model: nn.Module, expected: int) -> None:

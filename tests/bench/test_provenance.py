@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.provenance import code_hash
+from bench.provenance import _imported_modules, code_hash
 
 SOURCE = '''"""A model."""
 from stranger.layers import scale
@@ -26,9 +26,16 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "unrelated.py").write_text("other = 1\n")
     (folder / "model.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
+    code_hash.cache_clear()
     yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "stranger"]:
         del sys.modules[name]
+
+
+def fresh_hash() -> str:
+    """The hash in a process that starts now."""
+    code_hash.cache_clear()
+    return code_hash("stranger.model.Model")
 
 
 def test_comments_docstrings_and_layout_do_not_count(package: Path) -> None:
@@ -36,15 +43,15 @@ def test_comments_docstrings_and_layout_do_not_count(package: Path) -> None:
     better = SOURCE.replace("Says what it is.", "Says it better.").replace("scale * x", "(scale*x)")
     (package / "model.py").write_text("# a comment\n" + better)
     (package / "unrelated.py").write_text("other = 2\n")
-    assert code_hash("stranger.model.Model") == before
+    assert fresh_hash() == before
 
 
 def test_code_counts_also_where_it_is_imported(package: Path) -> None:
     before = code_hash("stranger.model.Model")
     (package / "layers.py").write_text("scale = 3\n")
-    after_layer = code_hash("stranger.model.Model")
+    after_layer = fresh_hash()
     (package / "model.py").write_text(SOURCE.replace("scale * x", "scale + x"))
-    assert len({before, after_layer, code_hash("stranger.model.Model")}) == 3
+    assert len({before, after_layer, fresh_hash()}) == 3
 
 
 def test_relative_imports_are_followed(package: Path) -> None:
@@ -52,4 +59,24 @@ def test_relative_imports_are_followed(package: Path) -> None:
     (package / "model.py").write_text(relative)
     before = code_hash("stranger.model.Model")
     (package / "layers.py").write_text("scale = 3\n")
-    assert code_hash("stranger.model.Model") != before
+    assert fresh_hash() != before
+
+
+def test_files_beside_a_module_and_layers_of_this_project_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lonely.py").write_text("import helper_beside\nimport torch\nclass Model: ...\n")
+    (tmp_path / "helper_beside.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert set(_imported_modules("lonely")) == {"lonely", "helper_beside"}
+    followed = _imported_modules("tasks.regbench")
+    assert {"tasks.interface", "models.specification", "tasks.regbench.generator"} <= set(followed)
+    assert not any(name.startswith(("torch", "bench")) for name in followed)
+
+
+def test_code_that_is_edited_later_is_not_what_this_process_runs(package: Path) -> None:
+    imported = code_hash("stranger.model.Model")
+    (package / "layers.py").write_text("scale = 3\n")
+    assert code_hash("stranger.model.Model") == imported
+    code_hash.cache_clear()
+    assert code_hash("stranger.model.Model") != imported

@@ -147,6 +147,9 @@ def test_divergence_is_a_row_with_its_cause(run_command: Command, tmp_path: Path
     assert record.outcome == "diverged"
     assert "loss was" in (record.cause or "")
     assert record.headline.value is None
+    assert record.cost.parameters > 0
+    assert 0 < record.cost.training_steps < 30  # what it had cost until then
+    assert record.curves["training_loss"].y
 
 
 FOREIGN = '''
