@@ -10,17 +10,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 
-from bench.errors import USAGE, UserError
+from bench.errors import UserError
 from bench.executors import Done, Executor, InProcess, Pool
 from bench.plan import Entry, Plan
 from bench.progress import Report
-from bench.records import Headline, Role, RunRecord, Study, read_record, write_record
+from bench.records import Cost, Headline, Role, RunRecord, Study, read_record, write_record
 from bench.settings import Configuration
 from bench.store import Store
 from bench.study import ModelStudy, Setting, open_storage
+
+if TYPE_CHECKING:
+    from bench.provenance import Identity
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,16 @@ class ModelResult:
         setting: the best on validation; None if no trial gave a number.
         records: of the final runs, one for each seed that came to a record.
         cause: why a run or all trials have none; None if all is well.
+        trials: how many the setting was chosen from.
+        failures: why some of them gave no number, for each of those.
     """
 
     label: str
+    trials: int
     setting: Setting | None = None
     records: list[RunRecord] = field(default_factory=list)
     cause: str | None = None
+    failures: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -91,10 +99,11 @@ def execute(job: Job, report: Report) -> RunRecord | UserError:
     configuration = job.configuration
     try:
         record = obtain(configuration, role=job.role, study=job.study, report=report_job)
-    except UserError as error:
-        if error.exit_code != USAGE:
+    except UserError:
+        refusal = _refusal(configuration)
+        if refusal is None:
             raise
-        return error
+        return refusal
     if job.study is None or (record.role == job.role and record.study == job.study):
         return record
     # The same run was already there, of another role or of a search with fewer trials.
@@ -102,6 +111,18 @@ def execute(job: Job, report: Report) -> RunRecord | UserError:
     record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
     write_record(record, Store(configuration.store).record_folder(job.role))
     return record
+
+
+def _refusal(configuration: Configuration) -> UserError | None:
+    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
+    from bench.building import build_model, build_task
+
+    task = build_task(configuration)
+    try:
+        build_model(configuration, task, configuration.seed)
+    except UserError as error:
+        return error
+    return None
 
 
 @contextmanager
@@ -171,6 +192,8 @@ class _Contender:
         # Searched keys are not held fixed: whatever their defaults are, the study is the same.
         fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
         held = [fixed.identity, list(entry.space.items()), sweep.sampler, seed]
+        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
+            held.append(str(store.root.resolve()))
         metric = build_task(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
         self.study = ModelStudy(
@@ -180,14 +203,13 @@ class _Contender:
             budget=sweep.n_trials,
             sampler=sweep.sampler,
             seed=seed,
-            headline=Headline(name=metric.name, direction=metric.direction),
+            headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
         )
         self.runs = self.study.budget + sweep.seeds
-        self.result = ModelResult(configuration.label)
+        self.result = ModelResult(configuration.label, self.study.budget)
         self.trials: dict[int, optuna.Trial] = {}
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
-        self.failed_trial: str | None = None
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
@@ -236,28 +258,70 @@ class _Contender:
         return self.study.finished() + self.finals_ended
 
     def _plan_finals(self) -> Iterator[Job]:
+        from bench.runs import identify
+
         setting = self.result.setting = self.study.best()
+        self.result.failures = self.study.failures()
         if setting is None:
             self._keep_failure()
             return
         study, best = self.study.describe(), self.entry.at(setting)
+        self._supersede(identify(best).identity)
         for seed in range(best.seed, best.seed + best.sweep.seeds):
             yield Job("final run", best.model_copy(update={"seed": seed}), "final", study)
 
     def _keep_failure(self) -> None:
-        """A model without any number is a row with its cause: the record of its last trial."""
-        study = self.study.describe()
-        last = self.study.latest()[-1].user_attrs
-        self.result.cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
-        path = self.store.trials / f"{last.get('run_id')}.json"
-        if not path.exists():  # its worker died, or the model refused the setting
-            return
-        record = read_record(path)
-        cost = record.cost.model_copy(update={"tuning_trials": len(study.trials)})
-        changes = {"role": "final", "study": study, "cost": cost, "cause": self.result.cause}
+        """A model without any number is a row with its cause: that of its last trial."""
+        from bench.runs import identify
+
+        study, last = self.study.describe(), self.study.latest()[-1].user_attrs
+        cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
+        configuration = self.entry.at(last["setting"])
+        identity = identify(configuration)
+        path = self.store.trials / f"{identity.run_id(configuration.seed)}.json"
+        # There is none if the model refused the setting, or no worker survived it.
+        record = read_record(path) if path.exists() else self._empty_record(identity)
+        changes = {
+            "role": "final",
+            "outcome": last["outcome"],
+            "cause": cause,
+            "study": study,
+            "cost": record.cost.model_copy(update={"tuning_trials": len(study.trials)}),
+        }
         record = record.model_copy(update=changes)
+        self._supersede(record.identity)
         write_record(record, self.store.records)
+        self.result.cause = cause
         self.result.records.append(record)
+
+    def _empty_record(self, identity: Identity) -> RunRecord:
+        configuration = identity.configuration
+        return RunRecord(
+            run_id=identity.run_id(configuration.seed),
+            identity=identity.identity,
+            seed=configuration.seed,
+            task=configuration.task,
+            model=configuration.model,
+            label=configuration.label,
+            preset=configuration.preset,
+            outcome="failed",
+            headline=self.study.headline,
+            config=configuration.resolved(),
+            cost=Cost(),
+            provenance=identity.provenance,
+        )
+
+    def _supersede(self, identity: str) -> None:
+        """Take the final records of this study out of the way that are of another setting."""
+        c = self.configuration
+        for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
+            record = read_record(path)
+            if record.study is None or record.study.name != self.study.name:
+                continue
+            if record.identity != identity:
+                folder = self.store.root / "superseded"
+                folder.mkdir(exist_ok=True)
+                path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
 
 
 def record_path(record: RunRecord, store: Path) -> Path:

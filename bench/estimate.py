@@ -18,7 +18,7 @@ from bench.errors import UserError
 from bench.flops import count_training_flops
 from bench.optimisation import build_optimizer
 from bench.plan import Entry, Plan
-from bench.progress import Report
+from bench.progress import Report, duration
 from bench.settings import Configuration
 from bench.table import console
 from bench.training import total_steps
@@ -153,10 +153,3 @@ def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
     largest = {**default, **{e.choice: e for e in estimates if e.setting == "largest"}}
     totals = {"default": list(default.values()), "largest": list(largest.values())}
     return totals if largest != default else {"default": totals["default"]}
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

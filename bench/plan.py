@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,7 @@ def make_plan(words: Sequence[str]) -> Plan:
     target, _ = by_key.pop("models._target_", (None, ""))
     own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
     shared = [word for key, (_, word) in by_key.items() if key not in own]
-    names = _names([*shared], target or chosen)
+    names = _names(shared, target or chosen)
 
     entries: list[Entry] = []
     used: set[str] = set()
@@ -78,9 +78,19 @@ def make_plan(words: Sequence[str]) -> Plan:
             and (not key.startswith("models.") or key.split(".")[1] in base.models)
         }
         entries.append(Entry([choice, *shared, *mine.values()], space))
+    keys = _model_keys(entry.configuration for entry in entries)
     for key in sorted(own.keys() - used):
-        keys = {f"models.{k}" for entry in entries for k in entry.configuration.models}
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
+    space = entries[0].configuration.sweep.search_space
+    searched = {key for key in space if key.startswith("models.")}
+    if searched - keys and "sweep.search_space" not in by_key:
+        # The task's own space serves all the models that it lists.
+        keys |= _model_keys(compose([f"models={name}", *shared]) for name in _names(shared, None))
+    for key in sorted(searched - keys):
+        raise UserError(
+            f"the search space has the key '{key}', which no model of this sweep has: "
+            + nearest(key, keys)
+        )
     return Plan(entries, entries[0].configuration.sweep, dry_run)
 
 
@@ -106,6 +116,10 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
         raise UserError(f"models={chosen} is not a list of different names: models=[a,b]")
     return [str(name) for name in chosen]
+
+
+def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
+    return {f"models.{key}" for c in configurations for key in c.models if key != "_target_"}
 
 
 def _check_space(space: Mapping[str, Sequence[Any]]) -> None:

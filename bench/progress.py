@@ -70,9 +70,9 @@ def _plain_lines(stream: TextIO) -> Report:
         elapsed = now - begin
         if done >= total:
             del started[description]
-            ending = f"done in {_duration(elapsed)}"
+            ending = f"done in {duration(elapsed)}"
         elif done > first:
-            ending = f"about {_duration(elapsed / (done - first) * (total - done))} left"
+            ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
         else:
             ending = "time left not known yet"
         print(f"{description}: {done}/{total}, {ending}", file=stream, flush=True)
@@ -80,7 +80,8 @@ def _plain_lines(stream: TextIO) -> Report:
     return report
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

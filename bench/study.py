@@ -1,9 +1,10 @@
 """The search for one model's best setting: an Optuna study that one driver owns.
 
 Search spaces are finite (a list of values for each key), so settings are drawn without repetition:
-trial i of the random and quasi-random samplers is the i-th setting of a fixed sequence, whatever
-the number of workers and however often the sweep was interrupted. Only the proposals of TPE depend
-on which trials have ended. A budget that covers the whole space runs all of it once.
+trial i of every sampler but TPE is the i-th setting of a fixed sequence, whatever the budget, the
+number of workers and however often the sweep was interrupted. The proposals of TPE depend on which
+trials have ended. A budget that covers the whole space runs all of it once; after a larger budget,
+a smaller one sees its own first trials and nothing of the others.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from bench.seeding import derive_seed
 
 Setting = dict[str, Any]  # key of the search space -> value
 
-FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # an end for another reason is tried again
 TPE_STARTUP_TRIALS = 10
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
@@ -137,15 +137,15 @@ class ModelStudy:
         self._recover()
 
     def _recover(self) -> None:
-        """Queue again every trial that did not come to an end of its own."""
-        retried = {trial.user_attrs.get("retry_of") for trial in self._attempts()}
-        for trial in self._attempts():
+        """Queue again every trial of the budget that did not come to an end of its own."""
+        from bench.runs import FINISHED  # a worker sets its environment before it imports PyTorch
+
+        for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED
-            if trial.number in retried or not (failed or trial.state == TrialState.RUNNING):
-                continue
-            # Queue first: killed in between, the sweep finds the retry already there.
-            self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
+            if failed or trial.state == TrialState.RUNNING:
+                # Queue first: killed in between, the sweep finds the retry already there.
+                self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
         for trial in self._attempts():
             if trial.state == TrialState.RUNNING:
                 self.study.tell(trial.number, state=TrialState.FAIL)
@@ -158,19 +158,23 @@ class ModelStudy:
         return [trial for trial in trials if "setting" in trial.user_attrs]
 
     def latest(self) -> list[FrozenTrial]:
-        """One trial for each setting: its last attempt."""
-        return list(
-            {_key(trial.user_attrs["setting"]): trial for trial in self._attempts()}.values()
-        )
+        """The last attempt at each setting of the budget, in the order of first attempts."""
+        last = {_key(trial.user_attrs["setting"]): trial for trial in self._attempts()}
+        return list(last.values())[: self.budget]
 
     def ask(self) -> optuna.Trial | None:
         """The next trial, which is then running; None while or once the budget is given out."""
-        if all(trial.state != TrialState.WAITING for trial in self._attempts()):
+        if all(trial.state != TrialState.WAITING for trial in self.latest()):
             setting = self._propose()
             if setting is None:
                 return None
             self._enqueue(setting)
-        return self.study.ask(self._distributions())
+        while True:
+            trial = self.study.ask(self._distributions())
+            if trial.number in {mine.number for mine in self.latest()}:
+                return trial
+            # Queued by a sweep with a larger budget, which queues it again when it comes back.
+            self.tell_failure(trial, "interrupted", "beyond the number of trials asked for")
 
     def _distributions(self) -> dict[str, Any]:
         return {key: CategoricalDistribution(list(values)) for key, values in self.space.items()}
@@ -179,14 +183,14 @@ class ModelStudy:
         tried = {_key(trial.user_attrs["setting"]) for trial in self._attempts()}
         if len(tried) >= self.budget:
             return None
-        if self.sampler == "tpe" and self.budget < len(self._grid):
+        if self.sampler == "tpe":
             proposed = self._propose_by_tpe(tried)
             if proposed is not None:
                 return proposed
         return next(setting for setting in self._sequence() if _key(setting) not in tried)
 
     def _sequence(self) -> Iterator[Setting]:
-        if self.sampler == "grid" or self.budget == len(self._grid):
+        if self.sampler == "grid":
             return iter(grid(self.space))
         if self.sampler == "qmc":
             return quasi_random_order(self.space)
@@ -239,6 +243,11 @@ class ModelStudy:
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
+
+    def failures(self) -> list[str]:
+        """Why trials have no value, for each of them."""
+        failed = [trial for trial in self.latest() if trial.state == TrialState.FAIL]
+        return [str(trial.user_attrs.get("cause")) for trial in failed]
 
     def finished(self) -> int:
         """Trials that have come to an end."""

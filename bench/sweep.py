@@ -16,9 +16,12 @@ HELP = f"""\
 usage: python -m bench.sweep tasks=TASK [models=[MODEL,...]] [key=value ...]
 
 For each model: try settings of the search space, choose one on the validation split, re-run it
-over seeds, and report the test split. Every model has the same number of trials. The task's
-predictors without training are added, and all is printed as one table.
-The same command again runs only what is missing; a larger n_trials goes on from what is there.
+over seeds, and report the test split. Every model has the same number of trials, or all settings
+of a smaller space. The task's predictors without training are added, and all is printed as one
+table.
+The same command again runs only what is missing; a larger n_trials goes on from what is there, and
+a smaller one chooses among its own first trials. Final records of a setting that is chosen no more
+are moved to superseded/ in the store.
 
 sweep:
   models=[a,b]           default: the models that the task lists; package.Class is one of your own
@@ -31,8 +34,8 @@ sweep:
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
                          (leave passwords to the database's own files or variables)
   sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}
-                         replaces the task's; a key that a model lacks is left out for that model,
-                         and a key given by itself, such as training.lr=1e-3, is held fixed
+                         replaces the task's; a key that only some models have is left out for the
+                         others, and a key given by itself, such as training.lr=1e-3, is held fixed
   dry_run=true           count and estimate, and run nothing
 
 {SETTINGS_HELP}

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bench.driver import ModelResult, SweepResult, record_path
 from bench.records import Headline, RunRecord
-from bench.statistics import mean_interval
+from bench.statistics import Mean, mean_interval
 
 
 def console() -> Console:
@@ -28,6 +28,12 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     if everything:
         screen.print(_ranking(result, everything[0]))
     for model in result.models:
+        if model.setting is not None and model.failures:
+            screen.print(
+                f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
+                f"{model.failures[0]}",
+                markup=False,
+            )
         if model.cause:
             screen.print(f"{model.label}: {model.cause}", markup=False)
     for record in everything:
@@ -41,20 +47,32 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
         title=f"{example.task}, preset {example.preset}: {headline.name}{unit} on test, "
         f"{headline.direction}d; mean ± 95 % interval over seeds",
         title_justify="left",
+        caption=_budgets(result.models),
+        caption_justify="left",
     )
     table.add_column("model")
     for column in (f"{headline.name}", "± 95 %", "seeds", "parameters", "trials", "seconds"):
         table.add_column(column, justify="right")
     table.add_column("setting chosen on validation")
-    rows = [(_mean(m.records), _model_row(m)) for m in result.models]
-    rows += [(_mean([r]), _baseline_row(r)) for r in result.baselines]
+    rows = [(_summary(m.records).mean, _model_row(m)) for m in result.models]
+    rows += [(_summary([r]).mean, _baseline_row(r)) for r in result.baselines]
     for _, row in sorted(rows, key=lambda row: _rank(row[0], headline)):
         table.add_row(*row)
     return table
 
 
-def _mean(records: Sequence[RunRecord]) -> float | None:
-    return mean_interval([record.headline.value for record in records]).mean
+def _budgets(models: Sequence[ModelResult]) -> str | None:
+    """Who had how many trials, where that is not the same for all."""
+    if len({model.trials for model in models}) < 2:
+        return None
+    each = ", ".join(f"{model.label} {model.trials}" for model in models)
+    most = max(model.trials for model in models)
+    return f"not the same number of trials ({each}): fewer than {most} are all of a smaller space"
+
+
+def _summary(records: Sequence[RunRecord]) -> Mean:
+    """Over seeds; a run that did not end well has no number, whatever was measured before."""
+    return mean_interval([r.headline.value if r.outcome == "ok" else None for r in records])
 
 
 def _rank(mean: float | None, headline: Headline) -> float:
@@ -64,19 +82,20 @@ def _rank(mean: float | None, headline: Headline) -> float:
 
 
 def _model_row(model: ModelResult) -> list[str]:
+    worked = model.trials - len(model.failures)
+    trials = f"{worked}/{model.trials}" if model.failures else f"{model.trials}"
     if not model.records:
-        return [model.label, "failed", "", "", "", "", "", ""]
-    summary = mean_interval([record.headline.value for record in model.records])
+        return [model.label, "failed", "", "", "", trials, "", ""]
+    summary = _summary(model.records)
     interval = summary.interval
-    cost = model.records[0].cost
     seconds = sum(record.cost.wall_seconds for record in model.records)
     return [
         model.label,
         "failed" if summary.mean is None else f"{summary.mean:.4f}",
         "" if interval is None else f"{(interval.high - interval.low) / 2:.4f}",
         f"{len(model.records) - summary.failures}/{len(model.records)}",
-        f"{cost.parameters:,}",
-        str(cost.tuning_trials),
+        f"{model.records[0].cost.parameters:,}",
+        trials,
         f"{seconds:.0f}",
         ", ".join(f"{key}={value}" for key, value in (model.setting or {}).items()),
     ]

@@ -13,12 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench import runs
+from bench.driver import Job, ModelResult, SweepResult, _Contender, execute
 from bench.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from bench.plan import make_plan
 from bench.progress import silent
 from bench.records import read_records
+from bench.store import Store
 from bench.study import open_storage
-from bench.sweep import main, run_sweep
+from bench.sweep import HELP, main, run_sweep
+from bench.table import print_sweep
+from tests.bench.records import make_record
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -192,6 +197,12 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
         ["training.lr"],
     ]
     assert main(words) == OK  # some settings fail, but every model has a result
+    shown = capsys.readouterr().out
+    (row,) = [line for line in shown.splitlines() if "GPT2" in line and "│" in line]
+    assert " 1/4 " in row
+    assert "GPT2: 3 of 4 trials failed: the" in shown
+    assert "LSTM: 1 of 2 trials failed: the" in shown
+    assert "not the same number of trials (GPT2 4, LSTM 2)" in shown
     gpt2 = next(r for r in read_records([tmp_path / "records"]) if r.model == "gpt2")
     outcomes = {tuple(t.parameters.values()): t.outcome for t in gpt2.study.trials}
     assert outcomes == {
@@ -200,7 +211,6 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
         (3, 1e-3): "failed",  # width 8 has no 3 heads
         (3, 1e30): "failed",
     }
-    capsys.readouterr()
 
     hopeless = "sweep.search_space={training.lr:[1e25,1e30]}"
     assert main([*words, hopeless, "models=[lstm,memory_unit]"]) == RUN_FAILED
@@ -209,6 +219,118 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     failed = [r for r in read_records([tmp_path / "records"]) if r.outcome == "diverged"]
     assert {record.model for record in failed} >= {"lstm"}
     assert all(record.role == "final" and record.headline.value is None for record in failed)
+
+
+def test_model_that_refuses_every_setting_is_a_record_with_the_cause(tmp_path):
+    words = [*TINY, "models=gpt2", "models.width=8", "models.layers=1", f"store={tmp_path}"]
+    words += ["sweep.search_space={models.heads:[3,5]}", "n_trials=2", "seeds=1"]
+    (record,) = [r for r in run_sweep(words, silent) if r.role != "baseline"]
+    assert (record.role, record.outcome, record.headline.value) == ("final", "failed", None)
+    assert record.cause.startswith("all 2 trials failed, the last: models (models.gpt2")
+    assert record.cost.tuning_trials == len(record.study.trials) == 2
+    assert record in list(read_records([tmp_path / "records"]))
+
+
+def test_finals_that_are_chosen_no_more_leave_the_records(tmp_path):
+    words = [*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={tmp_path}"]
+    words += ["sweep.search_space={training.lr:[1e30,1e-3]}", "sampler=grid"]
+
+    def finals(*more):
+        found = run_sweep([*words, *more], silent)
+        returned = [record for record in found if record.role == "final"]
+        kept = [r for r in read_records([tmp_path / "records"]) if r.role == "final"]
+        return returned, kept
+
+    failed, kept = finals("n_trials=1", "seeds=1")
+    assert failed == kept
+    assert [record.outcome for record in kept] == ["diverged"]
+    better, kept = finals("n_trials=2", "seeds=2")
+    assert better == kept
+    assert [record.outcome for record in kept] == ["ok", "ok"]
+    assert [path.stem for path in (tmp_path / "superseded").iterdir()] == [failed[0].run_id]
+    # Fewer seeds are no other setting; fewer trials are, and the words alone decide.
+    fewer, kept = finals("n_trials=2", "seeds=1")
+    assert (fewer, kept) == (better[:1], better)
+    again, kept = finals("n_trials=1", "seeds=1")
+    assert again == kept == failed
+
+
+def one_entry(store, *more):
+    words = [*TINY, "models=gpt2", "models.width=8", "models.layers=1", f"store={store}", *more]
+    return make_plan(words).entries[0]
+
+
+def test_only_a_refused_setting_is_a_failed_trial(tmp_path, monkeypatch):
+    entry = one_entry(tmp_path)
+    refused = execute(Job("trial 0", entry.at({"models.heads": 3}), "trial"), silent)
+    assert isinstance(refused, UserError)
+    assert "heads" in str(refused)
+
+    good = entry.at({"models.heads": 2})
+    work = Store(tmp_path).work(runs.identify(good).run_id(0))
+    work.mkdir(parents=True)
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process is making this very run"):
+            execute(Job("trial 0", good, "trial"), silent)
+
+    def mistake(*_, **__):
+        raise UserError("this machine has no GPU")  # exit code as for a refused setting
+
+    monkeypatch.setattr(runs, "obtain", mistake)
+    with pytest.raises(UserError, match="no GPU"):
+        execute(Job("trial 0", good, "trial"), silent)
+
+
+def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
+    words = [*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={tmp_path}"]
+    words += ["sweep.search_space={training.lr:[1e-3,1e-4]}", "n_trials=2", "seeds=1"]
+    entry = make_plan(words).entries[0]
+    busy = runs.identify(entry.at({"training.lr": 1e-3})).run_id(0)
+    work = Store(tmp_path).work(busy)
+    work.mkdir(parents=True)
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process is making this very run"):
+            run_sweep(words, silent)
+    assert not list(read_records([tmp_path / "records"]))
+    final = next(record for record in run_sweep(words, silent) if record.role == "final")
+    assert [trial.outcome for trial in final.study.trials] == ["ok", "ok"]
+
+
+def test_stores_that_share_a_database_do_not_share_trials(tmp_path):
+    address = f"storage=sqlite:///{tmp_path}/studies.db"
+    storage = open_storage(address.removeprefix("storage="), tmp_path)
+    a = _Contender(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
+    trial = a.study.ask()
+    b = _Contender(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
+    assert b.study.name != a.study.name
+    a.study.tell_failure(trial, "failed", "told by its own driver")  # not ended by the other
+    spelling = Store(tmp_path / "b" / ".." / "a")
+    assert (
+        _Contender(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
+    )
+
+
+def test_final_that_did_not_end_well_has_no_part_in_the_mean(tmp_path, capsys):
+    good = make_record(seed=0)
+    bad = make_record(
+        seed=1,
+        outcome="failed",
+        cause="the test split is gone",
+        headline=good.headline.model_copy(update={"value": 0.1}),
+    )
+    model = ModelResult("GPT2", 1, {}, [good, bad], bad.cause)
+    print_sweep(SweepResult([model], []), tmp_path)
+    shown = capsys.readouterr().out
+    (row,) = [line for line in shown.splitlines() if "GPT2" in line and "│" in line]
+    assert "0.7000" in row
+    assert "1/2" in row
+    assert "not the same number" not in shown
+
+
+def test_help_says_who_has_fewer_trials():
+    assert "the same number of trials, or all settings\nof a smaller space" in HELP
 
 
 def test_two_drivers_of_one_store_are_refused(tmp_path):

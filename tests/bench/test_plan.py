@@ -1,0 +1,51 @@
+"""What a sweep's words may search."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import plan
+from bench.errors import UserError
+from bench.plan import make_plan
+
+REGBENCH = ["tasks=regbench", "device=cpu"]
+
+
+@pytest.mark.parametrize(
+    ("models", "key", "hint"),
+    [
+        ("[gpt2,lstm]", "models.widht", "models.width"),
+        ("[lstm]", "models.heads", "models."),  # gpt2 has heads, but does not take part
+    ],
+)
+def test_searched_key_that_no_model_has_is_refused(models, key, hint):
+    words = [*REGBENCH, f"models={models}", f"sweep.search_space={{{key}:[2,4]}}"]
+    with pytest.raises(UserError, match=f"'{key}', which no model of this sweep has") as caught:
+        make_plan(words)
+    assert hint in str(caught.value).partition("has: ")[2]
+
+
+def test_searched_key_is_for_the_models_that_have_it():
+    space = "sweep.search_space={models.heads:[2,4]}"
+    gpt2, lstm = make_plan([*REGBENCH, "models=[gpt2,lstm]", space]).entries
+    assert list(gpt2.space) == ["models.heads"]
+    assert not lstm.space
+
+
+def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
+    words = [*REGBENCH, "preset=paper", "models=[lstm]"]
+    (lstm,) = make_plan(words).entries
+    assert "models.heads" in lstm.configuration.sweep.search_space
+    assert "models.heads" not in lstm.space
+
+    compose = plan.compose
+
+    def with_typing_error(words):
+        configuration = compose(words)
+        space = {"models.haeds": [2, 4]}
+        sweep = configuration.sweep.model_copy(update={"search_space": space})
+        return configuration.model_copy(update={"sweep": sweep})
+
+    monkeypatch.setattr(plan, "compose", with_typing_error)
+    with pytest.raises(UserError, match=r"did you mean .models[.]heads"):
+        make_plan(words)
