@@ -120,11 +120,18 @@ def mean_within(
 
 def difference_above(a: Sample, b: Sample, margin: float = 0.0, level: float = LEVEL) -> Finding:
     """Is the mean of ``a`` more than ``margin`` above the mean of ``b``? Decided by Welch's
-    interval of the difference over independent seeds."""
+    interval of the difference over independent seeds; where no seed enters either, exactly."""
     if not a.observations or not b.observations:
         return _no_runs(a, b)
+    exact = a.deterministic and b.deterministic
+
+    def place(interval: Interval | None) -> Verdict:
+        if exact and interval is not None and interval.high <= margin:
+            return CONTRADICTED  # a tie, too, is not above
+        return _place(interval, margin, math.inf)
+
     verdict = _agreed(
-        _place(_difference(x, y, a, b, level), margin, math.inf)
+        place(_difference(x, y, a, b, level))
         for x, y in itertools.product(a.possibilities(), b.possibilities())
     )
     if not a.values or not b.values:
@@ -137,7 +144,8 @@ def difference_above(a: Sample, b: Sample, margin: float = 0.0, level: float = L
         f"difference {difference:+.3f}{_in_words(interval, level)}"
     )
     needed = None
-    if verdict == UNDECIDED and not a.failures and not b.failures and interval is not None:
+    unsettled = verdict == UNDECIDED and not a.failures and not b.failures
+    if unsettled and not exact and interval is not None:
         spread = [_deviation(sample) for sample in (a, b) if not sample.deterministic]
         gap = difference - margin
         needed = seeds_needed(*spread, gap=gap, level=level, maximum=MAXIMUM_SEEDS)

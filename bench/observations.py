@@ -88,9 +88,9 @@ def observe(
     Args:
         value: reads the number; None where the record lacks it.
         bounds: range of the number, for the runs that gave none.
-        diverged: the number that a diverged run stands for. Give the worst value for the model that
-            a claim favours, and nothing for its rivals: that a rival failed to train must not
-            support the claim.
+        diverged: the number that a diverged run stands for; without it, it may have been anything.
+            A failure must not support a claim: give the worst value for the model that a claim
+            favours, and nothing for its rivals or where the claim is that a bad value is found.
     """
     runs = sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
     observations = []

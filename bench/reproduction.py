@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,21 @@ from bench.words import wants_help
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bench.progress import Report
+    from bench.settings import Configuration
+
 SCHEMA_VERSION = 1
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
+# How runs are made, which changes no result: two such views would be one.
+EXECUTION = (
+    "device",
+    "tracking",
+    "workers",
+    "sweep.workers",
+    "storage",
+    "sweep.storage",
+    "training.checkpoint_every",
+)
 
 HELP = """\
 usage: python -m reproduce                       what there is
@@ -38,6 +51,7 @@ usage: python -m reproduce                       what there is
   seeds=N           seeds of each model (default: as the preset says)
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
+  workers=N         worker processes (default 0: the runs are made in this process)
   store=FOLDER      where runs, figures and verdicts go (default runs)
   any other word    is passed on to every run, such as training.steps=50 or device=cpu
 
@@ -86,9 +100,11 @@ class Reproduction:
         title: what it shows, in our words.
         source: paper, section, figure or table.
         plan: of a preset, and of the number of seeds where the user gives one.
-        select: the records that belong to it, each seed of each setting once.
+        select: the records that belong to it, sorted by run id.
         draw: the figure, deterministic.
         curves: the numbers in the figure, ready for JSON.
+        variant: what the figure tells apart beside models: it shows one setting of a model in each.
+        check: refuses, by a UserError, settings of the task that the figure cannot show.
         table: the numbers as a Markdown table, where the original is a table.
     """
 
@@ -99,6 +115,8 @@ class Reproduction:
     draw: Callable[[Sequence[RunRecord], View], Figure]
     curves: Callable[[Sequence[RunRecord]], dict[str, Any]]
     claims: tuple[Claim, ...]
+    variant: Callable[[RunRecord], Hashable] = lambda record: None
+    check: Callable[[Mapping[str, Any]], object] = lambda task: None
     table: Callable[[Sequence[RunRecord]], str] | None = None
 
 
@@ -130,9 +148,10 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 @dataclass(frozen=True)
 class _Request:
-    """The words of the command line, read."""
+    """The words of the command line, read; ``passed_on`` are those for every run."""
 
     view: View
+    passed_on: tuple[str, ...]
     store: Path
     seeds: int | None
     strict: bool
@@ -142,7 +161,8 @@ class _Request:
     def read(cls, words: Sequence[str]) -> _Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
         own["records"] = None
-        passed_on = []
+        passed_on: list[str] = []
+        changes: list[str] = []
         for word, override in zip(words, parse(words), strict=True):
             key = override.key_or_group
             if key in CHOSEN_BY_THE_FIGURE:
@@ -154,6 +174,8 @@ class _Request:
                 own[key] = override.value()
             else:
                 passed_on.append(word)
+                if key not in EXECUTION:
+                    changes.append(word)
         if own["preset"] not in choices("preset"):
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
@@ -167,9 +189,10 @@ class _Request:
         if own["records"] is not None and (passed_on or seeds):
             changed = passed_on[0] if passed_on else f"seeds={seeds}"
             raise UserError(f"'{changed}' changes runs, but records=… runs nothing: leave one out")
-        view = View(own["preset"], tuple(sorted(passed_on)))
+        view = View(own["preset"], tuple(sorted(changes)))
         folder = Path(str(own["records"])) if own["records"] is not None else None
-        return cls(view, Path(str(own["store"])), seeds, own["strict"], folder)
+        words = tuple(sorted(passed_on))
+        return cls(view, words, Path(str(own["store"])), seeds, own["strict"], folder)
 
     def existing(self, reproduction: Reproduction) -> list[RunRecord]:
         """The records of this preset below a folder."""
@@ -185,17 +208,23 @@ class _Request:
                 f"no run below {self.records} belongs to this figure at preset "
                 f"{self.view.preset}: leave records=… out to make the runs"
             )
+        _refuse_mixtures(found, reproduction.variant)
+        for record in found:
+            reproduction.check(record.config["tasks"])
         return found
 
     def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
         """Every run that the plan names: served from the store, or made."""
         from bench.config import compose
         from bench.progress import progress
-        from bench.runs import obtain, obtain_baselines
+        from bench.runs import obtain_baselines
 
         plan = reproduction.plan(self.view.preset, self.seeds)
-        common = [f"preset={self.view.preset}", f"store={self.store}", *self.view.overrides]
-        configurations = [compose([*words, *common]) for words in plan.runs]
+        common = [f"preset={self.view.preset}", f"store={self.store}", *self.passed_on]
+        single = [f"sweep.{word}" if word.startswith("workers=") else word for word in common]
+        configurations = [compose([*words, *single]) for words in plan.runs]
+        for configuration in configurations:
+            reproduction.check(configuration.tasks)
         records: dict[str, RunRecord] = {}
         with progress() as show:
             for words in plan.sweeps:
@@ -203,16 +232,70 @@ class _Request:
 
                 own = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
                 records |= {r.run_id: r for r in run_sweep([*words, *own, *common], show)}
-            for done, configuration in enumerate(configurations):
-                show("runs", done, len(configurations))
-                record = obtain(configuration, report=show)
-                records[record.run_id] = record
             if configurations:
-                show("runs", len(configurations), len(configurations))
+                records |= {r.run_id: r for r in _make(configurations, show)}
             for words in plan.baselines:
-                found = obtain_baselines(compose([*words, *common]), show)
+                found = obtain_baselines(compose([*words, *single]), show)
                 records |= {record.run_id: record for record in found}
         return reproduction.select(list(records.values()))
+
+
+def _refuse_mixtures(
+    records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
+) -> None:
+    """A folder may hold runs of other settings or other code: which of them the figure would show
+    is not for chance to decide."""
+    first: dict[Hashable, RunRecord] = {}
+    for record in records:
+        name = record.label if record.role == "baseline" else record.model
+        one = first.setdefault((record.role == "baseline", name, variant(record)), record)
+        if one.identity != record.identity:
+            raise UserError(
+                f"{one.run_id} and {record.run_id} were made with different settings or code, and "
+                f"this figure shows one setting of {record.label}: keep the records of one of them"
+            )
+
+
+def _make(configurations: Sequence[Configuration], report: Report) -> list[RunRecord]:
+    """One run for each configuration, in as many worker processes as the settings say.
+
+    Raises:
+        UserError: a setting that the model refuses, or a run that no worker survived (after all
+            others were made).
+    """
+    from bench.driver import Job, execute
+    from bench.executors import Executor, InProcess, Pool
+
+    first, total = configurations[0], len(configurations)
+    workers = min(first.sweep.workers, total)
+    if workers and first.tracking == "mlflow":
+        from bench.tracking import create_store
+
+        create_store(Store(first.store))
+    executor: Executor = InProcess(execute, report)
+    if workers:
+        executor = Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
+    jobs = [Job(f"seed {c.seed}", c, "single") for c in configurations]
+    records = []
+    deaths = []
+    with executor:
+        for ticket in range(executor.slots):
+            executor.submit(ticket, jobs[ticket])
+        for ended in range(total):
+            report("runs", ended, total)
+            done = executor.wait()
+            if ended + executor.slots < total:
+                executor.submit(ended + executor.slots, jobs[ended + executor.slots])
+            if isinstance(done.value, UserError):
+                raise done.value
+            if done.death is not None:
+                deaths.append(f"{jobs[done.ticket].name}: {done.death}")
+            else:
+                records.append(done.value)
+    report("runs", total, total)
+    if deaths:
+        raise UserError(f"{'; '.join(deaths)}: try again with fewer workers", RUN_FAILED)
+    return records
 
 
 def write(

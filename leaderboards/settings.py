@@ -152,6 +152,7 @@ def _group(record: RunRecord, size: bool = True) -> str:
         "task": record.task,
         "preset": record.preset,
         "settings": task,
+        "task_code": record.provenance.task_code,  # a changed metric is another metric
         "protocol": record.provenance.protocol_version,
         "headline": [record.headline.name, record.headline.direction],
         "data": record.provenance.data if size else None,
@@ -165,21 +166,36 @@ def _variants(groups: Mapping[str, RunRecord]) -> dict[str, str]:
     families: dict[tuple[str, str], list[str]] = defaultdict(list)
     for group, record in groups.items():
         families[record.task, record.preset].append(group)
-    variants = {}
+    variants: dict[str, str] = {}
     for members in families.values():
         flat = [task_settings(groups[group]) for group in members]
-        differing = _differing(flat)
-        texts = []
-        for group, settings in zip(members, flat, strict=True):
-            size = training_size(groups[group])
-            keys = ([size[0]] if size else []) + differing
-            texts.append(_describe(settings, list(dict.fromkeys(keys))))
-        shared = {text for text, count in Counter(texts).items() if count > 1}
-        for group, text in zip(members, texts, strict=True):
-            # Same configuration, other data or protocol version: only the hash can tell.
-            suffix = f"data {group[:6]}" if text in shared else ""
-            variants[group] = ", ".join(part for part in (text, suffix) if part)
+        found = [training_size(groups[group]) for group in members]
+        names = [[size[0]] if size else [] for size in found]
+        differing = [key for key in _differing(flat) if [key] not in names]
+        texts = [_describe(settings, differing) for settings in flat]
+        codes = [f"task code {groups[group].provenance.task_code[:6]}" for group in members]
+        texts = _where_shared(texts, codes)
+        sizes = [_describe(settings, name) for settings, name in zip(flat, names, strict=True)]
+        texts = [_join(size, text) for size, text in zip(sizes, texts, strict=True)]
+        # Other data or protocol version: only the hash can tell.
+        texts = _where_shared(texts, [f"data {group[:6]}" for group in members])
+        variants |= dict(zip(members, texts, strict=True))
     return variants
+
+
+def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:
+    """Equal texts with what tells them apart added, if it does."""
+    together: dict[str, set[str]] = defaultdict(set)
+    for text, addition in zip(texts, additions, strict=True):
+        together[text].add(addition)
+    return [
+        _join(text, addition) if len(together[text]) > 1 else text
+        for text, addition in zip(texts, additions, strict=True)
+    ]
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _setting_names(
@@ -206,7 +222,6 @@ def _describing(record: RunRecord) -> dict[str, Any]:
         "device": made_by.device_class,
         "precision": made_by.precision,
         "model code": made_by.model_code[:8],
-        "task code": made_by.task_code[:8],
         "libraries": made_by.library_lock[:8],
     }
 

@@ -58,6 +58,7 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=moons.plan(heads=1, tables=True),
     select=moons.select(heads=1, tables=True),
+    check=moons.shown_system,
     draw=partial(moons.draw, title=TITLE, table="table_of_all_moons"),
     curves=moons.curves,
     claims=(

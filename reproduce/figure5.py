@@ -59,6 +59,7 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=moons.plan(heads=3, tables=True),
     select=moons.select(heads=3, tables=True),
+    check=moons.shown_system,
     draw=partial(moons.draw, title=TITLE, table="table_per_moon"),
     curves=moons.curves,
     claims=(

@@ -76,7 +76,7 @@ def ngram_is_as_published(
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
     """Accuracy and distance against N: means with intervals, every seed, and published curves."""
     trained = [record for record in records if record.role != "baseline"]
-    figure = new_figure(11.5, 5.2)
+    figure = new_figure(9.4, 4.9)
     file = regbench.published(PUBLISHED)
     panels = figure.subplots(1, len(METRICS))
     for axes, (metric, name) in zip(panels, METRICS.items(), strict=True):
@@ -101,7 +101,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
             ends.append((y[-1], regbench.PUBLISHED_LABELS[model], colour))
             _measured(axes, records, metric, model)
         _ngrams(axes, records, metric)
-        direct_labels(axes, ends, x=max(file.size.values), gap=0.025)
+        direct_labels(axes, ends, x=max(file.size.values), gap=0.03)
         arrow = "higher is better" if metric == "accuracy" else "lower is better"
         axes.set_title(f"{name} ({arrow})", fontsize=9.5)
         axes.set_xlabel("N, training automata (one sequence each)", fontsize=8.5)
@@ -253,6 +253,7 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=plan,
     select=select,
+    variant=regbench.variant,
     draw=draw,
     curves=curves,
     claims=(

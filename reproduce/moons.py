@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.claims import Finding, share_of_seeds
-from bench.observations import latest, observe
+from bench.errors import UserError
+from bench.observations import observe
 from bench.records import Curve, RunRecord
 from bench.reproduction import Plan, View
 from reproduce.style import (
@@ -69,7 +70,7 @@ def select(heads: int, tables: bool) -> Callable[[Sequence[RunRecord]], list[Run
         )
 
     def selected(records: Sequence[RunRecord]) -> list[RunRecord]:
-        return latest(filter(belongs, records), lambda record: (record.model, record.seed))
+        return sorted(filter(belongs, records), key=lambda record: record.run_id)
 
     return selected
 
@@ -80,10 +81,20 @@ def networks(records: Sequence[RunRecord]) -> list[RunRecord]:
     return sorted(trained, key=lambda record: record.seed)
 
 
-def shown_system(record: RunRecord) -> str:
-    """The period set that is trained on and shown: "0.5,1,2.5"."""
-    task = record.config["tasks"]
-    return next(_name(p) for p in task["display_systems"] if p in task["systems"])
+def shown_system(task: Mapping[str, Any]) -> str:
+    """The period set that is trained on and shown: "0.5,1,2.5".
+
+    Raises:
+        UserError: none of those shown is trained on.
+    """
+    shown, trained = task["display_systems"] or [], task["systems"] or []
+    system = next((periods for periods in shown if periods in trained), None)
+    if system is None:
+        raise UserError(
+            f"tasks.display_systems={shown} holds no system that the network is trained on, and "
+            f"the figure shows one: give at least one of tasks.systems={trained}"
+        )
+    return _name(system)
 
 
 def held_out_systems(record: RunRecord) -> list[str]:
@@ -97,7 +108,7 @@ def _name(periods: Sequence[float]) -> str:
 
 def on_shown(score: Callable[[RunRecord, str, Mapping[str, float]], bool]) -> Predicate:
     """A predicate on the system that is seen in training."""
-    return lambda record, numbers: score(record, shown_system(record), numbers)
+    return lambda record, numbers: score(record, shown_system(record.config["tasks"]), numbers)
 
 
 def on_held_out(score: Callable[[RunRecord, str, Mapping[str, float]], bool]) -> Predicate:
@@ -198,7 +209,7 @@ def draw(records: Sequence[RunRecord], view: View, title: str, table: str) -> Fi
     if best is None:
         figure.subplots().set_axis_off()
     else:
-        systems = [shown_system(best), *held_out_systems(best)]
+        systems = [shown_system(best.config["tasks"]), *held_out_systems(best)]
         panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
         for axes, system in zip(panels, systems, strict=True):
             _panel(axes, records, trained, best, system, table)

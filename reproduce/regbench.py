@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims import Finding, difference_above, every
 from bench.config import ROOT
-from bench.observations import Sample, latest, observe
+from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
 from reproduce.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
@@ -67,10 +67,12 @@ def select(records: Sequence[RunRecord], variants: Sequence[str]) -> list[RunRec
         known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
         return known and task["variant"] in variants and task["protocol"] == "fair"
 
-    return latest(
-        filter(belongs, records),
-        lambda record: (record.model, size_of(record), variant_of(record), record.seed),
-    )
+    return sorted(filter(belongs, records), key=lambda record: record.run_id)
+
+
+def variant(record: RunRecord) -> tuple[int, str]:
+    """What tells the settings of a model apart in a figure."""
+    return size_of(record), variant_of(record)
 
 
 def size_of(record: RunRecord) -> int:
@@ -110,14 +112,15 @@ def sample(
     size: int,
     variant: str = "held_out",
     label: str | None = None,
+    diverged: float | None = None,
 ) -> Sample:
-    """A metric over seeds. The claims favour the Mosaic, so that its diverged runs count as worst
-    and those of the others as unknown."""
+    """A metric over seeds. A diverged run may have given anything, unless a claim that favours the
+    model says what it counts as: see :func:`bench.observations.observe`."""
     return observe(
         label or LABELS[model],
         at(records, model, size, variant),
         lambda record: value(record, metric),
-        diverged=WORST[metric] if model == MOSAIC else None,
+        diverged=diverged,
     )
 
 
@@ -151,7 +154,7 @@ def mosaic_beats_every_baseline(
     """Higher accuracy, or lower distance, than each of the other four models."""
     if not any(at(records, model, size) for model in MODELS):
         return Finding("not enough evidence", f"no runs with N = {size} at this preset", 0)
-    ours = sample(records, MOSAIC, metric, size)
+    ours = sample(records, MOSAIC, metric, size, diverged=WORST[metric])
     theirs = [sample(records, model, metric, size) for model in BASELINES]
     higher = metric == "accuracy"
     pairs = [(ours, rival) if higher else (rival, ours) for rival in theirs]

@@ -16,16 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
-    "#1a1a1a",
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#f0e442",
-    "#0072b2",
-    "#d55e00",
-    "#cc79a7",
-)
+BLACK, ORANGE, GREEN = "#1a1a1a", "#e69f00", "#009e73"
+BLUE, VERMILLION, PURPLE = "#0072b2", "#d55e00", "#cc79a7"
 GREY, LIGHT = "#666666", "#d9d9d9"
 
 
@@ -68,8 +60,9 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
     seeds = sorted({record.seed for record in records})
     starts = max((record.config["training"]["restarts"] for record in records), default=1)
     kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
-    trials = max((record.cost.tuning_trials for record in records), default=0)
-    tuned = f" (each model tuned with {trials} trials on validation)" if trials else ""
+    trials = sorted({record.cost.tuning_trials for record in records} - {0})
+    spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
+    tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
     scale = "" if view.preset == "paper" else " — not the paper's scale"
     return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {view.name}{scale}"
 

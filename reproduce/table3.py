@@ -196,6 +196,7 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=plan,
     select=select,
+    variant=regbench.variant,
     draw=draw,
     curves=curves,
     table=table,

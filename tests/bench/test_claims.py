@@ -211,6 +211,29 @@ def test_baseline_records_are_deterministic() -> None:
     assert observe("3-gram", [run], accuracy).deterministic
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "margin", "verdict"),
+    [
+        (0.8, 0.8, 0.0, CONTRADICTED),  # a tie is not above
+        (0.75, 0.5, 0.25, CONTRADICTED),
+        (0.8, 0.7, 0.0, REPRODUCED),
+        (0.7, 0.8, 0.0, CONTRADICTED),
+    ],
+)
+def test_two_exact_numbers_are_compared_exactly(
+    ours: float, theirs: float, margin: float, verdict: str
+) -> None:
+    a, b = sample(ours, deterministic=True), sample(theirs, deterministic=True)
+    finding = difference_above(a, b, margin)
+    assert (finding.verdict, finding.seeds_needed) == (verdict, None)
+
+
+def test_exact_numbers_that_overlap_need_no_seeds() -> None:
+    a, b = sample(0.5, 0.7, deterministic=True), sample(0.6, deterministic=True)
+    finding = difference_above(a, b)
+    assert (finding.verdict, finding.seeds_needed) == (UNDECIDED, None)
+
+
 # Every rival
 
 

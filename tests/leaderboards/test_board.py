@@ -96,6 +96,34 @@ def test_equal_configuration_on_other_data_is_another_table(make_record):
     assert all("data " in row.variant for row in rows)
 
 
+@pytest.mark.parametrize("sizes", [(100, 100), (100, 500)])
+def test_a_changed_task_code_is_another_table_and_another_curve(make_record, sizes):
+    one = [make_record("a", "A", seed, 0.9 + seed / 100, size=sizes[0]) for seed in range(3)]
+    other = [make_record("a", "A", seed, 0.8 + seed / 100, size=sizes[1]) for seed in range(3)]
+    code = "feedbe" + "0" * 58
+    changed = [
+        r.model_copy(
+            update={
+                "identity": "ab" * 32,
+                "run_id": f"changed-{r.seed}",
+                "provenance": r.provenance.model_copy(update={"task_code": code}),
+            }
+        )
+        for r in other
+    ]
+    board = build_board(one + changed)
+    rows = find(board)
+    old = one[0].provenance.task_code[:6]
+    assert {(row.variant, row.rank_best, row.rank_worst) for row in rows} == {
+        (f"training_automata={sizes[0]}, task code {old}", 1, 1),
+        (f"training_automata={sizes[1]}, task code feedbe", 1, 1),
+    }
+    curves = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
+    assert sorted(line.variant for line in curves) == sorted(
+        [f"task code {old}", "task code feedbe"]
+    )
+
+
 def test_failures_are_rows_with_their_cause_and_no_rank(sample_records):
     board = build_board(sample_records)
     (some,) = find(board, label="RWKV")

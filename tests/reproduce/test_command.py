@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
-from bench.records import write_record
+from bench.records import make_run_id, write_record
 from bench.reproduction import HELP, View, main
 from leaderboards.verdicts import read_verdicts
 from reproduce.__main__ import reproductions
-from tests.reproduce.records import moons
+from tests.reproduce.records import moons, ngram, regbench
 
 FIGURES = reproductions()
 FILES = ["curves.json", "figure.png", "figure.svg", "records.txt", "verdicts.json"]
@@ -101,6 +101,52 @@ def test_records_of_another_preset_or_task_are_not_mixed_in(tmp_path: Path) -> N
     assert len(used) == 5
 
 
+@pytest.mark.parametrize("seed", [0, 7])  # of a run again, and of one more run
+def test_runs_of_two_settings_are_never_one_sample(tmp_path: Path, seed: int) -> None:
+    fill(tmp_path)
+    used, other = moons(0, 3, steps=True), moons(seed, 3, steps=False, identity="ab" * 32)
+    write_record(other, tmp_path)
+    with pytest.raises(UserError, match="keep the records of one") as error:
+        main(["figure5", f"records={tmp_path}", f"store={tmp_path / 'store'}"], FIGURES)
+    assert used.run_id.removesuffix("s0") in str(error.value)
+    assert other.run_id in str(error.value)
+
+
+def test_predictors_of_two_settings_are_refused_by_name_and_sizes_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "records"
+    words = ["figure9", f"records={folder}", f"store={tmp_path / 'store'}"]
+    run, predictor = regbench("gpt2", 0, 500, 0.5, 0.5), ngram(2, 0.8, 0.3)
+    elsewhere = regbench("gpt2", 0, 100, 0.5, 0.5)
+    for record in (run, predictor, elsewhere):
+        write_record(record, folder)
+    assert main(words, FIGURES) == OK
+    identity = "cd" * 32
+    run_id = make_run_id("regbench", "2_gram", "smoke", identity, 0)
+    other = predictor.model_copy(update={"identity": identity, "run_id": run_id})
+    write_record(other, folder)
+    with pytest.raises(UserError, match="2-gram") as error:
+        main(words, FIGURES)
+    assert predictor.run_id in str(error.value)
+    assert run_id in str(error.value)
+
+
+@pytest.mark.parametrize("shown", [[[1, 2, 3]], []])
+def test_a_figure_without_a_trained_system_is_refused_before_anything_is_run(
+    tmp_path: Path, shown: list[list[float]]
+) -> None:
+    with pytest.raises(UserError, match="no system that the network is trained on"):
+        main(["figure5", f"tasks.display_systems={shown}", f"store={tmp_path / 'a'}"], FIGURES)
+    assert not (tmp_path / "a").exists()
+    run = moons(0, 3, steps=True)
+    task = {**run.config["tasks"], "display_systems": shown}
+    changed = run.model_copy(update={"config": {**run.config, "tasks": task}})
+    write_record(changed, tmp_path)
+    with pytest.raises(UserError, match="no system that the network is trained on"):
+        main(["figure5", f"records={tmp_path}", f"store={tmp_path}"], FIGURES)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -146,7 +192,8 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
         "tasks.contexts_every=30",
         f"store={tmp_path}",
     ]
-    assert main(words, FIGURES) == OK
+    # Worker processes, like the device and the tracking, change no result and are not in the name.
+    assert main([*words, "workers=2", "device=cpu", "tracking=none"], FIGURES) == OK
     said = capsys.readouterr().out
     assert "not enough evidence  " in said or "contradicted  " in said
     [folder] = (tmp_path / "reproductions" / "figure5").iterdir()
@@ -155,6 +202,7 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert len(records) == 2 + 4  # networks, and predictors without training
     before = contents(folder)
     assert main(words, FIGURES) == OK
+    assert list(folder.parent.iterdir()) == [folder]
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").iterdir()}
     assert after == records
     assert contents(folder) == before
