@@ -31,7 +31,7 @@ PUBLISHED = "Memory Mosaics, Fig. 9"
 NGRAM_SOURCE = "Akyürek et al. 2024, In-context language learning, results notebook (n-gram lines)"
 SIZES = {
     "smoke": (100, 500),
-    "laptop": (100, 500, 1000),
+    "laptop": (100, 500),
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
