@@ -61,6 +61,9 @@ def compose(words: Sequence[str]) -> Configuration:
     chosen = {key: _checked_choice(key, value) for key, value in given.items() if key in GROUPS}
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
+    for plural, singular in SINGULAR.items():
+        if singular in values and singular != plural:
+            raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
     if "tasks" not in chosen:
         raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
     if "models" not in chosen and external is None:
@@ -147,6 +150,8 @@ def _checked_choice(group: str, name: Any) -> str:
     if name in valid:
         return str(name)
     kind = SINGULAR[group]
+    if group == "models" and name == "all":
+        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
@@ -218,7 +223,10 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
         open_keys = _settable(node, top=not depth) if isinstance(node, dict) else []
         node = node[part] if part in open_keys else None
     if not isinstance(node, dict) or last not in _settable(node, top=not path):
-        raise UserError(f"there is no setting '{key}': {nearest(key, _all_keys(tree))}")
+        known = list(_all_keys(tree))
+        same = [name for name in known if name.rpartition(".")[2] == key]
+        hint = f"did you mean '{same[0]}'?" if same else nearest(key, known)
+        raise UserError(f"there is no setting '{key}': {hint}")
     old = node[last]
     expected = _kind(old)
     if isinstance(old, int) and isinstance(value, float):

@@ -26,6 +26,7 @@ from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 from bench.flops import count_training_flops
 from bench.memory import peak_memory
+from bench.probe import UnfitModel, probe
 from bench.progress import Report
 from bench.provenance import Identity
 from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
@@ -105,6 +106,8 @@ class Run:
                 raise KeyboardInterrupt from None
             except Diverged as error:
                 outcome, cause = "diverged", str(error)
+            except UnfitModel as error:
+                outcome, cause = "failed", str(error)
             except Exception as error:
                 outcome, cause = self._failure(error)
         return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
@@ -184,6 +187,7 @@ class Run:
         model = build_model(self.configuration, self.task, seed).to(self.device).train()
         batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
         batch = batch.to(self.device)
+        probe(model, self.task, batch)
         flops = count_training_flops(model, batch, self.task.loss)
         length = self.task.specification().maximum_length
         state_bytes = getattr(model, "state_bytes", None)

@@ -23,11 +23,11 @@ def print_record(record: RunRecord, store: Path) -> None:
     else:
         table = Table(title=what, title_justify="left")
         table.add_column("metric")
-        for split in record.metrics:
+        splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
+        for split in splits:
             table.add_column(split, justify="right")
-        names = dict.fromkeys(name for values in record.metrics.values() for name in values)
-        for name in names:
-            values = [record.metrics[split].get(name) for split in record.metrics]
+        for name in sorted({name for values in record.metrics.values() for name in values}):
+            values = [record.metrics[split].get(name) for split in splits]
             shown = ["" if value is None else f"{value:.4f}" for value in values]
             table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
         console.print(table)

@@ -26,10 +26,14 @@ def main(words: list[str]) -> int:
 
     configuration = compose(words)
     from bench.report import print_record
-    from bench.runs import obtain
+    from bench.runs import find, obtain
 
-    with progress() as report:
-        record = obtain(configuration, report=report)
+    record = find(configuration)
+    if record is not None:
+        print("nothing to do: the record of this very run is there (delete it to evaluate again)")
+    else:
+        with progress() as report:
+            record = obtain(configuration, report=report)
     print_record(record, configuration.store)
     return OK if record.outcome == "ok" else RUN_FAILED
 

@@ -1,0 +1,49 @@
+"""A model that breaks the contract gets no training, whichever package it comes from."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bench.building import build_model, build_task
+from bench.config import choices, compose
+from bench.probe import UnfitModel, probe
+
+
+class _Model(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.embedding = kind, nn.Embedding(20, 20)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.embedding(inputs)
+        if self.kind == "mean of all":
+            return hidden + hidden.mean(1, keepdim=True)
+        if self.kind == "next token":
+            return torch.roll(hidden, -1, dims=1)
+        return hidden[:, -1] if self.kind == "last only" else hidden
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("mean of all", "sees the future"),
+        ("next token", "sees the future"),
+        ("last only", r"forward gave \(2, 20\) .* \(2, \d+, 20\)"),
+    ],
+)
+def test_a_leak_or_a_wrong_shape_is_told(kind: str, sentence: str) -> None:
+    task = build_task(compose(["tasks=regbench", "models=gpt2"]))
+    batch = task.training_batch(0, 0, 4)
+    with pytest.raises(UnfitModel, match=sentence):
+        probe(_Model(kind), task, batch)
+    probe(_Model("honest"), task, batch)
+
+
+@pytest.mark.parametrize("task_name", choices("tasks"))
+def test_the_models_that_a_task_lists_are_fit(task_name: str) -> None:
+    for name in compose([f"tasks={task_name}", "models=gpt2"]).sweep.models:
+        configuration = compose([f"tasks={task_name}", f"models={name}"])
+        task = build_task(configuration)
+        model = build_model(configuration, task, 0).train()
+        probe(model, task, task.training_batch(0, 0, 2))
+        assert model.training
