@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ import streamlit as st
 
 from bench.errors import UserError
 from leaderboards import render
-from leaderboards.charts import chart, is_ours, origin, series_name
-from leaderboards.contents import Board, Line, RecordLine, read_board
+from leaderboards.charts import chart, is_ours, is_reference, origin, series_name
+from leaderboards.contents import Board, ClaimLine, Line, RecordLine, read_board
 from leaderboards.serve import COMMITTED, LOCAL, default_board
 
 VIEWS = ("Table", "By position", "By training size", "Verdicts", "Records")
@@ -127,26 +128,25 @@ def show_table(board: Board, task: str, preset: str) -> None:
     metrics = unique(row.metric for row in sorted(rows, key=lambda row: not row.headline))
     metric = right.selectbox("Metric", metrics)
     shown = [row for row in rows if row.metric == metric]
-    st.html(
-        render.block(
-            f'<p class="lead">{render.escape(render.summary(shown))}</p>{scale_note(preset)}'
-        )
-    )
+    lead = f'<p class="lead">{render.escape(render.summary(shown))}</p>'
+    st.html(render.block(lead, scale_note(board, task, preset)))
     st.html(render.table(shown))
     st.html(
         render.block(
             '<p class="muted">Mean and Student-t interval over seeds. A rank is a range where '
-            "intervals overlap; rows with a failed seed, references and published numbers have "
-            "none. Trials: settings tried to choose this one, on the validation split. Seeds lead "
-            "to the records.</p>",
+            "intervals overlap; rows of a single seed or with a failed one, references and "
+            "published numbers have none. Trials: settings tried to choose this one, on the "
+            "validation split. Seeds lead to the records.</p>",
             render.notes(shown),
         )
     )
     st.download_button("Download as CSV", render.as_csv(shown), f"{task}-{preset}.csv", "text/csv")
 
 
-def scale_note(preset: str) -> str:
-    """What a preset's numbers may be compared with."""
+def scale_note(board: Board, task: str, preset: str) -> str:
+    """What a preset's numbers may be compared with, if the task has published ones."""
+    if not any(row.source for row in board.rows if row.task == task):
+        return ""
     if preset == "paper":
         return (
             '<p class="muted">Published settings. Published numbers are never ranked with ours.</p>'
@@ -177,9 +177,11 @@ def show_positions(board: Board, task: str, preset: str) -> None:
     logarithmic = right.toggle("Logarithmic axis", value=False)
     draw_curves(
         [line for line in lines if line.metric == name],
+        references(board, task, preset, variant),
         str(name),
         logarithmic,
-        "Bands are pointwise 95 % intervals over seeds; a single seed has none.",
+        "Dashed and grey: without training. Bands are pointwise 95 % intervals over seeds; a "
+        "single seed has none.",
     )
 
 
@@ -197,38 +199,56 @@ def show_sizes(board: Board, task: str, preset: str) -> None:
     metric = left.selectbox("Metric", unique(line.metric for line in lines))
     lines = [line for line in lines if line.metric == metric]
     sources = unique(origin(line) for line in lines)
-    first_published = [source for source in sources if not is_ours(source)][:1]
-    default = [source for source in sources if is_ours(source)] + first_published
+    # Of ours the one with most sizes: all of ours are solid.
+    sizes = {origin(line): len(line.x) for line in lines if not line.source}
+    default = [max(sizes, key=lambda source: sizes[source])] if sizes else []
+    default += [source for source in sources if not is_ours(source)][:1]
     chosen = right.multiselect("Sources", sources, default=default)
     arrow = render.ARROWS.get(lines[0].direction or "", "")
     draw_curves(
         [line for line in lines if origin(line) in chosen],
+        references(board, task, preset),
         f"{metric} {arrow}",
         True,
-        "Solid: ours at this preset, with 95 % intervals over seeds. Dashed: published, with the "
-        "error of reading them; another scale of training unless the preset is paper.",
-        related=True,
+        "Filled markers, solid lines: ours at this preset, with 95 % intervals over seeds; grey "
+        "without training. Hollow markers, dashed lines: published, with the error of reading "
+        "them; another scale of training unless the preset is paper.",
     )
 
 
+def references(board: Board, task: str, preset: str, variant: str | None = None) -> list[str]:
+    """The two best predictors without training by the headline of a table, here the first one
+    unless a variant is given."""
+    rows = [
+        row
+        for row in board.rows
+        if (row.task, row.preset, row.kind, row.headline) == (task, preset, "reference", True)
+        and variant in (None, row.variant)
+    ]
+    return unique(row.model for row in rows)[:2]
+
+
 def draw_curves(
-    lines: list[Line], title: str, logarithmic: bool, note: str, related: bool = False
+    lines: list[Line], best_references: list[str], title: str, logarithmic: bool, note: str
 ) -> None:
     """A selection of models, and the chart of their curves.
 
-    Args:
-        related: select at first only what we measured and its published counterparts.
+    What we trained is selected at first, with the best references and published counterparts;
+    where nothing is ours, everything is.
     """
     ours = {line.model: series_name(line) for line in lines if not line.source}
     # A published curve of a model that we measured has its name and its colour.
     named = [
         (ours.get(line.model, line.label) if line.source else series_name(line), line)
-        for line in lines
+        for line in sorted(lines, key=is_reference)
     ]
     names = unique(name for name, _ in named)
-    measured = {name for name, line in named if not line.source}
-    default = [name for name in names if name in measured] if related and measured else names
-    selected = st.multiselect("Models", names, default=default)
+    default = unique(
+        name
+        for name, line in named
+        if not line.source and (not is_reference(line) or line.model in best_references)
+    )
+    selected = st.multiselect("Models", names, default=default or names)
     shown = [(name, line) for name, line in named if name in selected]
     if not shown:
         st.text("Nothing is selected.")
@@ -238,15 +258,19 @@ def draw_curves(
 
 
 def show_verdicts(board: Board, task: str, preset: str) -> None:
-    """The verdicts at this preset, figure by figure."""
+    """The verdicts on this task at this preset, figure by figure."""
+    of_task = sorted(
+        (claim for claim in board.claims if task in claim_tasks(board, claim)), key=figure_order
+    )
     # A verdict on runs with changed settings has them behind the preset: "smoke training.steps=9".
-    claims = [claim for claim in board.claims if claim.preset.split()[:1] == [preset]]
-    elsewhere = unique(claim.preset for claim in board.claims if claim not in claims)
+    claims = [claim for claim in of_task if claim.preset.split()[:1] == [preset]]
+    elsewhere = unique(claim.preset for claim in of_task)
     if not claims:
         st.text(
-            f"No verdicts at preset {preset}; there are some at: {', '.join(elsewhere)}."
+            f"No verdicts on {task} at preset {preset}; there are some at: {', '.join(elsewhere)}."
             if elsewhere
-            else "No verdicts yet: `python -m reproduce` lists the figures; build with local=true."
+            else f"No verdicts on {task} yet: `python -m reproduce` lists the figures; build with "
+            "local=true."
         )
         return
     st.html(render.block(f'<p class="lead">{render.verdict_counts(claims)}</p>'))
@@ -268,9 +292,31 @@ def show_verdicts(board: Board, task: str, preset: str) -> None:
         )
 
 
+def claim_tasks(board: Board, claim: ClaimLine) -> set[str]:
+    """The tasks of the records that a verdict was judged from.
+
+    The name of a record begins with its task, and tells it for a record that is not on this board.
+    """
+    known = {record.run_id: record.task for record in board.records}
+    return {known.get(run_id, run_id.partition("-")[0]) for run_id in claim.run_ids}
+
+
+def figure_order(claim: ClaimLine) -> tuple[str, int, str]:
+    """Figure 9 before figure 10, and figures before tables."""
+    number = re.search(r"[0-9]*$", claim.figure)
+    digits = number[0] if number else ""
+    return claim.figure.removesuffix(digits), int(digits or 0), claim.preset
+
+
 def show_records(board: Board, task: str, preset: str) -> None:
-    """One record in full."""
-    records = {r.run_id: r for r in board.records if r.task == task and r.preset == preset}
+    """One record in full, at first one of the best trained model's."""
+    found = {r.run_id: r for r in board.records if r.task == task and r.preset == preset}
+    rows = sorted(
+        (row for row in board.rows if row.headline),  # best first within each table
+        key=lambda row: (row.kind != "measured", row.rank_best is None, row.rank_best),
+    )
+    in_order = unique([run_id for row in rows for run_id in row.run_ids if run_id in found])
+    records = {run_id: found[run_id] for run_id in [*in_order, *found]}
     if not records:
         st.text("No records here: these numbers are published ones. Choose another preset.")
         return
@@ -294,9 +340,9 @@ def run_facts(record: RecordLine, content: dict[str, Any]) -> list[tuple[str, st
     headline, cost = content["headline"], content["cost"]
     value = headline["value"]
     arrow = render.ARROWS[headline["direction"]]
-    result = "no value" if value is None else f"{value!r} {headline['unit']}".strip()
+    result = "no value" if value is None else f"{value:.6g} {headline['unit']}".strip()
     return [
-        ("model", f"{record.label} ({record.model})"),
+        ("model", f"{render.plain(record.label)} ({record.model})"),
         ("seed, role", f"{record.seed}, {record.role}"),
         ("outcome", ": ".join(part for part in (record.outcome, content["cause"]) if part)),
         (f"{headline['name']} {arrow} on test", result),

@@ -132,9 +132,16 @@ def _row(
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Ranks for the measured rows of which every seed ended well. A mean over the seeds that
-    survived would flatter, and a reference is no contestant."""
-    contestants = [r for r in rows if r.kind == MEASURED and r.outcome == "ok" and r.direction]
+    """Ranks for the measured rows of two seeds or more of which every seed ended well.
+
+    A mean over the seeds that survived would flatter, a reference is no contestant, and the unknown
+    interval of a single seed would leave every other rank open.
+    """
+    contestants = [
+        row
+        for row in rows
+        if row.kind == MEASURED and row.outcome == "ok" and row.direction and (row.seeds or 0) >= 2
+    ]
     if not contestants:
         return list(rows)
     direction: Direction = "maximise" if contestants[0].direction == "maximise" else "minimise"

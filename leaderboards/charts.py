@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
 from leaderboards.contents import Line
+from leaderboards.render import plain
 
-# Okabe and Ito's colours, told apart with colour-blind eyes as well; black and grey come last.
+# Okabe and Ito's colours, told apart with colour-blind eyes as well. Grey is for references.
 COLOURS = (
     "#0072B2",
     "#D55E00",
@@ -19,21 +22,23 @@ COLOURS = (
     "#56B4E9",
     "#8C564B",
     "#7F3C8D",
-    "#A5AA99",
     "#F0E442",
     "#000000",
-    "#999999",
     "#3B5BA5",
     "#B7410E",
     "#6B8E23",
     "#C71585",
 )
+GREYS = ("#5E5E5E", "#9A9A9A", "#787878", "#B4B4B4")
+SOLID = [1, 0]
+DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
+UNTRAINED = "without training"
 HEIGHT = 430
 
 
 def series_name(line: Line) -> str:
     """How the legend names a curve."""
-    return f"{line.label} ({line.setting})" if line.setting else line.label
+    return f"{plain(line.label)} ({line.setting})" if line.setting else plain(line.label)
 
 
 def origin(line: Line) -> str:
@@ -44,67 +49,75 @@ def origin(line: Line) -> str:
     return f"{where}, {line.variant}" if line.by_size and line.variant else where
 
 
+def is_ours(origin: str) -> bool:
+    """Whether an origin is one of our presets."""
+    return origin.startswith("ours, ")
+
+
+def is_reference(line: Line) -> bool:
+    """Whether a curve is that of a predictor without training."""
+    return line.kind == "reference"
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric lies between 0 and 1, as an accuracy and a total variation distance do."""
+    return not {"accuracy", "tvd"}.isdisjoint(re.split(r"[_/ ]", metric))
+
+
+def abscissa(line: Line) -> str:
+    """The title of the x axis."""
+    if line.abscissa == "position" and line.metric.startswith("error/"):
+        return "context length (samples)"
+    return plain(line.abscissa)
+
+
 def chart(
     lines: Sequence[tuple[str, Line]], names: Sequence[str], title: str, logarithmic: bool = False
 ) -> alt.LayerChart:
     """Curves with bands: 95 % intervals over seeds for ours, reading errors for published ones.
 
+    Trained models are coloured and references grey. Along a sequence references are dashed; by
+    training size a dash and a hollow marker say that a curve is published.
+
     Args:
-        lines: what to draw, each with its name; one colour for each name, one dash for each origin.
-        names: all names of the page, so that a name keeps its colour whatever is selected.
+        lines: what to draw, each with its name; one colour for each name.
+        names: all names of the page, those of references last, so that a name keeps its colour
+            whatever is selected.
         title: of the y axis.
         logarithmic: the x axis; positions from 0 are drawn on a scale that is linear near 0.
     """
-    points: list[dict[str, Any]] = [
-        {
-            "x": x,
-            "y": y,
-            "low": low,
-            "high": high,
-            "model": name,
-            "label": series_name(line),
-            "origin": origin(line),
-            "series": f"{number}",
-        }
+    points = [
+        point
         for number, (name, line) in enumerate(lines)
-        for x, y, low, high in zip(line.x, line.y, line.y_low, line.y_high, strict=True)
+        for point in _points(name, line, str(number))
     ]
-    plain = [line for _, line in lines]
-    few = all(len(line.x) <= 24 for line in plain)
-    scale = alt.Scale(type="linear", nice=False, zero=False)
-    if logarithmic:
-        has_zero = any(x <= 0 for line in plain for x in line.x)
-        scale = alt.Scale(type="symlog" if has_zero else "log", nice=False)
-    ticks = sorted({x for line in plain for x in line.x}) if few else []
-    x_axis = alt.X(
-        "x:Q",
-        title=plain[0].abscissa.replace("_", " "),
-        scale=scale,
-        axis=alt.Axis(grid=False, values=ticks, format=",d") if few else alt.Axis(grid=False),
+    few = all(len(line.x) <= 24 for _, line in lines)
+    x_title = abscissa(lines[0][1])
+    base = alt.Chart(alt.Data(values=points)).encode(
+        x=_x_axis([line for _, line in lines], x_title, few, logarithmic), detail="series:N"
     )
-    shown = sorted({point["model"] for point in points})
-    origins = sorted({point["origin"] for point in points}, key=_ours_first)
-    colours = [COLOURS[list(names).index(n) % len(COLOURS)] for n in shown]
+    styles = _styles(lines, names)
+    by_size = any(line.by_size for _, line in lines)
+    symbol = "circle" if by_size else "stroke"
+    colours = alt.Scale(domain=list(styles), range=[colour for colour, _ in styles.values()])
     colour = alt.Color(
         "model:N",
-        scale=alt.Scale(domain=shown, range=colours),
-        legend=alt.Legend(title=None, symbolType="circle", symbolOpacity=1),
+        scale=colours,
+        legend=alt.Legend(title=None, symbolType=symbol, symbolOpacity=1, symbolSize=160),
     )
-    broken = iter(([6, 3], [2, 2], [8, 2, 2, 2], [12, 4]) * len(origins))
-    dashes = [[1, 0] if is_ours(name) else next(broken) for name in origins]
-    dash = alt.StrokeDash(
-        "origin:N",
-        legend=alt.Legend(
-            title=None, symbolType="stroke", symbolStrokeColor="#555", symbolSize=500
-        ),
-        scale=alt.Scale(domain=origins, range=dashes),
-    )
-    base = alt.Chart(alt.Data(values=points)).encode(x=x_axis, detail="series:N")
+    fill: alt.FillOpacity | alt.FillOpacityValue
+    if by_size:
+        dash, fill = _origin_marks(points)
+    else:
+        # One legend with the colours', for it has the same domain.
+        dashes = [list(dash) for _, dash in styles.values()]
+        dash = alt.StrokeDash("model:N", scale=alt.Scale(domain=list(styles), range=dashes))
+        fill = alt.FillOpacityValue(1)
     y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=False))
     tooltip = [
         alt.Tooltip("label:N", title="model"),
         alt.Tooltip("origin:N"),
-        alt.Tooltip("x:Q", title=plain[0].abscissa.replace("_", " ")),
+        alt.Tooltip("x:Q", title=x_title),
         alt.Tooltip("y:Q", title=title, format=".4f"),
         alt.Tooltip("low:Q", format=".4f"),
         alt.Tooltip("high:Q", format=".4f"),
@@ -112,18 +125,86 @@ def chart(
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high:Q", color=colour)
     curve = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
     # Points of their own: inside the line's mark they would blank the legend of the dashes.
-    points_mark = base.mark_circle(size=45 if few else 12, opacity=1 if few else 0)
-    dots = points_mark.encode(y=y, color=colour, tooltip=tooltip)
+    fill_colour = alt.Fill("model:N", scale=colours, legend=None)
+    marks = base.mark_point(size=60 if few else 12, opacity=1 if few else 0, strokeWidth=2)
+    dots = marks.encode(y=y, color=colour, fill=fill_colour, fillOpacity=fill, tooltip=tooltip)
     layers = alt.layer(band, curve, dots)
     return layers.properties(height=HEIGHT).configure_legend(
         labelLimit=320, orient="right", symbolStrokeWidth=2
     )
 
 
-def is_ours(origin: str) -> bool:
-    """Whether an origin is one of our presets."""
-    return origin.startswith("ours, ")
+def _points(name: str, line: Line, series: str) -> list[dict[str, Any]]:
+    def clipped(value: float | None) -> float | None:
+        # Over few sequences Student's interval of a share leaves the range of shares.
+        return value if value is None or not is_share(line.metric) else min(max(value, 0.0), 1.0)
+
+    return [
+        {
+            "x": x,
+            "y": y,
+            "low": clipped(low),
+            "high": clipped(high),
+            "model": name,
+            "label": series_name(line),
+            "origin": UNTRAINED if is_reference(line) else origin(line),
+            "series": series,
+        }
+        for x, y, low, high in zip(line.x, line.y, line.y_low, line.y_high, strict=True)
+    ]
 
 
-def _ours_first(origin: str) -> tuple[bool, str]:
-    return not is_ours(origin), origin
+def _x_axis(lines: Sequence[Line], title: str, few: bool, logarithmic: bool) -> alt.X:
+    scale = alt.Scale(type="linear", nice=False, zero=False)
+    if logarithmic:
+        has_zero = any(x <= 0 for line in lines for x in line.x)
+        scale = alt.Scale(type="symlog" if has_zero else "log", nice=False)
+    ticks = sorted({x for line in lines for x in line.x})
+    axis = alt.Axis(grid=False, values=ticks, format=",d") if few else alt.Axis(grid=False)
+    return alt.X("x:Q", title=title, scale=scale, axis=axis)
+
+
+def _styles(
+    lines: Sequence[tuple[str, Line]], names: Sequence[str]
+) -> Mapping[str, tuple[str, Sequence[int]]]:
+    """Colour and dash of each drawn name, in the order of ``names``."""
+    references = [name for name, line in lines if is_reference(line)]
+    styles: dict[str, tuple[str, Sequence[int]]] = {}
+    for name in dict.fromkeys(sorted((name for name, _ in lines), key=list(names).index)):
+        if name in references:
+            place = len([known for known in styles if known in references])
+            styles[name] = GREYS[place % len(GREYS)], DASHES[place % len(DASHES)]
+        else:
+            styles[name] = COLOURS[list(names).index(name) % len(COLOURS)], SOLID
+    return styles
+
+
+def _origin_marks(points: Sequence[Mapping[str, Any]]) -> tuple[alt.StrokeDash, alt.FillOpacity]:
+    """Dashes and fillings by origin: published lines are dashed, their markers hollow."""
+
+    def ours_first(origin: str) -> tuple[bool, bool, str]:
+        return not is_ours(origin), origin != UNTRAINED, origin
+
+    origins = sorted({point["origin"] for point in points}, key=ours_first)
+    published = [name for name in origins if not is_ours(name) and name != UNTRAINED]
+    dashes = [
+        DASHES[published.index(name) % len(DASHES)] if name in published else SOLID
+        for name in origins
+    ]
+    # A symbol is either a line or a marker: the text shows the other.
+    hollow = f"indexof({json.dumps(published)}, datum.label) >= 0"
+    legend = alt.Legend(
+        title=None,
+        symbolType="stroke",
+        symbolStrokeColor="#555",
+        symbolSize=900,
+        labelExpr=f"({hollow} ? '○ ' : '● ') + datum.label",
+    )
+    # A point scale, the default for numbers, would spread them evenly.
+    filled = alt.Scale(
+        type="ordinal", domain=origins, range=[0 if name in published else 1 for name in origins]
+    )
+    return (
+        alt.StrokeDash("origin:N", scale=alt.Scale(domain=origins, range=dashes), legend=legend),
+        alt.FillOpacity("origin:N", scale=filled, legend=None),
+    )

@@ -104,29 +104,52 @@ def rank(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The table in one plain sentence, from ranks alone."""
+    """The table in plain sentences, from ranks; a better predictor without training is named."""
     ranked = [row for row in rows if row.rank_best is not None]
     if not ranked:
-        if not any(row.kind == "measured" for row in rows):
+        measured = [row for row in rows if row.kind == "measured"]
+        if not measured:
             return "Nothing of ours is measured here yet: these are published numbers."
+        if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
+            return "Nothing can be ranked here yet: a rank needs two seeds or more."
         return "No measured row can be ranked here."
-    if len(ranked) == 1:
-        return f"Only {name(ranked[0])} is measured here: there is nothing to rank it with."
     leaders = [row for row in ranked if row.rank_best == 1]
     best = leaders[0]
-    if len(leaders) == 1:
-        return (
-            f"{name(best)} is best: {best.metric} {number(best.mean or 0.0)}, "
-            "and its 95 % interval overlaps no other."
-        )
-    single = [row for row in ranked if row.low is None]
-    why = (
-        f"{_listed(single)} {'has' if len(single) == 1 else 'have'} one seed only, "
-        "which gives no interval"
-        if single
-        else "their 95 % intervals overlap"
+    reference = _better_reference(rows, best)
+    untrained = (
+        f" Without training the {name(reference)} reaches {number(reference.mean or 0.0)}."
+        if reference
+        else ""
     )
-    return f"Not settled: {_listed(leaders, 'or')} may be best, since {why}."
+    if len(ranked) == 1:
+        single = any(row.kind == "measured" and row.seeds == 1 for row in rows)
+        how = "measured with two seeds or more" if single else "measured"
+        return f"Only {name(best)} is {how} here: there is nothing to rank it with.{untrained}"
+    if len(leaders) == 1:
+        among = " of the trained models" if reference else ""
+        return (
+            f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
+            f"and its 95 % interval overlaps no other.{untrained}"
+        )
+    return (
+        f"Not settled: {_listed(leaders, 'or')} may be best{' of the trained' if reference else ''}"
+        f", since their 95 % intervals overlap.{untrained}"
+    )
+
+
+def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
+    """The best predictor without training if it is better than ``best``.
+
+    An oracle knows what nothing can learn, so it never counts.
+    """
+    sign = 1 if best.direction == "maximise" else -1
+    values = [
+        (sign * row.mean, row)
+        for row in rows
+        if row.kind == "reference" and row.mean is not None and not row.model.startswith("oracle")
+    ]
+    value, row = max(values, key=lambda pair: pair[0], default=(0.0, None))
+    return row if row and best.mean is not None and value > sign * best.mean else None
 
 
 def _listed(rows: Sequence[Row], conjunction: str = "and") -> str:
@@ -138,7 +161,12 @@ def _listed(rows: Sequence[Row], conjunction: str = "and") -> str:
 
 def name(row: Row) -> str:
     """Label and, where a label has several, its setting."""
-    return f"{row.label} ({row.setting})" if row.setting else row.label
+    return f"{plain(row.label)} ({row.setting})" if row.setting else plain(row.label)
+
+
+def plain(label: str) -> str:
+    """A label for readers: names of predictors in code have underscores."""
+    return label.replace("_", " ")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -188,8 +216,8 @@ def _table_row(row: Row, low: float, high: float) -> str:
     )
     kind = "" if is_model else ' class="other"'
     return (
-        f'<tr{kind}><td>{rank(row)}</td><td class="left model">{escape(row.label)}{setting}</td>'
-        f"{value}{cells}</tr>"
+        f"<tr{kind}><td>{rank(row)}</td>"
+        f'<td class="left model">{escape(plain(row.label))}{setting}</td>{value}{cells}</tr>'
     )
 
 

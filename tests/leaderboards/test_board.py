@@ -150,13 +150,14 @@ def test_a_metric_that_one_seed_lacks_is_a_failure_of_that_seed(make_record):
     assert (row.outcome, row.cause) == ("failed", "no finite tvd in 1 of 3 seeds")
 
 
-def test_one_seed_has_no_interval_and_leaves_ranks_open(make_record):
+def test_one_seed_has_no_interval_and_no_rank_and_widens_no_other(make_record):
     records = [make_record("a", "A", 0, 0.9)]
-    records += [make_record("b", "B", seed, 0.1 + seed / 1000) for seed in range(3)]
+    for model, level in (("b", 0.1), ("c", 0.2)):
+        records += [make_record(model, model, seed, level + seed / 1000) for seed in range(3)]
     rows = {row.label: row for row in find(build_board(records))}
     assert rows["A"].low is rows["A"].high is None
-    assert (rows["A"].rank_best, rows["A"].rank_worst) == (1, 2)
-    assert (rows["B"].rank_best, rows["B"].rank_worst) == (1, 2)
+    ranks = {label: (row.rank_best, row.rank_worst) for label, row in rows.items()}
+    assert ranks == {"A": (None, None), "b": (2, 2), "c": (1, 1)}
 
 
 def test_trials_never_appear_and_references_are_never_ranked(sample_records):

@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from leaderboards.app import VIEWS
+from bench.records import Curve
+from leaderboards.app import VIEWS, figure_order
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
+from leaderboards.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
 from leaderboards.published import read_published
 from leaderboards.render import number, rank, summary
@@ -38,10 +41,14 @@ def board(sample_records) -> Board:
             figure=figure,
             preset=preset,
             title="RegBench",
-            records=[sample_records[0].run_id, "elsewhere"],
+            records=runs,
             claims=[claim],
         )
-        for figure, preset in (("figure9", "smoke"), ("figure5", "laptop"))
+        for figure, preset, runs in (
+            ("figure9", "smoke", [sample_records[0].run_id, "elsewhere"]),
+            ("figure9", "laptop", [sample_records[0].run_id]),
+            ("figure5", "smoke", ["three_moons-memory_unit-smoke-0-s0"]),
+        )
     ]
     return build_board(sample_records, read_published(FOLDER / "published"), verdicts)
 
@@ -111,6 +118,14 @@ def test_verdicts_of_this_preset_with_their_evidence(open_page):
     assert "judged from 2 records, 1 of them on this board" in html
 
 
+def test_records_open_on_the_best_trained_model_in_six_digits(open_page, board):
+    page, html = open_page(view="Records")
+    record = next(r for r in board.records if r.run_id == page.selectbox(key="record").value)
+    assert (record.label, record.role) == ("Memory Mosaic", "final")
+    value = json.loads(record.content)["headline"]["value"]
+    assert f">{value:.6g}<" in html
+
+
 def test_a_record_is_shown_with_its_provenance(open_page, board):
     record = next(record for record in board.records if record.label == "GPT2")
     page, html = open_page(view="Records", record=record.run_id)
@@ -166,6 +181,99 @@ def test_summary_says_what_seeds_settle(make_record):
         "Not settled: a or b may be best, since their 95 % intervals overlap."
     )
     assert [rank(row) for row in overlap] == ["1–2", "1–2", "3"]
-    single = rows({"a": (0.9,), "b": (0.60, 0.61, 0.62)})
-    assert "a has one seed only" in summary(single)
     assert "nothing to rank" in summary(rows({"a": (0.9, 0.91)}))
+    only = rows({"a": (0.9,), "b": (0.60, 0.61, 0.62)})
+    assert summary(only).startswith("Only b is measured with two seeds or more")
+    assert "a rank needs two seeds" in summary(rows({"a": (0.9,), "b": (0.6,)}))
+
+
+def test_one_hurried_run_of_one_seed_changes_neither_the_leader_nor_the_headline(make_record):
+    records = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    records += [make_record("b", "B", seed, 0.6 + seed / 100) for seed in range(3)]
+    before = [row for row in build_board(records).rows if row.headline]
+    hurried = make_record("b", "B", 0, 0.95, width=8)
+    after = [row for row in build_board([*records, hurried]).rows if row.headline]
+    assert summary(after) == summary(before)
+    assert [rank(row) for row in after] == ["–", *map(rank, before)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "value", "named"),
+    [("4_gram", 0.95, True), ("4_gram", 0.85, False), ("oracle", 0.99, False)],
+)
+def test_a_better_predictor_without_training_is_in_the_headline(
+    make_record, reference, value, named
+):
+    records = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    records += [make_record("b", "B", seed, 0.6 + seed / 100) for seed in range(3)]
+    records.append(make_record(reference, reference, 0, value, role="baseline"))
+    said = summary([row for row in build_board(records).rows if row.headline])
+    assert ("is best of the trained models: accuracy 0.9100" in said) == named
+    assert ("Without training the 4 gram reaches 0.9500." in said) == named
+
+
+def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed(make_record):
+    def curve(*y):
+        return {"accuracy": Curve(x=[1.0, 2.0], y=list(y))}
+
+    records = [make_record(seed=seed, curves=curve(0.5, seed)) for seed in range(2)]
+    for model in ("1_gram", "2_gram"):
+        records.append(make_record(model, model, role="baseline", curves=curve(0.4, 0.5)))
+    lines = [line for line in build_board(records).lines if not line.by_size]
+    names = [series_name(line) for line in lines]
+    content = chart(list(zip(names, lines, strict=True)), sorted(names, reverse=True), "").to_dict()
+    values = content["data"]["values"]
+    ends = [(point["low"], point["high"]) for point in values if point["low"] is not None]
+    assert ends == [(0.5, 0.5), (0.0, 1.0)]
+    drawn = content["layer"][1]["encoding"]
+    assert drawn["color"]["scale"]["domain"] == drawn["strokeDash"]["scale"]["domain"]
+    styles = {
+        name: (colour, dash)
+        for name, colour, dash in zip(
+            drawn["color"]["scale"]["domain"],
+            drawn["color"]["scale"]["range"],
+            map(tuple, drawn["strokeDash"]["scale"]["range"]),
+            strict=True,
+        )
+    }
+    assert styles["Memory Mosaic"][1] == (1, 0)
+    greys = [styles[name] for name in ("1 gram", "2 gram")]
+    assert len(set(greys)) == len(greys)
+    assert all(len({c[1:3], c[3:5], c[5:7]}) == 1 and dash != (1, 0) for c, dash in greys)
+
+
+@pytest.mark.parametrize("sizes", [(100,), (100, 1000)])
+def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_record, sizes):
+    ours = [make_record(seed=seed, size=size) for seed in range(2) for size in sizes]
+    board = build_board(ours, read_published(FOLDER / "published"))
+    lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
+    names = [series_name(line) for line in lines]
+    _, curve, markers = chart(list(zip(names, lines, strict=True)), names, "").to_dict()["layer"]
+    dashes = curve["encoding"]["strokeDash"]["scale"]
+    filled = markers["encoding"]["fillOpacity"]["scale"]
+    assert {
+        (name.startswith("ours, "), dash == [1, 0], fill)
+        for name, dash, fill in zip(dashes["domain"], dashes["range"], filled["range"], strict=True)
+    } == {(True, True, 1), (False, False, 0)}
+    assert filled["domain"] == dashes["domain"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "share"),
+    [
+        ("accuracy_last", True),
+        ("token_accuracy", True),
+        ("tvd", True),
+        ("validation_loss", False),
+        ("error/1,2,3", False),
+    ],
+)
+def test_accuracies_and_distances_are_shares(metric, share):
+    assert is_share(metric) == share
+
+
+def test_figures_are_in_the_order_of_their_numbers(board):
+    claim = board.claims[0]
+    figures = ["table3", "figure10", "figure4", "figure9", "figure5"]
+    ordered = sorted((replace(claim, figure=figure) for figure in figures), key=figure_order)
+    assert [c.figure for c in ordered] == ["figure4", "figure5", "figure9", "figure10", "table3"]
