@@ -16,6 +16,7 @@ from bench.files import write_atomically
 from bench.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
+from leaderboards.render import plain
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board, ClaimLine, Row
@@ -120,7 +121,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, alone: bool) -> str:
-    name = row.label if alone else f"{row.label} ({row.setting})"
+    name = plain(row.label) if alone else f"{plain(row.label)} ({row.setting})"
     rank = ""
     if row.rank_best is not None:
         same = row.rank_best == row.rank_worst
