@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from bench.table import console
 from bench.training import total_steps
 
 PROBE_SECONDS = 1.5
+NOTHING_WRITTEN = "dry run, nothing was written"
 SIZES = ("batch_size", "steps", "epochs")  # searched training keys that make a run longer
 
 
@@ -33,6 +33,7 @@ class Estimate:
 
     Attributes:
         choice: the word that chooses the model.
+        runs: trials and final runs, as the progress of a sweep counts them.
         seconds: of training alone, one after the other, without evaluation.
         flops: forward and backward.
     """
@@ -79,14 +80,15 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     configuration = entry.at(setting)
     names = (entry.words[0], configuration.label, name)
     sweep, training = configuration.sweep, configuration.training
-    trials = min(sweep.n_trials, math.prod(len(values) for values in entry.space.values()))
-    runs = trials + sweep.seeds - 1  # the first final run has the weights of its trial
+    trials = min(sweep.n_trials, entry.settings)
+    runs = trials + sweep.seeds
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
     except (UserError, ValueError, torch.OutOfMemoryError) as error:
         return Estimate(*names, trials, runs, cause=str(error))
-    trained = runs * training.restarts * steps
+    # The first final run has the weights of its trial.
+    trained = (runs - 1) * training.restarts * steps
     return Estimate(*names, trials, runs, parameters, trained * flops, trained * seconds)
 
 
@@ -118,32 +120,61 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     return parameters, flops, statistics.median(times[1:])
 
 
-def print_estimates(estimates: Sequence[Estimate], plan: Plan) -> None:
-    """The estimates and their totals, with workers taken to share the time evenly."""
+def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> None:
+    """The estimates and their totals, with workers taken to share the time evenly.
+
+    Args:
+        of: which sweep it is, where there are several.
+    """
     workers = max(1, plan.settings.workers)
-    table = Table(title="dry run: nothing was written", title_justify="left")
+    sized = any(e.setting == "largest" for e in estimates)
+    table = Table()
     table.add_column("model")
-    table.add_column("setting")
-    for column in ("trials", "trainings", "parameters", "training FLOPs", "training time"):
+    if sized:
+        table.add_column("sizes")
+    for column in ("trials", "runs", "parameters", "training FLOPs", "training time"):
         table.add_column(column, justify="right")
+
+    def add(label: str, setting: str, *cells: str) -> None:
+        table.add_row(label, *([setting] if sized else []), *cells)
+
     for e in estimates:
         counts = (str(e.trials), str(e.runs))
         if e.cause:
-            table.add_row(e.label, e.setting, *counts, "", "", f"cannot run: {e.cause}")
+            add(e.label, e.setting, *counts, "", "", f"cannot run: {e.cause}")
         else:
             shown = (f"{e.parameters:,}", f"{e.flops:.3g}", duration(e.seconds))
-            table.add_row(e.label, e.setting, *counts, *shown)
+            add(e.label, e.setting, *counts, *shown)
     table.add_section()
     for name, chosen in _totals(estimates).items():
         counts = (str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen)))
         flops = f"{sum(e.flops for e in chosen):.3g}"
         seconds = sum(e.seconds for e in chosen) / workers
-        table.add_row("all", name, *counts, "", flops, duration(seconds))
+        add("all", name, *counts, "", flops, duration(seconds))
     screen = console()
+    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), markup=False, soft_wrap=True)
     screen.print(table)
     screen.print(
-        f"time of training alone, without evaluation; totals with {workers} at a time; "
-        "largest: the largest value of each searched size"
+        f"runs: trials, and one final run for each of {plan.settings.seeds} seeds; the first of "
+        "them takes the weights of its trial and is not trained again\n"
+        f"time: of training alone, without evaluation; the total with {workers} at a time"
+    )
+    if sized:
+        screen.print(
+            "sizes: default, as if every trial had the model's size without a search; largest, as "
+            "if every one had the largest value of each searched size"
+        )
+
+
+def print_run_count(configurations: Sequence[Configuration]) -> None:
+    """How many single runs there are, and of how many optimiser steps."""
+    first = configurations[0]
+    steps = total_steps(build_task(first), first.training)
+    starts = first.training.restarts
+    each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")
+    console().print(
+        f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.label} on {first.task}, of "
+        f"{each}: {len(configurations) * starts * steps:,} steps"
     )
 
 

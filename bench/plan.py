@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,11 @@ class Entry:
         """The configuration before anything is searched."""
         return compose(self.words)
 
+    @property
+    def settings(self) -> int:
+        """How many different settings the space holds."""
+        return math.prod(len(values) for values in self.space.values())
+
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
         return compose([*self.words, *(f"{k}={json.dumps(v)}" for k, v in setting.items())])
@@ -44,6 +50,17 @@ class Plan:
     entries: list[Entry]
     settings: SweepSettings
     dry_run: bool
+
+    def note_on_trials(self) -> str | None:
+        """Which search spaces hold fewer settings than the trials asked for."""
+        trials = self.settings.n_trials
+        small = [entry for entry in self.entries if entry.settings < trials]
+        if not small:
+            return None
+        sizes = sorted({entry.settings for entry in small})
+        counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
+        whose = "" if small == self.entries else f" of {', '.join(e.words[0] for e in small)}"
+        return f"n_trials={trials}, but the search space{whose} has only {counts}"
 
 
 def make_plan(words: Sequence[str]) -> Plan:
@@ -108,13 +125,18 @@ def _expand(word: str) -> str:
 
 def _names(shared: Sequence[str], chosen: Any) -> list[str]:
     if isinstance(chosen, str):
+        if chosen == "all":
+            raise UserError(
+                "there is no model 'all': leave models= out to take those that the task lists, "
+                'or name them: "models=[a,b]"'
+            )
         return [chosen]
     if chosen is None:
         # Which models a task sweeps does not depend on the model that it is composed with.
         listed = compose([f"models={choices('models')[0]}", *shared]).sweep.models
         return listed or choices("models")
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
-        raise UserError(f"models={chosen} is not a list of different names: models=[a,b]")
+        raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')
     return [str(name) for name in chosen]
 
 

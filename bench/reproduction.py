@@ -9,17 +9,18 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from bench.claims import CONTRADICTED, REPRODUCED, Claim, ClaimResult
-from bench.config import choices, parse
+from bench.claims import CONTRADICTED, Claim, ClaimResult
+from bench.config import choices, compose, parse
 from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from bench.files import write_atomically
+from bench.judgement import print_verdicts
+from bench.plan import SHORT_NAMES, make_plan
 from bench.records import RunRecord, read_records
 from bench.store import Store
 from bench.words import wants_help
@@ -27,7 +28,6 @@ from bench.words import wants_help
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bench.progress import Report
     from bench.settings import Configuration
 
 SCHEMA_VERSION = 1
@@ -53,6 +53,7 @@ usage: python -m reproduce                       what there is
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
   workers=N         worker processes (default 0: the runs are made in this process)
   store=FOLDER      where runs, figures and verdicts go (default runs)
+  dry_run=true      count the runs and estimate the time; nothing is run or written
   any other word    is passed on to every run, such as training.steps=50 or device=cpu
 
 A claim is "reproduced", "contradicted" or has "not enough evidence"; a failed run is shown.
@@ -135,10 +136,13 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     request = _Request.read(rest)
     reproduction = reproductions[name]
+    if request.dry_run:
+        request.foretell(reproduction)
+        return OK
     records = request.existing(reproduction) if request.records else request.obtain(reproduction)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
-    report(name, reproduction, results, records, request.view, folder)
+    print_verdicts(name, reproduction, results, records, request.view, folder)
     trained = [record for record in records if record.role != "baseline"]
     if not any(record.outcome == "ok" for record in trained):
         return RUN_FAILED
@@ -156,13 +160,13 @@ class _Request:
     seeds: int | None
     strict: bool
     records: Path | None
+    dry_run: bool
 
     @classmethod
     def read(cls, words: Sequence[str]) -> _Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
-        own["records"] = None
-        passed_on: list[str] = []
-        changes: list[str] = []
+        own |= {"records": None, "dry_run": False}
+        given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
         for word, override in zip(words, parse(words), strict=True):
             key = override.key_or_group
             if key in CHOSEN_BY_THE_FIGURE:
@@ -173,9 +177,9 @@ class _Request:
             if key in own:
                 own[key] = override.value()
             else:
-                passed_on.append(word)
-                if key not in EXECUTION:
-                    changes.append(word)
+                given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
+        passed_on = tuple(sorted(given.values()))
+        changes = tuple(sorted(word for key, word in given.items() if key not in EXECUTION))
         if own["preset"] not in choices("preset"):
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
@@ -184,15 +188,21 @@ class _Request:
             raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds={seeds}: at least one seed is needed")
-        if not isinstance(own["strict"], bool):
-            raise UserError(f"strict={own['strict']} is neither true nor false")
-        if own["records"] is not None and (passed_on or seeds):
-            changed = passed_on[0] if passed_on else f"seeds={seeds}"
-            raise UserError(f"'{changed}' changes runs, but records=… runs nothing: leave one out")
-        view = View(own["preset"], tuple(sorted(changes)))
-        folder = Path(str(own["records"])) if own["records"] is not None else None
-        words = tuple(sorted(passed_on))
-        return cls(view, words, Path(str(own["store"])), seeds, own["strict"], folder)
+        for key in ("strict", "dry_run"):
+            if not isinstance(own[key], bool):
+                raise UserError(f"{key}={own[key]} is neither true nor false")
+        if own["records"] is not None and (passed_on or seeds or own["dry_run"]):
+            about = [*passed_on, f"seeds={seeds}" if seeds else "dry_run=true"][0]
+            raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
+        return cls(
+            view=View(own["preset"], changes),
+            passed_on=passed_on,
+            store=Path(str(own["store"])),
+            seeds=seeds,
+            strict=own["strict"],
+            records=None if own["records"] is None else Path(str(own["records"])),
+            dry_run=own["dry_run"],
+        )
 
     def existing(self, reproduction: Reproduction) -> list[RunRecord]:
         """The records of this preset below a folder."""
@@ -215,29 +225,81 @@ class _Request:
 
     def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
         """Every run that the plan names: served from the store, or made."""
-        from bench.config import compose
+        from bench.batch import make_all
         from bench.progress import progress
         from bench.runs import obtain_baselines
+        from bench.sweep import run_sweep
 
-        plan = reproduction.plan(self.view.preset, self.seeds)
-        common = [f"preset={self.view.preset}", f"store={self.store}", *self.passed_on]
-        single = [f"sweep.{word}" if word.startswith("workers=") else word for word in common]
-        configurations = [compose([*words, *single]) for words in plan.runs]
-        for configuration in configurations:
-            reproduction.check(configuration.tasks)
+        plan = self._plan(reproduction)
+        configurations = self._single_runs(reproduction, plan.runs)
         records: dict[str, RunRecord] = {}
         with progress() as show:
             for words in plan.sweeps:
-                from bench.sweep import run_sweep
-
-                own = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
-                records |= {r.run_id: r for r in run_sweep([*words, *own, *common], show)}
+                records |= {r.run_id: r for r in run_sweep(words, show)}
             if configurations:
-                records |= {r.run_id: r for r in _make(configurations, show)}
+                records |= {r.run_id: r for r in make_all(configurations, show)}
             for words in plan.baselines:
-                found = obtain_baselines(compose([*words, *single]), show)
+                found = obtain_baselines(compose(words), show)
                 records |= {record.run_id: record for record in found}
         return reproduction.select(list(records.values()))
+
+    def foretell(self, reproduction: Reproduction) -> None:
+        """Say what the plan would run; nothing is written."""
+        from bench.estimate import estimate, print_estimates, print_run_count
+        from bench.progress import progress
+
+        plan = self._plan(reproduction)
+        configurations = self._single_runs(reproduction, plan.runs)
+        for words in plan.sweeps:
+            sweep = make_plan(words)
+            with progress() as show:
+                estimates = estimate(sweep, show)
+            print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
+        if configurations:
+            print_run_count(configurations)
+
+    def _plan(self, reproduction: Reproduction) -> Plan:
+        """The reproduction's plan with complete command lines."""
+        plan = reproduction.plan(self.view.preset, self.seeds)
+        preset, store = f"preset={self.view.preset}", f"store={self.store}"
+        self._check_keys(plan, preset)
+        single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
+        seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
+        return Plan(
+            runs=tuple((*words, preset, store, *single) for words in plan.runs),
+            baselines=tuple((*words, preset, store, *single) for words in plan.baselines),
+            sweeps=tuple((*words, *seeds, preset, store, *self.passed_on) for words in plan.sweeps),
+        )
+
+    def _check_keys(self, plan: Plan, preset: str) -> None:
+        """Refuse a word that no run of the plan understands, by the nearest that one does."""
+        configurations = [compose([*words, preset]) for words in plan.runs[:1]]
+        for words in plan.sweeps[:1]:
+            configurations += [e.configuration for e in make_plan([*words, preset]).entries]
+        known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
+        known |= {"workers", *(SHORT_NAMES if plan.sweeps else ())}
+        for configuration in configurations:
+            for section in ("tasks", "models", "training", "sweep"):
+                known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
+        for word in self.passed_on:
+            key = parse([word])[0].key_or_group
+            if ".".join(key.split(".")[:2]) not in known:
+                raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
+
+    def _single_runs(
+        self, reproduction: Reproduction, runs: Sequence[Sequence[str]]
+    ) -> list[Configuration]:
+        configurations = [compose(words) for words in runs]
+        for configuration in configurations:
+            reproduction.check(configuration.tasks)
+        return configurations
+
+
+def _closest(key: str, known: Collection[str]) -> str:
+    """A clause with one key, however far: all of them would be a screen full."""
+    same = sorted(name for name in known if name.rpartition(".")[2] == key)
+    usable = sorted(set(known) - set(CHOSEN_BY_THE_FIGURE))
+    return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"
 
 
 def _refuse_mixtures(
@@ -254,48 +316,6 @@ def _refuse_mixtures(
                 f"{one.run_id} and {record.run_id} were made with different settings or code, and "
                 f"this figure shows one setting of {record.label}: keep the records of one of them"
             )
-
-
-def _make(configurations: Sequence[Configuration], report: Report) -> list[RunRecord]:
-    """One run for each configuration, in as many worker processes as the settings say.
-
-    Raises:
-        UserError: a setting that the model refuses, or a run that no worker survived (after all
-            others were made).
-    """
-    from bench.driver import Job, execute
-    from bench.executors import Executor, InProcess, Pool
-
-    first, total = configurations[0], len(configurations)
-    workers = min(first.sweep.workers, total)
-    if workers and first.tracking == "mlflow":
-        from bench.tracking import create_store
-
-        create_store(Store(first.store))
-    executor: Executor = InProcess(execute, report)
-    if workers:
-        executor = Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    jobs = [Job(f"seed {c.seed}", c, "single") for c in configurations]
-    records = []
-    deaths = []
-    with executor:
-        for ticket in range(executor.slots):
-            executor.submit(ticket, jobs[ticket])
-        for ended in range(total):
-            report("runs", ended, total)
-            done = executor.wait()
-            if ended + executor.slots < total:
-                executor.submit(ended + executor.slots, jobs[ended + executor.slots])
-            if isinstance(done.value, UserError):
-                raise done.value
-            if done.death is not None:
-                deaths.append(f"{jobs[done.ticket].name}: {done.death}")
-            else:
-                records.append(done.value)
-    report("runs", total, total)
-    if deaths:
-        raise UserError(f"{'; '.join(deaths)}: try again with fewer workers", RUN_FAILED)
-    return records
 
 
 def write(
@@ -340,46 +360,6 @@ def render(figure: Figure, salt: str) -> dict[str, bytes]:
             figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
             images[ending] = buffer.getvalue()
     return images
-
-
-def report(
-    name: str,
-    reproduction: Reproduction,
-    results: Sequence[ClaimResult],
-    records: Sequence[RunRecord],
-    view: View,
-    folder: Path,
-) -> None:
-    """The verdicts in plain words, and where the files are."""
-    console = Console(highlight=False, soft_wrap=True)
-    colours = {REPRODUCED: "green", CONTRADICTED: "red"}
-    console.print(f"{reproduction.title}\n{reproduction.source}", markup=False)
-    scale = "" if view.preset == "paper" else ", not the paper's scale"
-    console.print(f"preset {view.name}{scale}; {len(records)} records\n", markup=False)
-    tolerance = ""
-    for result in results:
-        claim, finding = result.claim, result.finding
-        colour = colours.get(finding.verdict, "yellow")
-        console.print(f"[{colour}]{finding.verdict}[/]", end="  ")
-        console.print(claim.sentence, style="bold", markup=False)
-        console.print(f"    {finding.evidence}", markup=False)
-        if claim.tolerance.text != tolerance:  # neighbours often share one
-            tolerance = claim.tolerance.text
-            console.print(f"    counts as reproduced: {tolerance}", style="dim", markup=False)
-        if finding.seeds_needed is not None:
-            command = f"python -m reproduce {name} preset={view.name} seeds={finding.seeds_needed}"
-            console.print(
-                f"    about {finding.seeds_needed} seeds would settle it: {command}", markup=False
-            )
-    failed = [record for record in records if record.outcome != "ok"]
-    if failed:
-        console.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
-        for record in failed:
-            text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: {record.cause}"
-            console.print(text, markup=False)
-    console.print()
-    for path in sorted(folder.iterdir()):
-        console.print(str(path), markup=False)
 
 
 def _json(content: Any) -> bytes:

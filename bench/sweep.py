@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from bench.progress import Report
     from bench.records import RunRecord
 
+# The list of models in the section of the sweep takes the place of the one model of a single run.
+_SETTINGS = "\n".join(
+    line for line in SETTINGS_HELP.splitlines() if not line.strip().startswith("models=NAME")
+)
 HELP = f"""\
-usage: python -m bench.sweep tasks=TASK [models=[MODEL,...]] [key=value ...]
+usage: python -m bench.sweep tasks=TASK ["models=[MODEL,...]"] [key=value ...]
 
 For each model: try settings of the search space, choose one on the validation split, re-run it
 over seeds, and report the test split. Every model has the same number of trials, or all settings
@@ -24,24 +28,28 @@ a smaller one chooses among its own first trials. Final records of a setting tha
 are moved to superseded/ in the store.
 
 sweep:
-  models=[a,b]           default: the models that the task lists; package.Class is one of your own
-  n_trials=N             settings tried for each model; each setting at most once
-  seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0
+  "models=[a,b]"         default: the models that the task lists; package.Class is one of your own.
+                         Lists need quotes, because some shells read brackets and braces
+  n_trials=N             settings tried for each model, each at most once (default: from the task's
+                         YAML)
+  seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0 (default: from the
+                         task's YAML)
   sampler=random|grid|qmc|tpe
+                         default: from the task's YAML;
                          tpe learns from the trials so far; the others are the same settings
                          whatever the number of workers
   workers=N              0 (default): in this process; N: worker processes, one GPU for each
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
                          (leave passwords to the database's own files or variables)
-  sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}
+  "sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}"
                          replaces the task's; a key that only some models have is left out for the
                          others, and a key given by itself, such as training.lr=1e-3, is held fixed
   dry_run=true           count and estimate, and run nothing
 
-{SETTINGS_HELP}
+{_SETTINGS}
 
 exit code: 0; 1 when a model has no result or a final run failed (the rest is complete)
-example: python -m bench.sweep tasks=regbench models=[gpt2,lstm] n_trials=4 seeds=3"""
+example: python -m bench.sweep tasks=regbench "models=[gpt2,lstm]" n_trials=4 seeds=3"""
 
 
 def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
@@ -67,6 +75,9 @@ def main(words: list[str]) -> int:
     from bench.progress import progress
 
     plan = make_plan(words)
+    note = plan.note_on_trials()
+    if note:
+        print(note)
     if plan.dry_run:
         from bench.estimate import estimate, print_estimates
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,13 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         if model.cause:
             screen.print(f"{model.label}: {model.cause}", markup=False)
     for record in everything:
-        screen.print(f"record: {record_path(record, store)}", markup=False, soft_wrap=True)
+        if record.outcome != "ok":
+            path = record_path(record, store)
+            screen.print(f"record of a failure: {path}", markup=False, soft_wrap=True)
+    if everything:
+        # No trial is among them, so that all lie in one folder.
+        folder = record_path(everything[0], store).parent
+        screen.print(f"{len(everything)} records in {folder}", markup=False, soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:
@@ -51,7 +58,7 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
         caption_justify="left",
     )
     table.add_column("model")
-    for column in (f"{headline.name}", "± 95 %", "seeds", "parameters", "trials", "seconds"):
+    for column in (f"{headline.name}", "± 95 %", "seeds", "parameters", "trials", "seconds a run"):
         table.add_column(column, justify="right")
     table.add_column("setting chosen on validation")
     rows = [(_summary(m.records).mean, _model_row(m)) for m in result.models]
@@ -88,7 +95,7 @@ def _model_row(model: ModelResult) -> list[str]:
         return [model.label, "failed", "", "", "", trials, "", ""]
     summary = _summary(model.records)
     interval = summary.interval
-    seconds = sum(record.cost.wall_seconds for record in model.records)
+    seconds = statistics.fmean(record.cost.wall_seconds for record in model.records)
     return [
         model.label,
         "failed" if summary.mean is None else f"{summary.mean:.4f}",

@@ -244,7 +244,9 @@ def _ngram(order: int) -> Claim:
             "value is exact",
             {"tolerance": 0.02},
         ),
-        regbench.on_published_languages(partial(ngram_is_as_published, order=order)),
+        regbench.on_published_languages(
+            "n-gram levels", partial(ngram_is_as_published, order=order)
+        ),
     )
 
 

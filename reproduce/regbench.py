@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.claims import Finding, difference_above, every
+from bench.claims import UNDECIDED, Finding, difference_above, every
 from bench.config import ROOT
+from bench.judgement import LeftOut
 from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
@@ -131,8 +132,8 @@ def summary(
     return mean_interval([value(record, metric) for record in at(records, model, size, variant)])
 
 
-def on_published_languages(test: Test) -> Test:
-    """A test of levels, which says nothing where the languages of the preset are smaller."""
+def on_published_languages(topic: str, test: Test) -> Test:
+    """A test of levels, the topic, which says nothing where the preset's languages are smaller."""
 
     def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
         smaller = any(
@@ -143,7 +144,7 @@ def on_published_languages(test: Test) -> Test:
         if not smaller:
             return test(records, numbers)
         reason = "this preset has smaller languages than the published ones, so levels differ"
-        return Finding("not enough evidence", f"{reason}: use preset=gpu or preset=paper", 0)
+        return LeftOut(UNDECIDED, f"{reason}: use preset=gpu or preset=paper", 0, topic=topic)
 
     return guarded
 
@@ -153,7 +154,8 @@ def mosaic_beats_every_baseline(
 ) -> Finding:
     """Higher accuracy, or lower distance, than each of the other four models."""
     if not any(at(records, model, size) for model in MODELS):
-        return Finding("not enough evidence", f"no runs with N = {size} at this preset", 0)
+        reason = f"no runs with N = {size} at this preset"
+        return LeftOut(UNDECIDED, reason, 0, topic=f"N = {size:,}")
     ours = sample(records, MOSAIC, metric, size, diverged=WORST[metric])
     theirs = [sample(records, model, metric, size) for model in BASELINES]
     higher = metric == "accuracy"

@@ -212,7 +212,9 @@ REPRODUCTION = Reproduction(
                 "0.794), on the published languages",
                 {"floor": 0.75},
             ),
-            regbench.on_published_languages(of_every_baseline(_is_good_in_distribution)),
+            regbench.on_published_languages(
+                "good in distribution", of_every_baseline(_is_good_in_distribution)
+            ),
         ),
         Claim(
             "worse out of distribution",
@@ -234,7 +236,9 @@ REPRODUCTION = Reproduction(
                 "published languages",
                 {"margin": 0.167},
             ),
-            regbench.on_published_languages(of_every_baseline(_is_worse_on_new_automata)),
+            regbench.on_published_languages(
+                "lower by much", of_every_baseline(_is_worse_on_new_automata)
+            ),
         ),
         Claim(
             "the Mosaic's distance in distribution",

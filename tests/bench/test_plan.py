@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import plan
+from bench.config import compose
 from bench.errors import UserError
 from bench.plan import make_plan
 
@@ -49,3 +50,22 @@ def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
     monkeypatch.setattr(plan, "compose", with_typing_error)
     with pytest.raises(UserError, match=r"did you mean .models[.]heads"):
         make_plan(words)
+
+
+def test_small_search_spaces_are_told_by_name():
+    space = "sweep.search_space={models.heads:[2,4],training.lr:[1e-3,1e-4]}"
+    words = [*REGBENCH, "models=[gpt2,lstm]", space]
+    assert make_plan([*words, "n_trials=2"]).note_on_trials() is None
+    some = make_plan([*words, "n_trials=3"]).note_on_trials()
+    assert some == "n_trials=3, but the search space of models=lstm has only 2 settings"
+    both = make_plan([*words, "n_trials=50"]).note_on_trials()
+    assert both == "n_trials=50, but the search space has only 2 or 4 settings"
+
+
+def test_of_a_key_that_is_given_twice_the_last_counts_as_for_a_single_run():
+    twice = ["preset=smoke", "training.lr=0.2", "preset=laptop", "training.lr=0.1"]
+    (entry,) = make_plan([*REGBENCH, "models=lstm", *twice]).entries
+    assert entry.configuration == compose([*REGBENCH, "models=lstm", *twice])
+    assert (entry.configuration.preset, entry.configuration.training.lr) == ("laptop", 0.1)
+    trials = make_plan([*REGBENCH, "models=lstm", "sweep.n_trials=2", "n_trials=3"])
+    assert trials.settings.n_trials == 3

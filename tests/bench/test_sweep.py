@@ -187,6 +187,10 @@ def test_running_again_runs_only_what_is_missing(tmp_path):
     assert [t.parameters for t in finals[0].study.trials][:2] == first_two
 
 
+def failed_finals(store):
+    return [r for r in read_records([store / "records"]) if r.outcome != "ok"]
+
+
 def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     space = "{models.heads:[1,3],training.lr:[1e-3,1e30]}"
     words = [*TINY, "models=[gpt2,lstm]", "models.width=8", "models.layers=1", f"store={tmp_path}"]
@@ -216,7 +220,10 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     assert main([*words, hopeless, "models=[lstm,memory_unit]"]) == RUN_FAILED
     shown = capsys.readouterr().out
     assert "LSTM: all 2 trials failed, the last: the" in shown
-    failed = [r for r in read_records([tmp_path / "records"]) if r.outcome == "diverged"]
+    paths = [tmp_path / "records" / f"{r.run_id}.json" for r in failed_finals(tmp_path)]
+    assert {f"record of a failure: {path}" for path in paths} <= set(shown.splitlines())
+    assert shown.splitlines()[-1].endswith(f"records in {tmp_path / 'records'}")
+    failed = [r for r in failed_finals(tmp_path) if r.outcome == "diverged"]
     assert {record.model for record in failed} >= {"lstm"}
     assert all(record.role == "final" and record.headline.value is None for record in failed)
 
@@ -342,18 +349,6 @@ def test_two_drivers_of_one_store_are_refused(tmp_path):
             run_sweep([*SWEEP, f"store={tmp_path}"], silent)
 
 
-def test_dry_run_writes_nothing(tmp_path, capsys):
-    store = tmp_path / "store"
-    space = "sweep.search_space={training.lr:[1e-3,1e-4],models.width:[4,16]}"
-    words = [*TINY, "models=lstm", f"store={store}", space, "n_trials=9", "seeds=3"]
-    assert main([*words, "dry_run=true"]) == OK
-    shown = capsys.readouterr().out
-    assert not store.exists()
-    default, largest, *_ = [line for line in shown.splitlines() if "LSTM" in line]
-    assert default.split()[5:9:2] == ["4", "6"]  # 4 settings in all; 3 seeds, of which one is there
-    assert "largest" in largest
-
-
 def test_plan_reads_short_names_and_fixes_what_is_stated():
     plan = make_plan(["tasks=three_moons", "models=gpt2,lstm", "models.heads=4", "n_trials=7"])
     gpt2, lstm = (entry.configuration for entry in plan.entries)
@@ -375,6 +370,7 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
         (["tasks=three_moons", "models=[lstm,lstm]"], "list of different names"),
         (["tasks=three_moons", "models=lstm", "models.headz=2"], "no model of this sweep has"),
         (["tasks=three_moons", "models=lstm", "n_trials=none"], "n_trials"),
+        (["tasks=three_moons", "models=all"], "leave models= out"),
         (["tasks=three_moons", "models=lstm", "dry_run=maybe"], "neither true nor false"),
         (["tasks=three_moons", "models=lstm", "sampler=sobol"], "sampler"),
         (

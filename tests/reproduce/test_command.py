@@ -159,14 +159,82 @@ def test_a_figure_without_a_trained_system_is_refused_before_anything_is_run(
         (["figure5", "seeds=true"], "seeds=True is not a number of seeds"),
         (["figure5", "strict=perhaps"], "strict=perhaps is neither true nor false"),
         (["figure5", "records=/nowhere"], "there is no folder /nowhere"),
-        (["figure5", "records=.", "seeds=3"], "'seeds=3' changes runs, but records=… runs nothing"),
-        (["figure5", "training.stepz=3"], "there is no setting 'training.stepz'"),
+        (
+            ["figure5", "records=.", "seeds=3"],
+            "'seeds=3' is about runs, but records=… runs nothing",
+        ),
+        (["figure5", "training.stepz=3"], "here: the nearest is 'training.steps'"),
+        (["figure5", "dryrun=true"], "there is no setting 'dryrun' here: the nearest is 'dry_run'"),
+        (["figure9", "lr=3"], "there is no setting 'lr' here: the nearest is 'training.lr'"),
+        (["figure5", "dry_run=perhaps"], "dry_run=perhaps is neither true nor false"),
+        (["figure5", "records=.", "dry_run=true"], "'dry_run=true' is about runs"),
     ],
 )
 def test_mistakes_get_one_sentence(words: list[str], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         main([*words, f"store={tmp_path}"], FIGURES)
     assert sentence in str(error.value)
+    assert len(str(error.value)) < 160 + len(str(tmp_path))
+
+
+def test_a_word_that_is_far_from_all_gets_one_short_sentence(tmp_path: Path) -> None:
+    for name in ("figure4", "figure10", "table3"):
+        with pytest.raises(UserError, match="there is no setting 'foo' here: the nearest") as error:
+            main([name, "foo=1", f"store={tmp_path}"], FIGURES)
+        assert len(str(error.value)) < 90
+
+
+def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys) -> None:
+    words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30"]
+    assert main(["figure10", *words, "training.restarts=2", "seeds=4"], FIGURES) == OK
+    assert "4 runs of " in (shown := capsys.readouterr().out)
+    assert "30 steps from each of 2 starts: 240 steps" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_of_sweeps_estimates_each(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("bench.estimate._probe", lambda configuration: (7, 2.0, 0.5))
+    words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30", "seeds=4"]
+    assert main(["figure9", *words], FIGURES) == OK
+    shown = capsys.readouterr().out
+    for size in (100, 500):
+        assert f"tasks.training_automata={size}" in shown
+    totals = [line.split() for line in shown.splitlines() if line.startswith("│ all")]
+    assert [line[3:6:2] for line in totals] == [["10", "30"]] * 2  # 5 models, 2 trials, 4 seeds
+    # 5 x 5 trainings of 30 steps of half a second (375 s): the first final run is a trial's.
+    assert [line[-3:-1] for line in totals] == [["6", "min"]] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rules_are_told_once_and_what_a_preset_leaves_out_in_one_line(
+    tmp_path: Path, capsys
+) -> None:
+    models = ["memory_mosaic", "gpt2", "mamba", "s4d", "lstm"]
+    for place, model in enumerate(models):
+        for seed in range(3):
+            levels = (0.9 - 0.01 * seed, 0.1) if not place else (0.5 - 0.01 * seed, 0.4)
+            for size in (100, 500):
+                write_record(regbench(model, seed, size, *levels), tmp_path)
+    small = {"string_length": [1, 19]}
+    for order in (2, 3):
+        write_record(ngram(order, 0.8, 0.3, **small), tmp_path)
+    main(["figure9", f"records={tmp_path}", f"store={tmp_path / 'store'}"], FIGURES)
+    shown = capsys.readouterr().out
+    assert shown.count("counts as reproduced") == 1
+    left_out = "not judged at this preset: N = 1,000, 2,500, 40,000; n-gram levels"
+    assert left_out in shown
+    assert "4 reproduced, 0 contradicted, 8 not enough evidence" in shown.splitlines()
+    folder = tmp_path / "store" / "reproductions" / "figure9" / "smoke"
+    assert f"open {folder / 'figure.png'}" in shown
+    assert "nox -s leaderboard" in shown
+    assert len(json.loads((folder / "verdicts.json").read_bytes())["claims"]) == 12
+
+
+def test_of_a_key_that_is_given_twice_the_last_counts(tmp_path: Path, capsys) -> None:
+    words = ["figure10", f"store={tmp_path}", "dry_run=true", "seeds=3", "training.restarts=1"]
+    assert main([*words, "training.steps=9", "training.steps=5", "seeds=2"], FIGURES) == OK
+    assert "2 runs of " in (shown := capsys.readouterr().out)
+    assert "5 steps: 10 steps" in shown
 
 
 def test_an_empty_folder_of_records_says_what_to_do(tmp_path: Path) -> None:

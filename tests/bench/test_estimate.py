@@ -1,0 +1,37 @@
+"""What a dry run says, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+from bench.driver import _Contender
+from bench.errors import OK
+from bench.plan import make_plan
+from bench.store import Store
+from bench.study import open_storage
+from bench.sweep import main
+from tests.bench.test_sweep import TINY
+
+
+def test_dry_run_writes_nothing(tmp_path, capsys):
+    store = tmp_path / "store"
+    space = "sweep.search_space={training.lr:[1e-3,1e-4],models.width:[4,16]}"
+    words = [*TINY, "models=lstm", f"store={store}", space, "n_trials=9", "seeds=3"]
+    assert main([*words, "dry_run=true"]) == OK
+    shown = capsys.readouterr().out
+    assert not store.exists()
+    default, largest, *_ = [line for line in shown.splitlines() if "LSTM" in line]
+    assert default.split()[5:9:2] == ["4", "7"]  # 4 settings in all, and 3 seeds
+    assert "largest" in largest
+    assert "n_trials=9, but the search space has only 4 settings" in shown
+    # As many as the progress of the sweep itself counts.
+    entry = make_plan(words).entries[0]
+    contender = _Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
+    assert contender.runs == 7
+
+
+def test_dry_run_of_a_search_without_sizes_speaks_of_none(tmp_path, capsys):
+    words = [*TINY, "models=lstm", f"store={tmp_path / 'store'}", "dry_run=true"]
+    assert main([*words, "sweep.search_space={training.lr:[1e-3,1e-4]}"]) == OK
+    shown = capsys.readouterr().out
+    assert "LSTM" in shown
+    assert "largest" not in shown
+    assert "default" not in shown
