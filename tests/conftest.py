@@ -15,9 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
-# Timings of a shared machine say nothing about the code, so hypothesis has no deadline here.
-settings.register_profile("shared-machine", deadline=None)
-settings.load_profile("shared-machine")
+# Timings of a shared machine say nothing about the code, so hypothesis has no deadline here. The
+# same examples come every time; `pytest --hypothesis-profile=explore` looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
