@@ -44,18 +44,18 @@ class VerdictFile(_Frozen):
 
 
 def read_verdicts(paths: Iterable[Path]) -> list[VerdictFile]:
-    """Verdict files, in the order of ``paths``.
+    """Verdict files, in the order of ``paths``; of one figure at one preset the last file counts.
 
     Raises:
         UserError: a file is oversized, truncated, or not a verdict file.
     """
-    files = []
+    files: dict[tuple[str, str], VerdictFile] = {}
     for path in paths:
         how = "make it again with the figure's reproduce command"
         if path.stat().st_size > MAXIMUM_BYTES:
             raise UserError(f"{path} is larger than 1 MiB: {how}", RUN_FAILED)
         try:
-            files.append(VerdictFile.model_validate(json.loads(path.read_bytes())))
+            file = VerdictFile.model_validate(json.loads(path.read_bytes()))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
@@ -64,7 +64,8 @@ def read_verdicts(paths: Iterable[Path]) -> list[VerdictFile]:
             ) from None
         except (ValueError, RecursionError):
             raise UserError(f"{path} is truncated or not JSON: {how}", RUN_FAILED) from None
-    return files
+        files[file.figure, file.preset] = file
+    return list(files.values())
 
 
 def claim_lines(files: Iterable[VerdictFile]) -> list[ClaimLine]:

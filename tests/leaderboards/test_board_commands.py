@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from bench.errors import UserError
 from bench.records import read_record, write_record
 from leaderboards import add, build, serve
 from leaderboards.contents import read_board
+from leaderboards.verdicts import read_verdicts
 
 ROOT = build.FOLDER.parent
 VERDICTS = {
@@ -185,3 +187,12 @@ def test_help_is_answered_without_heavy_imports(name):
     )
     assert result.returncode == 0, result.stderr
     assert f"python -m leaderboards.{name}" in result.stdout
+
+
+def test_of_one_figure_at_one_preset_the_last_verdicts_count(tmp_path: Path) -> None:
+    content = {"schema_version": 1, "figure": "figure5", "preset": "smoke", "records": []}
+    paths = []
+    for title in ("committed", "of this machine"):
+        paths.append(tmp_path / f"{title}.json")
+        paths[-1].write_text(json.dumps({**content, "title": title, "claims": []}))
+    assert [file.title for file in read_verdicts(paths)] == ["of this machine"]
