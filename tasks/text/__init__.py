@@ -1,0 +1,1 @@
+"""Text for the language-modelling tasks: tokenizers, corpora and prepared token streams."""
