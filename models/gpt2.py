@@ -94,6 +94,23 @@ class Attention(nn.Module):
         )
         return self.output(join_heads(attended)), KeyValueCache(keys, values)
 
+    def of_last(self, hidden: Tensor, position: PositionCode) -> Tensor:
+        """Weights (batch, heads, time) with which the last of hidden vectors (batch, time, width)
+        reads them all, float32 or wider.
+
+        ``position`` has the angles of all positions, and the bias of the last query alone.
+        """
+        for_query, for_keys, _ = self.projection.weight.chunk(3)
+        query = split_heads(functional.linear(hidden[:, -1:], for_query), self.heads)
+        keys = split_heads(functional.linear(hidden, for_keys), self.heads)
+        if position.angles is not None:
+            query, keys = rotate(query, position.angles[-1:]), rotate(keys, position.angles)
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        scores = (query.to(wide) * keys.to(wide)).sum(-1) / math.sqrt(keys.shape[-1])
+        if position.bias is not None:
+            scores = scores + position.bias[:, -1].to(wide)
+        return scores.softmax(-1)
+
 
 class Block(nn.Module):
     """x + attention(norm(x)), then x + MLP(norm(x)); the MLP is 4 times wider, tanh GELU."""
@@ -176,10 +193,29 @@ class GPT2(nn.Module):
         Raises:
             ValueError: the sequence is longer than a learned table of positions.
         """
+        return self.input_output.read_out(self.hidden(inputs))
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (batch, time, width), what ``output_matrix`` reads out."""
         hidden, position = self._encode(self.input_output.embed(inputs), start=0)
         for block in self.blocks:
             hidden, _ = block(hidden, position)
-        return self.input_output.read_out(self.norm(hidden))
+        return self.norm(hidden)
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """(output_size, width)"""
+        return self.input_output.matrix
+
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[KeyValueCache]]:
+        """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
+        state from which ``step`` goes on."""
+        hidden, position = self._encode(self.input_output.embed(inputs), start=0)
+        caches = []
+        for block in self.blocks:
+            hidden, cache = block(hidden, position)
+            caches.append(cache)
+        return self.input_output.read_out(self.norm(hidden[:, -1])), caches
 
     def step(
         self, inputs: Tensor, state: list[KeyValueCache] | None = None
@@ -193,6 +229,27 @@ class GPT2(nn.Module):
             caches.append(cache)
         return self.input_output.read_out(self.norm(hidden)).squeeze(1), caches
 
+    def attention_of_last(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (layers, batch, heads, time): the weights with which the
+        last position reads each position, without a time × time map of weights."""
+        embedded = self.input_output.embed(inputs)
+        time = embedded.shape[1]
+        last = PositionCode(self._angles(0, time), self._bias(time - 1, time))
+        hidden = self.dropout(self._add_positions(embedded, start=0))
+        position = last._replace(bias=self._bias(0, time)) if len(self.blocks) > 1 else last
+        weights = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            weights.append(block.attention.of_last(block.attention_norm(hidden), last))
+            if len(weights) < len(self.blocks):
+                hidden, _ = block(hidden, position)
+        return torch.stack(weights)
+
+    @property
+    def context_limit(self) -> int | None:
+        """Positions in a learned table; None where any number will do."""
+        return None if self.position_table is None else self.position_table.num_embeddings
+
     def state_bytes(self, length: int) -> int:
         """Bytes (float32) of the keys and values of ``length`` positions in all blocks."""
         return BYTES_PER_NUMBER * len(self.blocks) * 2 * self.width * length
@@ -203,23 +260,38 @@ class GPT2(nn.Module):
 
     def _encode(self, embedded: Tensor, start: int) -> tuple[Tensor, PositionCode]:
         """Embeddings (batch, time, width) of positions from ``start`` on, with their positions."""
-        end, device = start + embedded.shape[1], embedded.device
-        angles = bias = None
-        if self.position_table is not None:
-            if end > self.position_table.num_embeddings:
-                raise ValueError(
-                    f"position {end} is past the table of {self.position_table.num_embeddings} "
-                    "learned positions; raise maximum_length in the specification of the task, "
-                    "or use positions=rope, alibi or none"
-                )
-            embedded = embedded + self.position_table.weight[start:end]
-        elif self.positions == "rope":
-            pairs = torch.arange(self.head_width // 2, device=device, dtype=torch.float64)
-            frequencies = ROTARY_BASE ** (-2 * pairs / self.head_width)
-            angles = torch.arange(start, end, device=device)[:, None] * frequencies
-        elif self.positions == "alibi":
-            queries = torch.arange(start, end, device=device)
-            distance = queries[:, None] - torch.arange(end, device=device)
-            slopes = torch.tensor(alibi_slopes(self.heads), device=device, dtype=torch.float64)
-            bias = torch.where(distance < 0, -math.inf, -slopes[:, None, None] * distance)
-        return self.dropout(embedded), PositionCode(angles, bias)
+        end = start + embedded.shape[1]
+        position = PositionCode(self._angles(start, end), self._bias(start, end))
+        return self.dropout(self._add_positions(embedded, start)), position
+
+    def _add_positions(self, embedded: Tensor, start: int) -> Tensor:
+        """Embeddings (batch, time, width) plus the rows of a learned table, if there is one."""
+        if self.position_table is None:
+            return embedded
+        end = start + embedded.shape[1]
+        if end > self.position_table.num_embeddings:
+            raise ValueError(
+                f"position {end} is past the table of {self.position_table.num_embeddings} "
+                "learned positions; raise maximum_length in the specification of the task, "
+                "or use positions=rope, alibi or none"
+            )
+        return embedded + self.position_table.weight[start:end]
+
+    def _angles(self, start: int, end: int) -> Tensor | None:
+        """RoPE's angles of the positions from ``start`` to ``end``."""
+        if self.positions != "rope":
+            return None
+        device = self.norm.weight.device
+        pairs = torch.arange(self.head_width // 2, device=device, dtype=torch.float64)
+        frequencies = ROTARY_BASE ** (-2 * pairs / self.head_width)
+        return torch.arange(start, end, device=device)[:, None] * frequencies
+
+    def _bias(self, start: int, end: int) -> Tensor | None:
+        """ALiBi of the queries from ``start`` to ``end`` on the keys from 0 to ``end``."""
+        if self.positions != "alibi":
+            return None
+        device = self.norm.weight.device
+        queries = torch.arange(start, end, device=device)
+        distance = queries[:, None] - torch.arange(end, device=device)
+        slopes = torch.tensor(alibi_slopes(self.heads), device=device, dtype=torch.float64)
+        return torch.where(distance < 0, -math.inf, -slopes[:, None, None] * distance)

@@ -40,9 +40,16 @@ class LSTMMixer(Mixer):
     def step(
         self, hidden: Tensor, state: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """One position, (batch, width) -> (batch, width) and (output, cell)."""
-        outputs, state = self.lstm(hidden.unsqueeze(1), state)
-        return outputs.squeeze(1), state
+        """One position, (batch, width) -> (batch, width), and (output, cell) of the same shape."""
+        # torch has an axis of layers before the batch.
+        given = None if state is None else (state[0].unsqueeze(0), state[1].unsqueeze(0))
+        outputs, (output, cell) = self.lstm(hidden.unsqueeze(1), given)
+        return outputs.squeeze(1), (output.squeeze(0), cell.squeeze(0))
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What ``forward`` gives, and (output, cell) of the last position, each (batch, width)."""
+        outputs, (output, cell) = self.lstm(hidden)
+        return outputs, (output.squeeze(0), cell.squeeze(0))
 
 
 class LSTM(ResidualModel):

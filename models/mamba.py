@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.residual import Mixer, ResidualModel
-from models.layers.selective_scan import selective_scan, selective_step
+from models.layers.selective_scan import scan_to_state, selective_step
 from models.specification import SequenceSpecification
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 0.1
@@ -74,6 +74,13 @@ class MambaMixer(Mixer):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
+        return self.prefill(hidden)[0]
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What ``forward`` gives, and the state after the last position, as ``step`` has it.
+
+        No gradient flows through the state.
+        """
         length = hidden.shape[1]
         # Time comes first inside, so that positions are contiguous for the scan.
         inputs, gates = self.input_projection(hidden.transpose(0, 1)).chunk(2, -1)
@@ -81,8 +88,9 @@ class MambaMixer(Mixer):
         shifted = (past.narrow(0, lag, length) for lag in range(self.convolution))
         inputs = functional.silu(self._convolve(shifted))
         steps, write, read = self._select(inputs)
-        outputs = selective_scan(inputs, steps, -self.log_rates.exp(), write, read)
-        return self._finish(outputs, inputs, gates).transpose(0, 1)
+        outputs, memory = scan_to_state(inputs, steps, -self.log_rates.exp(), write, read)
+        state = past[length:].transpose(0, 1), memory
+        return self._finish(outputs, inputs, gates).transpose(0, 1), state
 
     def step(
         self, hidden: Tensor, state: tuple[Tensor, Tensor] | None

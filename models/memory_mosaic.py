@@ -10,7 +10,7 @@ are clamped at 1e-6, and the factor (1 - λ), which the normalisation cancels, i
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +51,7 @@ class BlockState(NamedTuple):
 
 
 class KeyExtractor(nn.Module):
-    """Keys k_t = unit(k̄_t) with the leaky average k̄_t = k̃_t + λ k̄_{t-1}, λ = exp(-10 |leak|).
+    """Leaky averages k̄_t = k̃_t + λ k̄_{t-1} with λ = exp(-10 |leak|); keys are k_t = unit(k̄_t).
 
     One decay per head, 0.5 to 5 at the start: the heads look back over different times.
     """
@@ -62,15 +62,20 @@ class KeyExtractor(nn.Module):
         self.leak = nn.Parameter(torch.linspace(0.05, 0.5, heads))
 
     def forward(self, projected: Tensor) -> Tensor:
-        """(batch, heads, time, head width) -> unit keys of the same shape, at least float32."""
-        return unit(self.kernels.average(projected, self._decay()))
+        """(batch, heads, time, head width) -> averages of the same shape, at least float32, whose
+        unit vectors are the keys."""
+        return self.kernels.average(projected, self._decay())
 
     def step(self, projected: Tensor, average: Tensor | None) -> Tensor:
         """One position: (batch, heads, head width) and the last average -> the next average."""
         projected = projected.to(torch.promote_types(projected.dtype, torch.float32))
         if average is None:
             return projected
-        return projected + torch.exp(-self._decay())[:, None] * average
+        return projected + self.coefficients()[:, None] * average
+
+    def coefficients(self) -> Tensor:
+        """λ, (heads,)"""
+        return torch.exp(-self._decay())
 
     def _decay(self) -> Tensor:
         return SCALAR_GAIN * self.leak.abs()
@@ -127,14 +132,29 @@ class ContextualMemory(Memory):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
+        return self.prefill(hidden)[0]
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, ContextualState]:
+        """Hidden vectors (batch, time, width) -> (batch, time, width), and the last state."""
         for_keys, for_values = (
             split_heads(part, self.heads) for part in self.projection(hidden).chunk(2, dim=-1)
         )
-        keys = self.key_extractor(for_keys)
+        averages = self.key_extractor(for_keys)
+        keys = unit(averages)
         queries, keys = self._queries(keys).to(hidden.dtype), keys.to(hidden.dtype)
         values = self._values(for_values[:, :, :-1], for_values[:, :, 1:]).to(hidden.dtype)
         read = self.kernels.read_past(queries, keys, values, self._attention_dropout())
-        return self._write_out(join_heads(read))
+        state = ContextualState(averages[:, :, -1], for_values[:, :, -1], keys[:, :, :-1], values)
+        return self._write_out(join_heads(read)), state
+
+    def attention_of_last(self, hidden: Tensor) -> Tensor:
+        """Weights (batch, heads, time) with which the last of hidden vectors (batch, time, width)
+        reads the pairs that start at each position; its own is not in memory and has 0."""
+        for_keys, _ = self.projection.weight.chunk(2)
+        projected = split_heads(functional.linear(hidden, for_keys), self.heads)
+        keys = unit(self.key_extractor(projected))
+        scores = (self._queries(keys[:, :, -1:]) * keys[:, :, :-1]).sum(-1)
+        return functional.pad(scores.softmax(-1), (0, 1))
 
     def step(self, hidden: Tensor, state: ContextualState | None) -> tuple[Tensor, ContextualState]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next state."""
@@ -178,8 +198,12 @@ class PersistentMemory(Memory):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
-        keys = self.key_extractor(split_heads(self.projection(hidden), self.heads))
-        return self._read(keys.to(hidden.dtype))
+        return self.prefill(hidden)[0]
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden vectors (batch, time, width) -> (batch, time, width), and the last average."""
+        averages = self.key_extractor(split_heads(self.projection(hidden), self.heads))
+        return self._read(unit(averages).to(hidden.dtype)), averages[:, :, -1]
 
     def step(self, hidden: Tensor, average: Tensor | None) -> tuple[Tensor, Tensor]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next average."""
@@ -210,8 +234,14 @@ class Block(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
-        hidden = hidden + self.dropout(self.contextual(self.contextual_norm(hidden)))
-        return hidden + self.dropout(self.persistent(self.persistent_norm(hidden)))
+        return self.prefill(hidden)[0]
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, BlockState]:
+        """Hidden vectors (batch, time, width) -> (batch, time, width), and the last state."""
+        read, contextual = self.contextual.prefill(self.contextual_norm(hidden))
+        hidden = hidden + self.dropout(read)
+        read, average = self.persistent.prefill(self.persistent_norm(hidden))
+        return hidden + self.dropout(read), BlockState(contextual, average)
 
     def step(self, hidden: Tensor, state: BlockState | None) -> tuple[Tensor, BlockState]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next state."""
@@ -281,10 +311,29 @@ class MemoryMosaic(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """int64 (batch, time) or (batch, time, channels) -> (batch, time, output_size)."""
+        return self.input_output.read_out(self.hidden(inputs))
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (batch, time, width), what ``output_matrix`` reads out."""
         hidden = self.input_output.embed(inputs)
         for block in self.blocks:
             hidden = block(hidden)
-        return self._read_out(hidden)
+        return self._finish(hidden)
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """(output_size, width)"""
+        return self.input_output.matrix
+
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[BlockState]]:
+        """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
+        state from which ``step`` goes on."""
+        hidden = self.input_output.embed(inputs)
+        states = []
+        for block in self._typed_blocks():
+            hidden, state = block.prefill(hidden)
+            states.append(state)
+        return self.input_output.read_out(self._finish(hidden[:, -1])), states
 
     def step(
         self, inputs: Tensor, state: list[BlockState] | None = None
@@ -292,11 +341,27 @@ class MemoryMosaic(nn.Module):
         """One position: (batch,) or (batch, channels) -> (batch, output_size), state per block."""
         hidden = self.input_output.embed(inputs)
         states = []
-        for index, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+        for index, block in enumerate(self._typed_blocks()):
             hidden, following = block.step(hidden, state[index] if state else None)
             states.append(following)
-        return self._read_out(hidden), states
+        return self.input_output.read_out(self._finish(hidden)), states
+
+    def attention_of_last(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (layers, batch, heads, time): the weights with which the
+        last position reads the pair of each position in the contextual memories. The pair of the
+        last position is not complete and has weight 0."""
+        hidden = self.input_output.embed(inputs)
+        weights = []
+        for block in self._typed_blocks():
+            weights.append(block.contextual.attention_of_last(block.contextual_norm(hidden)))
+            if len(weights) < len(self.blocks):
+                hidden = block(hidden)
+        return torch.stack(weights)
+
+    def leaky_coefficients(self) -> Tensor:
+        """λ of the keys of the contextual memories (equation 6), (layers, heads)."""
+        extractors = (block.contextual.key_extractor for block in self._typed_blocks())
+        return torch.stack([extractor.coefficients() for extractor in extractors])
 
     def state_bytes(self, length: int) -> int:
         """Bytes (float32) after ``length`` positions: the complete pairs, two leaky averages and
@@ -304,5 +369,8 @@ class MemoryMosaic(nn.Module):
         vectors = 2 * (length - 1) + 3 if length else 0
         return BYTES_PER_NUMBER * len(self.blocks) * self.width * vectors
 
-    def _read_out(self, hidden: Tensor) -> Tensor:
-        return self.input_output.read_out(self.norm(hidden) * self.output_scale)
+    def _finish(self, hidden: Tensor) -> Tensor:
+        return self.norm(hidden) * self.output_scale
+
+    def _typed_blocks(self) -> list[Block]:
+        return cast(list[Block], list(self.blocks))

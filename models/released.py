@@ -44,8 +44,22 @@ class AsReleased(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """int64 (batch, time) or (batch, time, channels) -> (batch, time, output_size)."""
-        hidden = self._last()(self.input_output.embed(inputs))
-        return self.input_output.read_out(hidden)
+        return self.input_output.read_out(self.hidden(inputs))
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (batch, time, width), what ``output_matrix`` reads out."""
+        return self._last()(self.input_output.embed(inputs))
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """(output_size, width)"""
+        return self.input_output.matrix
+
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
+        state from which ``step`` goes on."""
+        hidden, state = self._last().prefill(self.input_output.embed(inputs))
+        return self.input_output.read_out(hidden[:, -1]), state
 
     def step(self, inputs: Tensor, state: Any | None = None) -> tuple[Tensor, Any]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size) and the state."""

@@ -102,6 +102,24 @@ class S4DMixer(Mixer):
         state = exponents.exp() * state + hidden.unsqueeze(-1)
         return self._finish((coefficients * state).sum(-1).real, hidden), state
 
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``forward`` gives, and the state that ``step`` has after the last position:
+
+        Σ_k exp(Δ A k) u_{T−1−k}, with the powers cut in two short lists as in :meth:`kernel`.
+        """
+        length = hidden.shape[1]
+        exponents, _ = self._discretise()
+        chunk = math.isqrt(length - 1) + 1
+        chunks = math.ceil(length / chunk)
+        past = functional.pad(hidden.flip(1).transpose(1, 2), (0, chunks * chunk - length))
+        # (width, N/2, chunk) @ (batch, width, chunk, chunks), then one power for each chunk.
+        past = past.unflatten(-1, (chunks, chunk)).transpose(-1, -2).to(exponents.dtype)
+        times = torch.arange(max(chunk, chunks), device=hidden.device, dtype=self.log_steps.dtype)
+        powers = exponents.unsqueeze(-1) * times
+        within = torch.exp(powers[..., :chunk]) @ past
+        state = (within * torch.exp(powers[..., :chunks] * chunk)).sum(-1)
+        return self(hidden), state
+
     def kernel(self, length: int) -> Tensor:
         """Responses to an impulse, (width, length): 2 Re Σ_n C_n B̄_n exp(Δ A_n t).
 

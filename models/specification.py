@@ -53,6 +53,23 @@ class SequenceModel(Protocol):
     outputs (batch, time, output_size). Outputs at t depend on inputs at positions <= t only.
     No state that training changes lives outside ``nn.Parameter``, and no Python control flow
     depends on data, so that torch.compile and torch.func.vmap over stacked parameters both work.
+
+    A state is a pytree (tuples, lists, dicts) of tensors whose first axis is the batch, so that
+    sequences are chosen and repeated by ``index_select(0, ...)``.
+
+    Optional; whoever needs one of these says so where a model has none:
+
+    * ``hidden(inputs) -> (batch, time, width)`` and the property ``output_matrix``
+      (output_size, width), with ``forward(inputs) == hidden(inputs) @ output_matrix.T``: a loss
+      over a large vocabulary need not hold the logits of a whole batch.
+    * ``prefill(inputs) -> (outputs, state)``: the outputs of the last position
+      (batch, output_size), and the state from which ``step`` goes on, in one parallel pass.
+    * ``context_limit``: the most positions that the model can take; None or absent: no limit.
+    * ``attention_of_last(inputs) -> (layers, batch, heads, time)``: the weights, float32 or wider,
+      with which the last position reads every position; they sum to 1, or to 0 where nothing can
+      be read.
+    * ``leaky_coefficients() -> (layers, heads)``: how much of the average key of the past each
+      head keeps from one position to the next.
     """
 
     def __call__(self, inputs: Tensor) -> Tensor: ...

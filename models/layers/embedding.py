@@ -65,5 +65,9 @@ class InputOutput(nn.Module):
 
     def read_out(self, hidden: Tensor) -> Tensor:
         """Outputs (..., output_size) of hidden vectors (..., width)."""
-        matrix = self.source if self.target is None else self.target
-        return functional.linear(hidden, matrix.weight)
+        return functional.linear(hidden, self.matrix)
+
+    @property
+    def matrix(self) -> Tensor:
+        """The matrix of ``read_out``, (output_size, width)."""
+        return self.source.weight if self.target is None else self.target.weight

@@ -36,6 +36,10 @@ class Mixer(nn.Module, ABC):
     def step(self, hidden: Tensor, state: Any | None) -> tuple[Tensor, Any]:
         """One position, (batch, width) -> (batch, width) and the next state; None starts."""
 
+    @abstractmethod
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, Any]:
+        """What ``forward`` gives, and the state after the last position."""
+
     def parameter_options(self) -> dict[str, dict[str, float]]:
         """Optimisation rules of their own: name in this mixer -> rules."""
         return {}
@@ -73,6 +77,11 @@ class Block(nn.Module):
     def step(self, hidden: Tensor, state: Any | None) -> tuple[Tensor, Any]:
         """One position, (batch, width) -> (batch, width) and the next state of the mixer."""
         mixed, state = self.mixer.step(self.mixer_norm(hidden), state)
+        return self._transform(hidden + mixed), state
+
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, Any]:
+        """What ``forward`` gives, and the state of the mixer after the last position."""
+        mixed, state = self.mixer.prefill(self.mixer_norm(hidden))
         return self._transform(hidden + mixed), state
 
     def _transform(self, hidden: Tensor) -> Tensor:
@@ -120,10 +129,29 @@ class ResidualModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """int64 (batch, time) or (batch, time, channels) -> (batch, time, output_size)."""
+        return self.input_output.read_out(self.hidden(inputs))
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """Inputs as in ``forward`` -> (batch, time, width), what ``output_matrix`` reads out."""
         hidden = self.dropout(self.input_output.embed(inputs))
         for block in self.blocks:
             hidden = block(hidden)
-        return self.input_output.read_out(self.norm(hidden))
+        return self.norm(hidden)
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """(output_size, width)"""
+        return self.input_output.matrix
+
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[Any]]:
+        """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
+        state from which ``step`` goes on."""
+        hidden = self.dropout(self.input_output.embed(inputs))
+        states = []
+        for block in self._typed_blocks():
+            hidden, state = block.prefill(hidden)
+            states.append(state)
+        return self.input_output.read_out(self.norm(hidden[:, -1])), states
 
     def step(self, inputs: Tensor, state: list[Any] | None = None) -> tuple[Tensor, list[Any]]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size), state per layer."""

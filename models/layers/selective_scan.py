@@ -69,9 +69,24 @@ def selective_scan(
     *,
     segment: int | None = None,
 ) -> Tensor:
-    """Outputs y of all positions, (time, batch, channels), in float32 or wider.
+    """Outputs y of all positions, (time, batch, channels); see :func:`scan_to_state`."""
+    return scan_to_state(inputs, step_sizes, rates, write, read, segment=segment)[0]
 
-    Differentiable once, in every argument, also under ``torch.func``.
+
+def scan_to_state(
+    inputs: Tensor,
+    step_sizes: Tensor,
+    rates: Tensor,
+    write: Tensor,
+    read: Tensor,
+    *,
+    segment: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Outputs y of all positions (time, batch, channels), and the state after the last one
+    (batch, channels, state), in float32 or wider.
+
+    The outputs are differentiable once, in every argument, also under ``torch.func``; the state
+    is not.
 
     Args:
         inputs: x, (time, batch, channels).
@@ -97,7 +112,7 @@ def selective_scan(
         return functional.pad(tensor.to(dtype), (0, 0, 0, 0, 0, padding)).unsqueeze(2).contiguous()
 
     with torch.autocast(inputs.device.type, enabled=False):
-        outputs, _ = _SelectiveScan.apply(
+        outputs, states = _SelectiveScan.apply(
             padded(inputs),
             padded(step_sizes),
             rates.to(dtype).T.unsqueeze(0).contiguous(),
@@ -105,7 +120,7 @@ def selective_scan(
             padded(read),
             (segments, chunks, chunk),
         )
-    return outputs[:length].squeeze(2)
+    return outputs[:length].squeeze(2), states[-1].squeeze(1).transpose(1, 2)
 
 
 # Below, every tensor but the rates has time first, and all have an axis of groups: channels of a
@@ -160,7 +175,10 @@ def _expand(
 
 
 class _SelectiveScan(torch.autograd.Function):
-    """(inputs, step_sizes, rates, write, read) -> outputs and the state before each segment."""
+    """(inputs, step_sizes, rates, write, read) -> outputs, and the states between segments.
+
+    The first of these states is 0, the last one that after the last position.
+    """
 
     @staticmethod
     def forward(
@@ -173,15 +191,14 @@ class _SelectiveScan(torch.autograd.Function):
         # Two buffers serve all segments: fresh ones would cost more than the arithmetic.
         decays = inputs.new_empty(size, inputs.shape[1], *rates.shape)
         states = torch.empty_like(decays)
-        starts = inputs.new_empty(segments, *states.shape[1:])
+        starts = inputs.new_empty(segments + 1, *states.shape[1:])
         starts[0] = 0
         for index in range(segments):
             here = slice(index * size, (index + 1) * size)
             segment = step_sizes[here], all_steps[here], write[here], rates
             _expand(decays, states, starts[index], segment, chunks)
             outputs[here] = (read[here].unsqueeze(-2) @ states).squeeze(-2)
-            if index + 1 < segments:
-                starts[index + 1] = states[-1]
+            starts[index + 1] = states[-1]
         return outputs, starts
 
     @staticmethod

@@ -235,6 +235,86 @@ def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
     torch.testing.assert_close(torch.stack(outputs, 1), expected, rtol=1e-9, atol=1e-9)
 
 
+def offered(model: Any, name: str) -> Any:
+    """An optional part of the contract, or a skip."""
+    if not hasattr(model, name):
+        pytest.skip(f"the model does not offer {name}")
+    return getattr(model, name)
+
+
+@on_every_kind
+@on_every_model
+@pytest.mark.parametrize("length", [1, 37])
+def test_forward_reads_out_the_hidden_vectors(name: str, kind: str, length: int) -> None:
+    model = model_or_skip(name, kind)
+    hidden, matrix = offered(model, "hidden"), offered(model, "output_matrix")
+    assert matrix.requires_grad
+    inputs = sequences(kind, 3, length)
+    torch.testing.assert_close(hidden(inputs) @ matrix.T, model(inputs), rtol=1e-12, atol=1e-12)
+
+
+@on_every_kind
+@on_every_model
+@pytest.mark.parametrize("length", [1, 2, 9, 31])
+def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, length: int) -> None:
+    model = model_or_skip(name, kind)
+    prefill = offered(model, "prefill")
+    inputs = sequences(kind, 3, length + 5)
+    with torch.no_grad():
+        output, state = prefill(inputs[:, :length])
+        outputs = [output]
+        for position in inputs[:, length:].unbind(1):
+            output, state = model.step(position, state)
+            outputs.append(output)
+        expected = model(inputs)[:, length - 1 :]
+    torch.testing.assert_close(torch.stack(outputs, 1), expected, rtol=1e-9, atol=1e-9)
+
+
+@on_every_kind
+@on_every_model
+def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind)
+    prefill = offered(model, "prefill")
+    inputs, state = sequences(kind, 2, 13), None
+    with torch.no_grad():
+        for position in inputs.unbind(1):
+            _, state = model.step(position, state)
+        _, filled = prefill(inputs)
+    torch.testing.assert_close(filled, state, rtol=1e-9, atol=1e-9)
+
+
+@on_every_kind
+@on_every_model
+def test_states_have_the_batch_first(name: str, kind: str) -> None:
+    """Sequences are chosen, repeated and reordered by index_select(0), as a beam search does."""
+    model = model_or_skip(name, kind)
+    inputs, state = sequences(kind, 3, 8), None
+    rows = torch.tensor([2, 0, 2, 1])
+    with torch.no_grad():
+        for position in inputs[:, :7].unbind(1):
+            _, state = model.step(position, state)
+        if not all(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(state)):
+            pytest.skip("the state is of a class that torch's pytree does not know")
+        chosen = pytree.tree_map(lambda leaf: leaf.index_select(0, rows), state)
+        output, _ = model.step(inputs[rows, 7], chosen)
+        expected = model(inputs)[rows, 7]
+    torch.testing.assert_close(output, expected, rtol=1e-9, atol=1e-9)
+
+
+@on_every_kind
+@on_every_model
+def test_attention_of_the_last_position_is_a_distribution(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind, dtype=torch.float32)
+    attention_of_last = offered(model, "attention_of_last")
+    with torch.no_grad():
+        weights = attention_of_last(sequences(kind, 3, 20, dtype=torch.float32))
+        alone = attention_of_last(sequences(kind, 3, 1, dtype=torch.float32))
+    assert weights.shape[1::2] == (3, 20)
+    assert weights.dtype == torch.float32
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert ((alone == 0) | (alone == 1)).all()
+
+
 @on_every_kind
 @on_every_model
 def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:

@@ -10,7 +10,11 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn import functional
 
-from models.layers.selective_scan import selective_scan, selective_scan_reference
+from models.layers.selective_scan import (
+    scan_to_state,
+    selective_scan,
+    selective_scan_reference,
+)
 from models.mamba import MambaMixer
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -46,6 +50,19 @@ def test_scan_equals_the_recursion(length: int, segment: int | None) -> None:
     found = values_and_gradients(lambda *t: selective_scan(*t, segment=segment), tensors)
     for name, target in expected.items():
         torch.testing.assert_close(found[name], target, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("segment", [None, 1, 5, 100])
+def test_scan_ends_in_the_state_of_the_recursion(segment: int | None) -> None:
+    inputs, step_sizes, rates, write, read = arguments(61)
+    _, found = scan_to_state(inputs, step_sizes, rates, write, read, segment=segment)
+    expected = inputs.new_zeros(3, *rates.shape)
+    for x, delta, b in zip(inputs, step_sizes, write, strict=True):
+        for channel in range(5):
+            for n in range(4):
+                kept = torch.exp(delta[:, channel] * rates[channel, n]) * expected[:, channel, n]
+                expected[:, channel, n] = kept + delta[:, channel] * b[:, n] * x[:, channel]
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
