@@ -123,6 +123,68 @@ def test_attention_follows_its_formula(positions):
     torch.testing.assert_close(ours, true, rtol=0, atol=1e-11)
 
 
+def full_map(model: GPT2, hidden: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    """All weights (batch, heads, time, time) of one layer for its normed inputs, and what its
+    attention puts out; RoPE as complex numbers turned by the distance."""
+    attention = model.blocks[layer].attention
+    distance = torch.arange(hidden.shape[1])[:, None] - torch.arange(hidden.shape[1])
+    maps, reads = [], []
+    for head in range(model.heads):
+        rows = slice(head * model.head_width, (head + 1) * model.head_width)
+        q, k, v = (hidden @ w[rows].T for w in attention.projection.weight.chunk(3))
+        scores = q @ k.mT
+        if model.positions == "rope":
+            pairs = torch.arange(model.head_width // 2, dtype=torch.float64)
+            angles = distance[..., None] * 10_000.0 ** (-2 * pairs / model.head_width)
+            a, b = (torch.view_as_complex(x.unflatten(-1, (-1, 2))) for x in (q, k))
+            turned = (
+                a[:, :, None] * b[:, None].conj() * torch.polar(torch.ones_like(angles), angles)
+            )
+            scores = turned.sum(-1).real
+        scores = scores / math.sqrt(model.head_width)
+        if model.positions == "alibi":
+            scores = scores - alibi_slopes(model.heads)[head] * distance
+        maps.append(scores.masked_fill(distance < 0, -math.inf).softmax(-1))
+        reads.append(maps[-1] @ v)
+    return torch.stack(maps, 1), torch.cat(reads, -1) @ attention.output.weight.T
+
+
+@pytest.mark.parametrize("time", [1, 2, 13, 39])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_attention_of_the_last_position_is_the_last_row_of_the_full_map(positions, time):
+    """Up to three times the maximum length, where there is no table of positions."""
+    short = SequenceSpecification(maximum_length=13, vocabulary=23)
+    model = build(short, positions=positions, layers=3, width=12).eval()
+    tokens = sample(time=time)
+    if positions == "learned" and time > 13:
+        with pytest.raises(ValueError, match="raise maximum_length"):
+            model.attention_of_last(tokens)
+        return
+    with torch.no_grad():
+        found = model.attention_of_last(tokens)
+        hidden, position = model._encode(model.input_output.embed(tokens), start=0)
+        expected = []
+        for layer, block in enumerate(model.blocks):
+            weights, attended = full_map(model, block.attention_norm(hidden), layer)
+            output, _ = block.attention(block.attention_norm(hidden), position)
+            torch.testing.assert_close(attended, output, rtol=1e-10, atol=1e-10)
+            expected.append(weights[:, :, -1])
+            hidden, _ = block(hidden, position)
+    assert found.shape == (3, 2, 3, time)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-10, atol=1e-12)
+
+
+def test_attention_of_the_last_position_is_at_least_float32():
+    model = build(dtype=torch.bfloat16, positions="rope").eval()
+    assert model.attention_of_last(sample()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_context_limit_is_that_of_the_table(positions):
+    model = build(positions=positions)
+    assert model.context_limit == (40 if positions == "learned" else None)
+
+
 @pytest.mark.parametrize("specification", [TOKENS, CHANNELS], ids=["tokens", "channels"])
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_steps_equal_the_forward_pass_and_keep_the_stated_bytes(specification, positions):

@@ -329,3 +329,52 @@ def test_initial_values_of_the_released_library():
 def test_bad_hyperparameters_are_refused_with_the_fix(changes, words):
     with pytest.raises(ValueError, match=words):
         MemoryMosaic(TOKENS, **(SMALL | changes))
+
+
+@pytest.mark.parametrize("implementation", ["fast", "reference"])
+@pytest.mark.parametrize("time", [1, 2, 13, 39])
+def test_attention_of_the_last_position_is_the_last_row_of_the_full_map(time, implementation):
+    """Weights by equations (3), (6) and (7) between all positions, up to three times the maximum
+    length; they also give back what the contextual memory puts out."""
+    short = SequenceSpecification(maximum_length=13, vocabulary=11)
+    model = build(short, layers=3, implementation=implementation).eval()
+    tokens = sample(time=time)
+    with torch.no_grad():
+        found, lambdas = model.attention_of_last(tokens), model.leaky_coefficients()
+        hidden = model.input_output.embed(tokens)
+        expected = []
+        for layer, block in enumerate(model.blocks):
+            memory, normed = block.contextual, block.contextual_norm(hidden)
+            w_phi, w_psi = memory.projection.weight.chunk(2)
+            rows, reads = [], []
+            for head, part in enumerate(torch.arange(12).split(4)):
+                lam = torch.exp(-10 * memory.key_extractor.leak[head].abs())
+                torch.testing.assert_close(lambdas[layer, head], lam, rtol=1e-14, atol=0)
+                projected = normed @ w_phi[part].T
+                averages = [
+                    sum(lam ** (t - s) * projected[:, s] for s in range(t + 1)) for t in range(time)
+                ]
+                keys = torch.stack([a / a.norm(dim=-1, keepdim=True) for a in averages], 1)
+                beta = torch.exp(2 * torch.clamp(10 * memory.bandwidth[head], max=5))
+                earlier = torch.ones(time, time, dtype=torch.bool).tril(-1)
+                kernel = torch.exp(beta * (keys @ keys.mT - 1)) * earlier
+                weights = kernel / kernel.sum(-1, keepdim=True).clamp(min=1e-300)
+                rows.append(weights[:, -1])
+                w = normed @ w_psi[part].T
+                c = memory.value_mixing[head]
+                mixed = (1 - c) * w.roll(-1, dims=1) + c * w  # the last one has weight 0
+                values = mixed / mixed.norm(dim=-1, keepdim=True)
+                reads.append(weights @ values * torch.exp(10 * memory.value_scale[head]))
+            read = torch.cat(reads, -1) @ memory.output.weight.T
+            torch.testing.assert_close(memory(normed), read, rtol=1e-10, atol=1e-10)
+            expected.append(torch.stack(rows, 1))
+            hidden = block(hidden)
+    assert lambdas.shape == (3, 3)
+    assert found.shape == (3, 2, 3, time)
+    assert (found[..., -1] == 0).all()
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-10, atol=1e-12)
+
+
+def test_attention_of_the_last_position_is_at_least_float32():
+    model = build(dtype=torch.bfloat16).eval()
+    assert model.attention_of_last(sample()).dtype == torch.float32
