@@ -1,0 +1,147 @@
+"""One interface to every corpus, and the choice of one by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tasks.text.errors import TextError
+
+STORY_CORPORA = ("grammar", "local", "babistories", "tinystories")
+ARTICLE_CORPORA = ("grammar", "local", "simple_wikipedia")
+STORY_SPLITS = ("train", "valid")
+ARTICLE_SPLITS = ("articles",)
+
+# report(description, done, total): cheap, called often.
+Report = Callable[[str, int, int], None]
+
+
+class Corpus(ABC):
+    """Documents in a fixed order, read as a stream.
+
+    Attributes:
+        name: what results are filed under; corpora of different names are never compared.
+        licence: of the text.
+        source: an address, or "local file"; never a path of one machine.
+        splits: ("train", "valid") for stories, ("articles",) for articles.
+    """
+
+    name: str
+    licence: str
+    source: str
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def key(self, split: str) -> dict[str, Any]:
+        """Cheap facts that change when the documents do, as JSON: sizes and times of files, seed
+        and number of generated documents, revision of a dataset."""
+
+    @abstractmethod
+    def text_bytes(self, split: str) -> int:
+        """About how many bytes the documents have; for progress only."""
+
+    @abstractmethod
+    def documents(
+        self, split: str, *, scratch: Path | None = None, report: Report | None = None
+    ) -> Iterator[str]:
+        """Every document of a split, none of which is empty or blank, in constant memory.
+
+        ``scratch`` is a folder that may keep unpacked files from one call to the next;
+        ``report`` hears of such work.
+
+        Raises:
+            TextError: the input cannot be read as this corpus.
+        """
+
+    def documents_from(
+        self, start: int, split: str, *, scratch: Path | None = None, report: Report | None = None
+    ) -> Iterator[str]:
+        """The same without the first ``start`` documents."""
+        return islice(self.documents(split, scratch=scratch, report=report), start, None)
+
+
+def stories_corpus(
+    name: str, *, path: str | Path | None = None, size: int | None = None, seed: int = 0
+) -> Corpus:
+    """Stories with the splits "train" and "valid".
+
+    Args:
+        name: "grammar" (generated), "local" (a file or folder of yours), "babistories" (the
+            official volumes or the files extracted from them), "tinystories" (Hugging Face).
+        path: the file or folder of "local" and "babistories".
+        size: training documents of "grammar" (20,000 if not given).
+        seed: of "grammar".
+
+    Raises:
+        TextError: an unknown name, or an argument that this corpus lacks or does not take.
+    """
+    _check(name, STORY_CORPORA, path, size)
+    if name == "grammar":
+        from tasks.text.sources.generated import GeneratedStories
+
+        return GeneratedStories(size, seed)
+    if name == "tinystories":
+        from tasks.text.sources.hub import tinystories
+
+        return tinystories()
+    assert path is not None
+    if name == "babistories":
+        from tasks.text.sources.babistories import babistories
+
+        return babistories(Path(path))
+    from tasks.text.sources.local import local_stories
+
+    return local_stories(Path(path))
+
+
+def articles_corpus(
+    name: str, *, path: str | Path | None = None, size: int | None = None, seed: int = 0
+) -> Corpus:
+    """Articles, all in the split "articles".
+
+    Args:
+        name: "grammar" (generated), "local" (a file or folder of yours), "simple_wikipedia"
+            (Hugging Face).
+        path: the file or folder of "local".
+        size: documents of "grammar" (2,000 if not given).
+        seed: of "grammar".
+
+    Raises:
+        TextError: an unknown name, or an argument that this corpus lacks or does not take.
+    """
+    _check(name, ARTICLE_CORPORA, path, size)
+    if name == "grammar":
+        from tasks.text.sources.generated import GeneratedArticles
+
+        return GeneratedArticles(size, seed)
+    if name == "simple_wikipedia":
+        from tasks.text.sources.hub import simple_wikipedia
+
+        return simple_wikipedia()
+    assert path is not None
+    from tasks.text.sources.local import local_articles
+
+    return local_articles(Path(path))
+
+
+def _check(name: str, known: tuple[str, ...], path: str | Path | None, size: int | None) -> None:
+    if name not in known:
+        raise TextError(f"there is no corpus '{name}' of this kind: expected {', '.join(known)}")
+    takes_path = name in ("local", "babistories")
+    if takes_path and path is None:
+        wanted = (
+            "the folder of the downloaded volumes babistories-dataset.7z.001 to .005 or of the "
+            "files extracted from them"
+            if name == "babistories"
+            else "a .txt, .jsonl, .json or .parquet file, or a folder of such files"
+        )
+        raise TextError(f"the corpus '{name}' needs a path: {wanted}")
+    if not takes_path and path is not None:
+        raise TextError(f"the corpus '{name}' takes no path: leave it out, or choose corpus local")
+    if size is not None and name != "grammar":
+        raise TextError(f"the corpus '{name}' takes no size: only grammar is made to size")
+    if size is not None and size < 1:
+        raise TextError(f"a corpus has at least 1 document, not {size}")

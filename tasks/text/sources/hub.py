@@ -1,0 +1,98 @@
+"""Corpora of the Hugging Face hub, streamed at a pinned revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tasks.text.corpora import ARTICLE_SPLITS, STORY_SPLITS, Corpus, Report
+from tasks.text.errors import TextError
+
+TINYSTORIES = "roneneldan/TinyStories"
+TINYSTORIES_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
+WIKIPEDIA = "wikimedia/wikipedia"
+WIKIPEDIA_REVISION = "b04c8d1ceb2f5cd4588862100d08de323dccfbaa"
+SIMPLE_ENGLISH = "20231101.simple"
+
+
+class HubCorpus(Corpus):
+    """The column "text" of a dataset.
+
+    Args:
+        splits: our name of a split → its name on the hub and about how many bytes it has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        licence: str,
+        repository: str,
+        revision: str,
+        splits: dict[str, tuple[str, int]],
+        configuration: str | None = None,
+    ) -> None:
+        self.name, self.licence = name, licence
+        self.source = f"https://huggingface.co/datasets/{repository}/tree/{revision}"
+        self.splits = tuple(splits)
+        self._repository, self._revision = repository, revision
+        self._splits, self._configuration = splits, configuration
+
+    def key(self, split: str) -> dict[str, Any]:
+        return {
+            "dataset": self._repository,
+            "configuration": self._configuration,
+            "revision": self._revision,
+            "split": self._splits[split][0],
+        }
+
+    def text_bytes(self, split: str) -> int:
+        return self._splits[split][1]
+
+    def documents(
+        self, split: str, *, scratch: Path | None = None, report: Report | None = None
+    ) -> Iterator[str]:
+        from datasets import load_dataset
+
+        try:
+            rows = load_dataset(
+                self._repository,
+                self._configuration,
+                split=self._splits[split][0],
+                revision=self._revision,
+                streaming=True,
+            ).select_columns(["text"])
+            for row in rows:
+                if row["text"] and not row["text"].isspace():
+                    yield row["text"]
+        except Exception as error:
+            # The hub's client raises errors of half a dozen libraries; all mean the same here.
+            raise TextError(
+                f"the dataset {self._repository} cannot be read from the Hugging Face hub "
+                f"({type(error).__name__}): give the same command again when the network is "
+                "there, or choose corpus local with files of yours, or corpus grammar, which "
+                "needs neither"
+            ) from error
+
+
+def tinystories() -> HubCorpus:
+    """TinyStories (Eldan & Li 2023)."""
+    return HubCorpus(
+        "tinystories",
+        "CDLA-Sharing-1.0",
+        TINYSTORIES,
+        TINYSTORIES_REVISION,
+        dict(zip(STORY_SPLITS, (("train", 1_900 << 20), ("validation", 19 << 20)), strict=True)),
+    )
+
+
+def simple_wikipedia() -> HubCorpus:
+    """Simple English Wikipedia, the dump of 1 November 2023."""
+    return HubCorpus(
+        "simple_wikipedia",
+        "CC-BY-SA-3.0 and GFDL",
+        WIKIPEDIA,
+        WIKIPEDIA_REVISION,
+        {ARTICLE_SPLITS[0]: ("train", 280 << 20)},
+        SIMPLE_ENGLISH,
+    )
