@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tasks.text.errors import TextError
+
 USAGE = 2
 STOPPED = 1
 
 
-class RecipeError(ValueError):
+class RecipeError(TextError):
     """One clear sentence: what was wrong, what was expected, how to go on."""
 
     exit_code = USAGE
