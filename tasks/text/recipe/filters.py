@@ -43,7 +43,9 @@ _COMMENT_OPENERS = " \t\n>*_#([\\~-"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+[ \t]*")
 
-_URL = re.compile(r"(?i)http|\bwww\.|\b[a-z0-9-]+\.(?:com|org|net|edu|gov)\b")
+_NO_LETTERS = re.compile(r"[\W_]+")
+# In lower case. Any "http" counts, as in the released recipe; the other two forms are our own.
+_URL = re.compile(r"http|\bwww\.|(?<=\w)\.(?:com|org|net|edu|gov)\b")
 # Filter -> marks that no story may hold. Checked in this order after URLs.
 MARKS = {
     "parentheses": ("(", ")"),
@@ -82,7 +84,7 @@ def forbidden(story: str) -> str | None:
     """The filter that drops a cleaned story by what is in it, or None."""
     if not _letters(story):
         return EMPTY
-    if _URL.search(story):
+    if _URL.search(story.lower()):
         return URL
     for reason, marks in MARKS.items():
         if any(mark in story for mark in marks):
@@ -97,7 +99,7 @@ def begins_with(story: str, opening: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    return "".join(character for character in text.casefold() if character.isalnum())
+    return _NO_LETTERS.sub("", text.casefold())
 
 
 def _words(text: str) -> list[str]:

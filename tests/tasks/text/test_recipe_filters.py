@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 
 import pytest
@@ -99,7 +100,6 @@ MARKS = {
     "www.stories": "URL",
     "stories.com": "URL",
     "\ufffd": "broken characters",
-    "\ud800": "broken characters",
 }
 
 
@@ -109,6 +109,12 @@ def test_marks_drop_a_story(mark: str, reason: str) -> None:
     assert verdict == reason
     assert reason in REASONS
     assert "He ran home." in story
+
+
+def test_half_a_surrogate_pair_is_a_broken_character() -> None:
+    # JSON can carry one, UTF-8 cannot.
+    half = json.loads('"\\ud83d"')
+    assert Judge().verdict(f"Tom saw {half} on a wall.")[1] == "broken characters"
 
 
 @pytest.mark.parametrize(
