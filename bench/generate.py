@@ -1,0 +1,47 @@
+"""Let a trained model go on with a text: ``python -m bench.generate run=ID prompt=TEXT``."""
+
+from __future__ import annotations
+
+from bench.errors import OK, command
+from bench.words import wants_help
+
+HELP = """\
+usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
+
+Let the model of a saved run go on with a text. The run's task must be one of text.
+
+  run=ID          a run id (the name of a file in the folder records of the store), a part of one
+                  that no other has, or the path of a record file
+  prompt=TEXT     taken as it is; an empty one starts a new text
+  beam=K          beam search of width K (default 2); beam=1 is greedy
+  temperature=T   sampling instead, from logits divided by T (default 1) ...
+  top_p=P         ... among the likeliest tokens that together have probability P (default 1)
+  new_tokens=N    stop after N tokens where the text does not end before (default 100)
+  count=N         continuations to print (default 1; of a beam at most K)
+  seed=N          of sampling (default 0)
+  store=FOLDER    (default runs)
+  device=cpu|cuda (default: the kind that made the record)
+
+example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
+
+
+def main(words: list[str]) -> int:
+    """Print continuations of a text, best or first drawn first."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.continuations import continue_text, read_settings
+
+    settings = read_settings(words)
+    from bench.saved import load_run
+
+    saved = load_run(settings.run, settings.store, settings.device)
+    for one in continue_text(saved, settings):
+        ended = "ended" if one.ended else "not ended"
+        print(f"new tokens: {one.tokens}, {ended}, log probability: {one.log_probability:.2f}")
+        print(f"{settings.prompt}{one.text}\n")
+    return OK
+
+
+if __name__ == "__main__":
+    command(main)

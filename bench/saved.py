@@ -1,0 +1,121 @@
+"""A saved run, ready for use: its record found, its task and its trained model built again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.building import build_model, build_task, prepare_data, read_weights, resolve_device
+from bench.config import recorded_configuration
+from bench.errors import UserError, nearest
+from bench.progress import Report, silent
+from bench.records import RunRecord, read_record
+from bench.runs import LOCATIONS
+from bench.settings import Configuration
+from bench.store import Store
+from tasks.interface import Task
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A record with what it tells of: the model has its trained weights and is on ``device``."""
+
+    record: RunRecord
+    configuration: Configuration
+    task: Task
+    model: nn.Module
+    device: torch.device
+
+
+def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
+    """The record of a run, and the store that it lies in.
+
+    Args:
+        run: a run id, a part of one that no other has, or the path of a record file.
+        root: the store that ids are looked up in.
+
+    Raises:
+        UserError: there is no such run, or there are several.
+    """
+    if run.endswith(".json"):
+        path = Path(run)
+        if not path.exists():
+            raise UserError(f"there is no file {run}: give a run id, or the path of a record")
+        in_store = path.parent.name in ("records", "trials")
+        return read_record(path), path.resolve().parent.parent if in_store else root
+    folder = Store(root).records
+    if not folder.is_dir():
+        raise UserError(f"there is no store at {root}: give the folder of the runs by store=FOLDER")
+    known = sorted(folder.glob("*.json"))
+    found = [path for path in known if path.stem == run] or [p for p in known if run in p.stem]
+    if len(found) == 1 and run:
+        return read_record(found[0]), root
+    if found:
+        names = ", ".join(path.stem for path in found[:3])
+        raise UserError(f"{len(found)} runs have '{run}' in their id ({names}, …): give more of it")
+    raise UserError(
+        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files; "
+        "a run that is missing is made by bench.train"
+    )
+
+
+def load_run(
+    run: str,
+    root: Path,
+    device: str | None = None,
+    locations: Mapping[str, Any] | None = None,
+    report: Report = silent,
+) -> SavedRun:
+    """A run by its id, as :func:`find_record` takes it, with PyTorch set to the run's threads.
+
+    Args:
+        run: see there.
+        root: the store, which holds the weights too.
+        device: None is the kind of device that made the record.
+        locations: where the task's data lies, if it is no longer where it was.
+
+    Raises:
+        UserError: no such run, or its weights are missing or not those of the record, or the data
+            are not those that it was made with.
+    """
+    record, root = find_record(run, root)
+    if record.role == "baseline":
+        raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    if record.weights_sha256 is None:
+        raise UserError(
+            f"{record.run_id} ended as '{record.outcome}' and has no weights: choose a run that "
+            "is ok, or train again"
+        )
+    place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+    if place not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device={place} is unknown: {nearest(place, ('auto', 'cpu', 'cuda'))}")
+    here = _locations(Store(root).work(record.run_id) / LOCATIONS) | dict(locations or {})
+    configuration = recorded_configuration(record, root, place, here)
+    for name in locations or {}:
+        if name not in configuration.locations:
+            known = [f"tasks.{location}" for location in configuration.locations]
+            raise UserError(f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}")
+    torch.set_num_threads(configuration.training.threads)
+    prepare_data(configuration, report)
+    task = build_task(configuration)
+    model = build_model(configuration, task, record.seed)
+    model.load_state_dict(read_weights(Store(root).weights(record.run_id), record.weights_sha256))
+    resolved = resolve_device(place)
+    return SavedRun(record, configuration, task, model.to(resolved), resolved)
+
+
+def _locations(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise UserError(
+            f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
+        ) from None
