@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bench.config import load_class
 from bench.errors import RUN_FAILED, UserError
+from bench.progress import Report
 from bench.seeding import derive_seed
 from bench.settings import Configuration
 from tasks.interface import Task
@@ -48,9 +49,24 @@ def _build_task(text: str) -> Task:
     return _construct(json.loads(text), "tasks")
 
 
+def prepare_data(configuration: Configuration, report: Report) -> None:
+    """Make what the configured task keeps on disk, if it is not there.
+
+    Raises:
+        UserError: the data that the configuration names cannot be used.
+    """
+    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+        build_task(configuration).prepare(report)
+
+
 def data_hashes(configuration: Configuration) -> dict[str, str]:
-    """SHA-256 of every split of the configured task."""
-    return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
+    """SHA-256 of every split of the configured task.
+
+    Raises:
+        UserError: the data that the configuration names cannot be used.
+    """
+    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+        return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
 
 
 @lru_cache(maxsize=4)
@@ -67,8 +83,15 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
 
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
-    try:
+    with _mistakes_in_sentences(node, group):
         return load_class(node["_target_"])(*positional, **arguments)
+
+
+@contextmanager
+def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None]:
+    """What a task or a model refuses is a sentence for the user."""
+    try:
+        yield
     except (ValueError, TypeError) as error:
         raise UserError(f"{group} ({node['_target_']}): {error}") from error
 

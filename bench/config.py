@@ -25,13 +25,14 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
+from bench.records import RunRecord
 from bench.settings import Configuration
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 # Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
-DESCRIPTIVE = ("card", "presets", "protocols", "sweep")
+DESCRIPTIVE = ("card", "presets", "protocols", "sweep", "trained_on", "locations", "defaults")
 
 
 def choices(group: str) -> list[str]:
@@ -98,10 +99,66 @@ def compose(words: Sequence[str]) -> Configuration:
             preset=preset,
             tasks=_constructor_arguments(task),
             models=_constructor_arguments(model),
+            trained_on=task.get("trained_on"),
+            locations=task.get("locations", ()),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
         )
     except ValidationError as error:
         raise UserError(_first_problem(error)) from None
+
+
+def training_configuration(configuration: Configuration) -> Configuration:
+    """The configuration whose training a task evaluates: its own, or that of another task.
+
+    A task with ``trained_on: NAME`` in its YAML file builds on the file of NAME (``defaults:
+    [NAME, _self_]``) and has all its arguments, so that the training is the same run.
+    """
+    name = configuration.trained_on
+    if name is None:
+        return configuration
+    theirs = _load({"tasks": name})["tasks"]
+    arguments = {k: configuration.tasks[k] for k in _constructor_arguments(theirs)}
+    return configuration.model_copy(
+        update={
+            "task": name,
+            "trained_on": None,
+            "tasks": {**arguments, "_target_": theirs["_target_"]},
+            "locations": tuple(theirs.get("locations", ())),
+        }
+    )
+
+
+def recorded_configuration(
+    record: RunRecord, store: Path, device: str, locations: Mapping[str, Any] | None = None
+) -> Configuration:
+    """The configuration that made a record, for another look at its weights.
+
+    Args:
+        locations: where data lies on this machine, which no record holds; without it, the defaults.
+    """
+    known = record.task in choices("tasks")
+    task = _load({"tasks": record.task})["tasks"] if known else {}
+    names = tuple(task.get("locations", ()))
+    here = {name: task[name] for name in names} | dict(locations or {})
+    sweep = _load({})["sweep"]
+    return Configuration.model_validate(
+        {
+            "task": record.task,
+            "model": record.model,
+            "label": record.label,
+            "preset": record.preset,
+            "seed": record.seed,
+            "device": device,
+            "store": store,
+            "tracking": "none",
+            "tasks": {**record.config["tasks"], **here},
+            "models": record.config["models"],
+            "training": {**record.config["training"], "checkpoint_every": 1},
+            "sweep": sweep,
+            "trained_on": task.get("trained_on"),
+            "locations": names,
+        }
+    )
 
 
 def parse(words: Sequence[str]) -> list[Override]:
@@ -254,7 +311,7 @@ def _kind(value: Any) -> str | None:
 
 
 def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:
-    hidden = ("preset", "card", "presets", "protocols")
+    hidden = ("preset", *(name for name in DESCRIPTIVE if name != "sweep"))
     return [key for key in node if key not in (*hidden, *(() if top else ("sweep",)))]
 
 

@@ -117,7 +117,7 @@ def _plain_block(
     for step in range(training.steps):
         batch = task.training_batch(seed, step, training.batch_size).to(device)
         set_learning_rate(optimizer, rate_at(step))
-        loss = task.loss(model(batch.inputs), batch)
+        loss = task.training_loss(model, batch)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)

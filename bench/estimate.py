@@ -102,7 +102,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     optimizer = build_optimizer(model, settings)
     bfloat16 = settings.precision == "bfloat16"
     batch = task.training_batch(configuration.seed, 0, settings.batch_size).to(device)
-    flops = count_training_flops(model, batch, task.loss)
+    flops = count_training_flops(model, batch, task.training_loss)
     times: list[float] = []
     for step in itertools.count():
         if len(times) > 1 and sum(times) > PROBE_SECONDS:
@@ -110,7 +110,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
         begin = time.perf_counter()
         batch = task.training_batch(configuration.seed, step, settings.batch_size).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            loss = task.loss(model(batch.inputs), batch)
+            loss = task.training_loss(model, batch)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.errors import OK, VERIFICATION_FAILED, UserError, command
-from bench.store import Store
+from bench.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
 from bench.words import wants_help
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
 HELP = """\
-usage: python -m bench.evaluate run=ID [store=FOLDER] [device=cpu|cuda]
+usage: python -m bench.evaluate run=ID [tasks=TASK] [store=FOLDER] [device=cpu|cuda]
 
 Run the task's whole protocol again from the saved weights of a run, and compare with its record.
 ID is a run id (the name of a file in the folder records of the store), a part of one that no other
 has, or the path of a record file.
+With tasks=TASK the model is measured by another task that is trained on the same one (such as
+wikipedia after babistories), and a record of that task is written. tasks.KEY=VALUE sets what that
+task measures, or where the data lie now.
 The device is of the kind that made the record, unless another is given.
 Exit code 4 when a metric differs from the record by more than 1e-6."""
 
@@ -28,62 +31,96 @@ def main(words: list[str]) -> int:
         return OK
     from bench.config import parse
 
-    given = {override.key_or_group: override.value() for override in parse(words)}
-    unknown = set(given) - {"run", "store", "device"}
-    if unknown or "run" not in given:
-        wrong = f"there is no setting '{unknown.pop()}'" if unknown else "no run is named"
+    given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
+    own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks")}
+    settings = {k.removeprefix("tasks."): given.pop(k) for k in list(given) if k[:6] == "tasks."}
+    if given or not own["run"]:
+        unknown = next(iter(given), None)
+        wrong = f"there is no setting '{unknown}'" if unknown else "no run is named"
         raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
-    store = Path(str(given.get("store", "runs")))
-    return _evaluate(str(given["run"]), store, given.get("device"))
+    store = Path(str(own["store"] or "runs"))
+    if own["tasks"] is None:
+        return _evaluate_again(str(own["run"]), store, own["device"], settings)
+    return _evaluate_by(str(own["tasks"]), str(own["run"]), store, own["device"], settings)
 
 
-def _find(part: str, store: Store) -> Path:
-    """The record whose run id is, or alone contains, ``part``."""
-    known = sorted(store.records.glob("*.json"))
-    found = [path for path in known if path.stem == part] or [p for p in known if part in p.stem]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(path.stem for path in found[:3])
-        raise UserError(
-            f"{len(found)} runs have '{part}' in their id ({names}, …): give more of it"
-        )
-    raise UserError(
-        f"no run in {store.records} has '{part}' in its id: ids are the names of its "
-        f"{len(known)} files"
-    )
-
-
-def _evaluate(run: str, root: Path, device: Any) -> int:
-    from bench.records import read_record
-
-    store = Store(root)
-    path = Path(run) if run.endswith(".json") else _find(run, store)
-    record = read_record(path)
-    if record.role == "baseline":
-        raise UserError(f"{run} is a predictor without weights: bench.sweep makes it again")
-
-    from bench.building import build_model, build_task, read_weights, resolve_device
+def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     from bench.making import evaluate, measured_fields
+    from bench.progress import progress
     from bench.report import print_comparison
-    from bench.settings import Configuration
+    from bench.saved import load_run
+    from tasks.interface import Evaluation, Split
 
-    default = "cpu" if record.provenance.device_class == "cpu" else "cuda"
-    device_name = str(device or default)
-    configuration = Configuration.from_record(record, root, device_name)
-    import torch
-
-    torch.set_num_threads(configuration.training.threads)
-    task, place = build_task(configuration), resolve_device(device_name)
-    model = build_model(configuration, task, record.seed)
-    model.load_state_dict(read_weights(store.weights(record.run_id), record.weights_sha256))
-    model.to(place)
-    splits = [s for s in ("validation", "test") if s in record.metrics]
-    measured = measured_fields(
-        task, {s: evaluate(task, model, s, place) for s in splits}, splits[-1]
-    )
+    with progress() as report:
+        saved = load_run(run, root, None if device is None else str(device), locations, report)
+    record, task = saved.record, saved.task
+    splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
+    evaluations: dict[str, Evaluation] = {
+        s: evaluate(task, saved.model, s, saved.device) for s in splits
+    }
+    measured = measured_fields(task, evaluations, splits[-1])
     largest = print_comparison(record, measured["metrics"])
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
+
+
+def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
+    from bench.config import compose, training_configuration
+    from bench.progress import progress
+    from bench.report import print_record
+    from bench.runs import identify, obtain
+    from bench.saved import find_record, recorded_locations
+
+    record, root = find_record(run, root)
+    known = record.config["models"]
+    model = f"models._target_={known['_target_']}" if "." in record.model else record.model
+    place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+    composed = compose(
+        [
+            f"tasks={task}",
+            model if "=" in model else f"models={model}",
+            f"preset={record.preset}",
+            f"seed={record.seed}",
+            f"store={root}",
+            f"device={place}",
+            *(f"tasks.{key}={value}" for key, value in settings.items()),
+        ]
+    )
+    if composed.trained_on != record.task:
+        can = composed.trained_on or task
+        raise UserError(
+            f"{task} measures models that were trained on {can}, but {record.run_id} was trained "
+            f"on {record.task}: choose one of its runs"
+        )
+    trained = {k: v for k, v in record.config["tasks"].items() if k != "_target_"}
+    fixed = sorted(set(settings) & set(trained))
+    if fixed:
+        free = sorted(f"tasks.{k}" for k in set(composed.tasks) - set(trained) - {"_target_"})
+        raise UserError(
+            f"tasks.{fixed[0]} decided how the run was trained, and is not for its evaluation to "
+            f"change: {nearest(f'tasks.{fixed[0]}', free)}"
+        )
+    here = {k: v for k, v in recorded_locations(record, root).items() if k not in settings}
+    training = {**record.config["training"], "checkpoint_every": 1}
+    configuration = composed.model_copy(
+        update={
+            "label": record.label,
+            "model": record.model,
+            "models": known,
+            "tasks": {**composed.tasks, **here, **trained},
+            "training": type(composed.training).model_validate(training),
+        }
+    )
+    with progress() as report:
+        again = identify(training_configuration(configuration)).identity
+        if again != record.identity:
+            raise UserError(
+                f"the code, the data or the libraries have changed since {record.run_id} was "
+                "trained, so its weights no longer stand for it: train it again",
+                RUN_FAILED,
+            )
+        made = obtain(configuration, report=report)
+    print_record(made, root)
+    return OK if made.outcome == "ok" else RUN_FAILED
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ _aten: Any = torch.ops.aten
 
 
 def count_training_flops(
-    model: nn.Module, batch: Batch, loss: Callable[[Tensor, Batch], Tensor]
+    model: nn.Module, batch: Batch, loss: Callable[[nn.Module, Batch], Tensor]
 ) -> float:
     """FLOPs of one forward and backward pass over ``batch``; gradients are cleared again."""
     with FlopCounterMode(display=False, custom_mapping=_extra_formulas()) as counter:
-        loss(model(batch.inputs), batch).backward()
+        loss(model, batch).backward()
     model.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
 

@@ -61,6 +61,7 @@ class _Module(lightning.LightningModule):
         stop_asked: Callable[[], bool],
     ) -> None:
         super().__init__()
+        self.automatic_optimization = False  # a step may be several passes
         self.model, self.task, self.settings, self.seed = model, task, settings, seed
         self.checkpoint, self.report_progress, self.stop_asked = checkpoint, report, stop_asked
         self.total = total_steps(task, settings)
@@ -86,10 +87,37 @@ class _Module(lightning.LightningModule):
         set_learning_rate(self.optimizer, self.rate_at(self.step))
         torch.manual_seed(derive_seed(self.seed, "dropout", 0, self.step))  # rank 0
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss = self.task.loss(self.model(batch.inputs), batch)
-        self.pending.append(loss.detach())
-        return loss
+    def training_step(self, batch: Batch, batch_idx: int) -> None:
+        self.optimizer.zero_grad()
+        self.pending.append(self._backward(batch))
+        if self.settings.gradient_clip:
+            self.clip_gradients(
+                self.optimizer,
+                gradient_clip_val=self.settings.gradient_clip,
+                gradient_clip_algorithm="norm",
+            )
+        optimizer = self.optimizers()
+        assert not isinstance(optimizer, list)
+        optimizer.step()
+
+    def _backward(self, batch: Batch) -> Tensor:
+        """Gradients of the loss over the whole batch, in passes of ``micro_batch_size``; the loss.
+
+        Each pass counts by its share of the targets, so that the sum is the mean over the batch.
+        """
+        size = self.settings.micro_batch_size
+        if size is None or size >= len(batch.inputs):
+            loss = self.task.training_loss(self.model, batch)
+            self.manual_backward(loss)
+            return loss.detach()
+        parts = []
+        for number, part in enumerate(batch.split(size)):
+            if number:
+                torch.manual_seed(derive_seed(self.seed, "dropout", 0, self.step, number))
+            loss = self.task.training_loss(self.model, part) * (part.asked / batch.asked)
+            self.manual_backward(loss)
+            parts.append(loss.detach())
+        return torch.stack(parts).sum()
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         record = self.record
@@ -221,7 +249,6 @@ def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> li
         devices=1,
         precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
         max_steps=steps,
-        gradient_clip_val=settings.gradient_clip or None,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,10 +77,17 @@ def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]
 
 
 class Run:
-    """One run on its way to a record."""
+    """One run on its way to a record.
 
-    def __init__(self, identity: Identity, work: Path, report: Report) -> None:
-        self.identity, self.work, self.report = identity, work, report
+    Args:
+        work: folder of its checkpoint and weights.
+        training: the run that trains the model, for a task that only evaluates it.
+    """
+
+    def __init__(
+        self, identity: Identity, work: Path, report: Report, training: Run | None = None
+    ) -> None:
+        self.identity, self.work, self.report, self.training = identity, work, report, training
         self.configuration = identity.configuration
         self.task = build_task(self.configuration)
         self.device = resolve_device(self.configuration.device)
@@ -114,6 +123,8 @@ class Run:
 
     def _trained(self) -> _Trained:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
+        if self.training is not None:
+            self._take_over(self.training)
         if summary.exists() and weights.exists():
             return _read_trained(summary)
         from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
@@ -158,6 +169,18 @@ class Run:
         ]
         return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
 
+    def _take_over(self, training: Run) -> None:
+        """Let another run train, and keep its weights here too; a link costs no space."""
+        with only_one(training.work):
+            training._trained()
+        for name in ("weights.safetensors", "trained.json"):
+            own = self.work / name
+            own.unlink(missing_ok=True)
+            try:
+                own.hardlink_to(training.work / name)
+            except OSError:  # a file system without links
+                write_atomically(own, (training.work / name).read_bytes())
+
     def _keep_trained(
         self,
         report: TrainingReport,
@@ -188,7 +211,7 @@ class Run:
         batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
         batch = batch.to(self.device)
         probe(model, self.task, batch)
-        flops = count_training_flops(model, batch, self.task.loss)
+        flops = count_training_flops(model, batch, self.task.training_loss)
         length = self.task.specification().maximum_length
         state_bytes = getattr(model, "state_bytes", None)
         return Cost(
@@ -258,6 +281,21 @@ class Run:
             weights_sha256=trained.weights_sha256 if trained else None,
             **fields,
         )
+
+
+@contextmanager
+def only_one(work: Path) -> Iterator[None]:
+    """Refuse to make the same run in two processes at once."""
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is making this very run ({work.name}): wait for it",
+                RUN_FAILED,
+            ) from None
+        yield
 
 
 def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:

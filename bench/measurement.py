@@ -101,7 +101,8 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-def _loss(outputs: Tensor, batch: Batch) -> Tensor:
+def _loss(model: nn.Module, batch: Batch) -> Tensor:
+    outputs = model(batch.inputs)
     return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
 
 
@@ -120,7 +121,7 @@ class _Pass:
         self.model.zero_grad(set_to_none=True)
         synchronize(self.device)
         begin = time.perf_counter()
-        _loss(self.model(self.batch.inputs), self.batch).backward()
+        _loss(self.model, self.batch).backward()
         synchronize(self.device)
         return time.perf_counter() - begin
 

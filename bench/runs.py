@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench import PROTOCOL_VERSION, provenance
-from bench.building import build_task, data_hashes, resolve_device
+from bench.building import build_task, data_hashes, prepare_data, resolve_device
+from bench.config import training_configuration
 from bench.errors import RUN_FAILED, UserError
-from bench.making import Run, measured_fields
+from bench.files import write_atomically
+from bench.making import Run, measured_fields, only_one
 from bench.progress import Report, silent
 from bench.provenance import Identity
 from bench.records import (
@@ -31,6 +30,7 @@ from bench.records import (
 from bench.settings import Configuration
 from bench.store import Store
 
+LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 
@@ -96,15 +96,15 @@ def obtain(
         UserError: a user's mistake, or a record or weights that cannot be trusted.
         KeyboardInterrupt: the run was stopped; its checkpoint is kept.
     """
+    prepare_data(configuration, report or silent)
     identity = identify(configuration)
     found = _find(identity, role)
     if found is not None:
         return found
     store = Store(configuration.store)
     run_id = identity.run_id(configuration.seed)
-    with _only_one(store.work(run_id)):
-        run = Run(identity, store.work(run_id), report or silent)
-        record = run.make(role, study)
+    with only_one(store.work(run_id)):
+        record = _run(identity, store, report or silent).make(role, study)
         path = write_record(record, store.record_folder(role))
     if configuration.tracking == "mlflow":
         from bench.tracking import track
@@ -113,9 +113,23 @@ def obtain(
     return record
 
 
+def _run(identity: Identity, store: Store, report: Report) -> Run:
+    configuration = identity.configuration
+    work = store.work(identity.run_id(configuration.seed))
+    trained = training_configuration(configuration)
+    training = None
+    if trained is not configuration:
+        training = _run(identify(trained), store, report)
+    if configuration.locations:  # records do not say where data lie, and evaluating again needs it
+        here = {name: configuration.tasks[name] for name in configuration.locations}
+        write_atomically(work / LOCATIONS, json.dumps(here).encode())
+    return Run(identity, work, report, training)
+
+
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
     """Records of the task's predictors that need no training."""
     task = build_task(configuration)
+    prepare_data(configuration, report or silent)
     store = Store(configuration.store)
     own = configuration.model_copy(
         update={
@@ -125,7 +139,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
         }
     )
     collected = identify(own).provenance
-    config = {"tasks": configuration.tasks}
+    config = {"tasks": configuration.resolved()["tasks"]}
     records = []
     baselines = task.baselines()
     for number, (label, predict) in enumerate(baselines.items()):
@@ -163,18 +177,3 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
         records.append(record)
         (report or silent)("predictors without training", number + 1, len(baselines))
     return records
-
-
-@contextmanager
-def _only_one(work: Path) -> Iterator[None]:
-    """Refuse to make the same run in two processes at once."""
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another process is making this very run ({work.name}): wait for it",
-                RUN_FAILED,
-            ) from None
-        yield

@@ -95,12 +95,14 @@ def load_run(
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     if place not in ("auto", "cpu", "cuda"):
         raise UserError(f"device={place} is unknown: {nearest(place, ('auto', 'cpu', 'cuda'))}")
-    here = _locations(Store(root).work(record.run_id) / LOCATIONS) | dict(locations or {})
+    here = recorded_locations(record, root) | dict(locations or {})
     configuration = recorded_configuration(record, root, place, here)
     for name in locations or {}:
         if name not in configuration.locations:
             known = [f"tasks.{location}" for location in configuration.locations]
-            raise UserError(f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}")
+            raise UserError(
+                f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}"
+            )
     torch.set_num_threads(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
@@ -110,7 +112,13 @@ def load_run(
     return SavedRun(record, configuration, task, model.to(resolved), resolved)
 
 
-def _locations(path: Path) -> dict[str, Any]:
+def recorded_locations(record: RunRecord, root: Path) -> dict[str, Any]:
+    """Where the data of a run lay on this machine: task argument -> place, empty if unknown.
+
+    Raises:
+        UserError: the file that says so was edited.
+    """
+    path = Store(root).work(record.run_id) / LOCATIONS
     try:
         return dict(json.loads(path.read_bytes()))
     except FileNotFoundError:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bench.records import RunRecord
-
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -37,6 +35,10 @@ class TrainingSettings(_Settings):
     restarts: int = Field(ge=1)
     threads: int = Field(ge=1)
     checkpoint_every: int = Field(ge=1)
+    # Settings that came after records were published have defaults here, and a default is left out
+    # of the identity, so that older runs stay the same runs.
+    micro_batch_size: int | None = Field(default=None, ge=1)
+    devices: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _needs_a_length(self) -> TrainingSettings:
@@ -64,6 +66,12 @@ class Configuration(_Settings):
     """Everything that one run or one sweep needs to know.
 
     ``tasks`` and ``models`` hold ``_target_`` and the constructor arguments, nothing else.
+
+    Attributes:
+        trained_on: the task whose training this task only evaluates in another way; None where a
+            task trains its own models.
+        locations: arguments of the task that say where data lies on this machine. The data are
+            known by their content, so these are neither in an identity nor in a record.
     """
 
     task: str
@@ -78,39 +86,17 @@ class Configuration(_Settings):
     models: dict[str, Any]
     training: TrainingSettings
     sweep: SweepSettings
+    trained_on: str | None = None
+    locations: tuple[str, ...] = ()
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
-        return {
-            "tasks": self.tasks,
-            "models": self.models,
-            "training": self.training.model_dump(mode="json", exclude={"checkpoint_every"}),
+        training = self.training.model_dump(mode="json", exclude={"checkpoint_every"})
+        later = {
+            k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
         }
-
-    @classmethod
-    def from_record(cls, record: RunRecord, store: Path, device: str) -> Configuration:
-        """The configuration that made a record, for another look at its weights."""
-        return cls.model_validate(
-            {
-                "task": record.task,
-                "model": record.model,
-                "label": record.label,
-                "preset": record.preset,
-                "seed": record.seed,
-                "device": device,
-                "store": store,
-                "tracking": "none",
-                "tasks": record.config["tasks"],
-                "models": record.config["models"],
-                "training": {**record.config["training"], "checkpoint_every": 1},
-                "sweep": {
-                    "models": [],
-                    "search_space": {},
-                    "n_trials": 1,
-                    "seeds": 1,
-                    "sampler": "random",
-                    "workers": 0,
-                    "storage": "journal",
-                },
-            }
-        )
+        return {
+            "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
+            "models": self.models,
+            "training": {k: v for k, v in training.items() if k not in later or v != later[k]},
+        }

@@ -25,9 +25,12 @@ def main(words: list[str]) -> int:
     from bench.progress import progress
 
     configuration = compose(words)
+    from bench.building import prepare_data
     from bench.report import print_record
     from bench.runs import find, obtain
 
+    with progress() as report:
+        prepare_data(configuration, report)
     record = find(configuration)
     if record is not None:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from models.specification import SequenceSpecification
 
 Split = Literal["validation", "test"]
+Report = Callable[[str, int, int], None]  # description, done, total
+IGNORED = -100  # target of a position where nothing is asked
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,26 @@ class Batch:
     targets: Tensor
     tokens: int
     extras: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> int:
+        """How many targets the loss is a mean over."""
+        if self.targets.is_floating_point():
+            return self.targets.numel()
+        return int((self.targets != IGNORED).sum())
+
+    def split(self, size: int) -> list[Batch]:
+        """Parts of at most ``size`` sequences, in order; ``tokens`` is counted in the first."""
+        starts = range(0, len(self.inputs), size)
+        return [
+            Batch(
+                self.inputs[k : k + size],
+                self.targets[k : k + size],
+                0 if k else self.tokens,
+                {name: value[k : k + size] for name, value in self.extras.items()},
+            )
+            for k in starts
+        ]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on ``device``."""
@@ -93,6 +115,15 @@ class Task(ABC):
     @abstractmethod
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Scalar training loss, a mean over the positions that are asked for."""
+
+    def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss of ``model`` on a batch; override it where outputs need not be held at once, as
+        those over a large vocabulary."""
+        return self.loss(model(batch.inputs), batch)
+
+    def prepare(self, report: Report) -> None:  # noqa: B027 - most tasks keep nothing on disk
+        """Make on disk what the task needs and is not there yet, such as a tokenised corpus. Called
+        before anything else, so that long work is seen; the other methods do it when it was not."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
