@@ -255,3 +255,26 @@ def test_help_needs_nothing_heavy() -> None:
     ended = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert "key_variable=" in ended.stdout
+
+
+@pytest.mark.processes
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    words = ["writer=grammar", "stories=300", f"out={tmp_path}"]
+    # A limit on the size of files fails writes in the middle of a line, as a full disk does.
+    limited = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))\n"
+        "from tasks.text.recipe.__main__ import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", limited, *words], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert "nothing that was already written is lost" in ended.stderr
+    before = (tmp_path / "answers.jsonl").read_bytes()
+    assert 90_000 < len(before) <= 100_000
+    assert main(words) == 0
+    assert (tmp_path / "answers.jsonl").read_bytes().startswith(before)
+    assert lines(tmp_path / "stories.jsonl") == [story(0, index) for index in range(300)]
