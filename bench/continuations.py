@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class GenerationSettings(BaseModel):
-    """The words of the command; the help of ``bench.generate`` says what they mean."""
+    """The words of the command; the help of ``bench.generate`` says what they mean.
+
+    Attributes:
+        locations: where the task's data lies on this machine: task argument -> place.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,6 +32,7 @@ class GenerationSettings(BaseModel):
     seed: int = 0
     store: Path = Path("runs")
     device: Literal["cpu", "cuda"] | None = None
+    locations: dict[str, str] = {}
 
     @property
     def samples(self) -> bool:
@@ -58,6 +63,8 @@ def read_settings(words: list[str]) -> GenerationSettings:
         UserError: an unknown key or a value that cannot be used.
     """
     values: dict[str, str] = {}
+    locations: dict[str, str] = {}
+    known = GenerationSettings.model_fields.keys() - {"locations"}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
@@ -65,15 +72,17 @@ def read_settings(words: list[str]) -> GenerationSettings:
                 f"cannot read '{word}': settings are written key=value, a text in quotes, "
                 'for example prompt="Once upon a time"'
             )
-        if key not in GenerationSettings.model_fields:
-            hint = nearest(key, GenerationSettings.model_fields)
-            raise UserError(f"there is no setting '{key}': {hint}")
-        values[key] = value
+        if key.startswith("tasks."):
+            locations[key.removeprefix("tasks.")] = value
+        elif key in known:
+            values[key] = value
+        else:
+            raise UserError(f"there is no setting '{key}': {nearest(key, known)}")
     for key in ("run", "prompt"):
         if key not in values:
             raise UserError(f"no {key} is given: usage is bench.generate run=ID prompt=TEXT")
     try:
-        return GenerationSettings.model_validate(values)
+        return GenerationSettings.model_validate({**values, "locations": locations})
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")

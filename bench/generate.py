@@ -21,6 +21,7 @@ Let the model of a saved run go on with a text. The run's task must be one of te
   seed=N          of sampling (default 0)
   store=FOLDER    (default runs)
   device=cpu|cuda (default: the kind that made the record)
+  tasks.KEY=PLACE where the task's data lies, if it is no longer where it was
 
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 
@@ -33,9 +34,11 @@ def main(words: list[str]) -> int:
     from bench.continuations import continue_text, read_settings
 
     settings = read_settings(words)
+    from bench.progress import progress
     from bench.saved import load_run
 
-    saved = load_run(settings.run, settings.store, settings.device)
+    with progress() as report:
+        saved = load_run(settings.run, settings.store, settings.device, settings.locations, report)
     for one in continue_text(saved, settings):
         ended = "ended" if one.ended else "not ended"
         print(f"new tokens: {one.tokens}, {ended}, log probability: {one.log_probability:.2f}")

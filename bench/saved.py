@@ -24,7 +24,8 @@ from tasks.interface import Task
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A record with what it tells of: the model has its trained weights and is on ``device``."""
+    """A record with what it tells of: the model has its trained weights, is on ``device`` and
+    in eval mode."""
 
     record: RunRecord
     configuration: Configuration
@@ -109,7 +110,7 @@ def load_run(
     model = build_model(configuration, task, record.seed)
     model.load_state_dict(read_weights(Store(root).weights(record.run_id), record.weights_sha256))
     resolved = resolve_device(place)
-    return SavedRun(record, configuration, task, model.to(resolved), resolved)
+    return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
 
 
 def recorded_locations(record: RunRecord, root: Path) -> dict[str, Any]:

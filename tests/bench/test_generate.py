@@ -129,6 +129,8 @@ def test_refusals_are_one_sentence(tmp_path: Path, model: GPT2) -> None:
     numbers = saved(tmp_path, model, "Numbers")
     with pytest.raises(UserError, match=r"the task numbers of .* is not one of text"):
         main([f"run={numbers}", *words[1:]])
+    with pytest.raises(UserError, match=r"tasks\.stories is part of the record"):
+        main([*words, "tasks.stories=here"])
     with pytest.raises(UserError, match="2 runs have 'gpt2' in their id"):
         main(["run=gpt2", *words[1:]])
     with pytest.raises(UserError, match=r"no run in .* has 'other' in its id"):
@@ -138,11 +140,12 @@ def test_refusals_are_one_sentence(tmp_path: Path, model: GPT2) -> None:
 def test_runs_are_found_by_id_part_or_file(tmp_path: Path, model: GPT2) -> None:
     run = saved(tmp_path, model)
     longer = saved(tmp_path, model, seed=11)
-    assert find_record(run, tmp_path).run_id == run
-    assert find_record("s11", tmp_path).run_id == longer
+    assert find_record(run, tmp_path)[0].run_id == run
+    assert find_record("s11", tmp_path)[0].run_id == longer
     path = tmp_path / "records" / f"{longer}.json"
-    found = load_run(str(path), tmp_path)
+    found = load_run(str(path), Path("elsewhere"))
     assert found.record.run_id == longer
+    assert not found.model.training
     inputs = torch.arange(20)[None]
     assert torch.equal(found.model(inputs), model(inputs))
 
@@ -167,6 +170,7 @@ def test_runs_without_weights_are_refused(tmp_path: Path, model: GPT2) -> None:
         (["run=x", "prompt=y", "top_p=1.5"], "top_p=1.5 cannot be used"),
         (["run=x", "prompt=y", "beam=2", "temperature=1"], "give one or the other"),
         (["run=x", "prompt=y", "count=3"], "give beam=3 or more"),
+        (["run=x", "prompt=y", "locations=z"], "there is no setting 'locations'"),
     ],
 )
 def test_wrong_words_are_named(words: list[str], sentence: str) -> None:
@@ -178,6 +182,7 @@ def test_a_prompt_is_taken_as_it_is() -> None:
     text = ' "a", {b: [c]} = d\\n$'
     settings = read_settings([f"prompt={text}", "run=1e3", "temperature=1", "count=9"])
     assert (settings.prompt, settings.run) == (text, "1e3")
+    assert read_settings(["run=x", "prompt=", "tasks.stories=a b"]).locations == {"stories": "a b"}
 
 
 @pytest.mark.processes
