@@ -6,32 +6,46 @@ rule that holds only inside their article. Knowledge from other articles is of l
 of this one is.
 """
 
+import re
 from functools import cache
 
-from tasks.text.grammar.expansion import bind, draws, entries, expand, load, parse
+from tasks.text.grammar.expansion import (
+    Choice,
+    Entries,
+    Subject,
+    bind,
+    draws,
+    entries,
+    expand,
+    load,
+    parse,
+)
 from tasks.text.grammar.names import MAKERS
-from tasks.text.grammar.stories import Plot
 
 
 @cache
-def words() -> dict[str, list[dict[str, str]]]:
+def words() -> dict[str, Entries]:
     """The word lists of the articles."""
     return {kind: entries(items) for kind, items in load("article_words").items()}
 
 
 @cache
-def subjects() -> dict[str, Plot]:
-    """What articles are about: roles and text by name."""
-    known: dict = {}
-    rules = load("article_rules")
-    return {
-        name: Plot(subject["roles"], parse(subject["text"], rules, known))
-        for name, subject in load("article_places", "article_things").items()
-    }
+def subjects() -> dict[str, Subject]:
+    """What articles are about, by name; the roles include those of the shared paragraphs."""
+    paragraphs = load("article_paragraphs")
+    rules = {name: paragraph["text"] for name, paragraph in paragraphs.items()}
+    known: dict[str, Choice] = {}
+    result = {}
+    for name, subject in load("article_places", "article_things").items():
+        roles = dict(subject["roles"])
+        for used in dict.fromkeys(re.findall(r"<(\w+)>", subject["text"])):
+            roles |= paragraphs[used]["roles"]
+        result[name] = Subject(roles, parse(subject["text"], rules, known))
+    return result
 
 
 @cache
-def _subjects() -> list[Plot]:
+def _subjects() -> list[Subject]:
     return list(subjects().values())
 
 

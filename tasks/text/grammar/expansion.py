@@ -32,6 +32,9 @@ Maker = Callable[[Draws], Bindings]
 _DRAWS_PER_BLOCK = 128
 _TOKENS = re.compile(r"[\[\]|]|<[a-z_]+>|\{\^?[\w.]+\}|[^\[\]|<>{}]+")
 _RANGE = re.compile(r"(?:(\w+)\+)?(\d+)\.\.(\d+)(?:\*(\d+))?")
+_SUM = re.compile(r"(\w+)\+(\w+)")
+# A line end before "|" or "]" is layout, a blank there belongs to the alternative.
+_BEFORE_BAR = re.compile(r"\s*\n\s*(?=[|\]])")
 # "an" before a vowel, but "a unit", "a useful", "a one".
 _INDEFINITE = re.compile(r"\b([Aa]) (?=[aeiAEIO]|o(?!ne\b)|[uU](?!ni|se|su|ti))")
 
@@ -47,6 +50,13 @@ class Choice(NamedTuple):
     """Alternatives, one of which is taken; each is a sequence of parts."""
 
     alternatives: list[list[Any]]
+
+
+class Subject(NamedTuple):
+    """What a document is about: its roles, and the tree of what is said about them."""
+
+    roles: dict[str, str]
+    text: Choice
 
 
 def draws(kind: str, seed: int, index: int) -> Draws:
@@ -79,6 +89,7 @@ def entries(words: list[Any]) -> Entries:
 
 def parse(text: str, rules: Mapping[str, str], known: dict[str, Choice]) -> Choice:
     """The tree of a rule's text; `known` keeps the trees of the rules that it refers to."""
+    text = _BEFORE_BAR.sub("", text)
     top = Choice([[]])
     stack = [top]
     position = 0
@@ -94,6 +105,8 @@ def parse(text: str, rules: Mapping[str, str], known: dict[str, Choice]) -> Choi
             stack.append(choice)
         elif token == "]":
             stack.pop()
+            if not stack:
+                break
         elif token == "|":
             stack[-1].alternatives.append([])
         elif token[0] == "<":
@@ -118,8 +131,9 @@ def bind(
 ) -> Bindings:
     """Draw a value for each role; two roles of a document never have the same value.
 
-    A role is the name of a word list, of a maker, or a range of integers: `3..9`, `100..900*50`
-    (multiples of 50), `Y+3..9` (that much above the value of role Y).
+    A role is the name of a word list or of a maker; or a range of integers, `3..9`, `100..900*50`
+    (in steps of 50), `Y+3..9` (that much above role Y); or a sum of roles, `Y+D`; or another name
+    of role P, `=P`.
     """
     bindings: Bindings = {}
     taken: set[str] = set()
@@ -133,6 +147,11 @@ def bind(
             entry = makers[source](stream)
             while entry[""] in taken:
                 entry = makers[source](stream)
+        elif source[0] == "=":
+            other = source[1:]
+            same = {k: v for k, v in bindings.items() if k == other or k.startswith(f"{other}.")}
+            bindings |= {role + feature[len(other) :]: value for feature, value in same.items()}
+            continue
         else:
             bindings[role] = _number(source, bindings, stream)
             continue
@@ -143,6 +162,8 @@ def bind(
 
 
 def _number(source: str, bindings: Bindings, stream: Draws) -> str:
+    if summands := _SUM.fullmatch(source):
+        return str(sum(int(bindings[summand]) for summand in summands.groups()))
     match = _RANGE.fullmatch(source)
     if match is None:
         raise ValueError(f"no word list, maker or range is called {source!r}")

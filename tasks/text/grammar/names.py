@@ -1,97 +1,60 @@
-"""Invented proper names, built from syllables."""
+"""Invented proper names, built from syllables. Each maker draws one name and its features."""
 
-from tasks.text.grammar.expansion import Bindings, Draws, Maker
+from functools import cache
 
-_ONSETS = [
-    "b",
-    "br",
-    "c",
-    "cl",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "kr",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pl",
-    "qu",
-    "r",
-    "s",
-    "sh",
-    "st",
-    "t",
-    "th",
-    "tr",
-    "v",
-    "w",
-    "z",
-]
-_VOWELS = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ai", "ea", "oa"]
-_CODAS = ["l", "n", "r", "s", "m", "th", "ck", "nd", "rn", "lt", "x", "sk"]
-_TOWN_ENDINGS = [
-    "ford",
-    "ton",
-    "mere",
-    "wick",
-    "holm",
-    "stead",
-    "bury",
-    "dale",
-    "port",
-    "haven",
-    "gate",
-    "field",
-]
-_RIVER_ENDINGS = ["a", "e", "en", "is", "ow", "ara", "ine"]
-_SPECIES_ENDINGS = ["ling", "bill", "tail", "wing", "fin", "foot", "hopper", "snout"]
+from tasks.text.grammar.expansion import Bindings, Draws, Maker, load
+
+
+@cache
+def _syllables() -> dict[str, list[str]]:
+    return load("syllables")
+
+
+def _part(kind: str, stream: Draws) -> str:
+    choices = _syllables()[kind]
+    return choices[next(stream) % len(choices)]
 
 
 def _syllable(stream: Draws) -> str:
-    onset = _ONSETS[next(stream) % len(_ONSETS)]
-    return onset + _VOWELS[next(stream) % len(_VOWELS)]
+    return _part("onset", stream) + _part("vowel", stream)
 
 
 def _stem(stream: Draws, syllables: int) -> str:
-    body = "".join(_syllable(stream) for _ in range(syllables))
-    return body + _CODAS[next(stream) % len(_CODAS)]
+    return "".join(_syllable(stream) for _ in range(syllables)) + _part("coda", stream)
+
+
+def _compound(kind: str, stream: Draws) -> str:
+    return _stem(stream, 1 + next(stream) % 2) + _part(kind, stream)
 
 
 def _town(stream: Draws) -> Bindings:
-    stem = _stem(stream, 1 + next(stream) % 2).capitalize()
-    name = stem + _TOWN_ENDINGS[next(stream) % len(_TOWN_ENDINGS)]
+    name = _compound("town", stream).capitalize()
     return {"": name, ".people": f"{name}ers"}
 
 
 def _region(stream: Draws) -> Bindings:
-    stem = _stem(stream, 2).capitalize()
-    return {"": f"{stem}ia", ".people": f"{stem}ians", ".adjective": f"{stem}ian"}
+    name = f"{_stem(stream, 2)}ia".capitalize()
+    return {"": name, ".people": f"{name}ns", ".adjective": f"{name}n"}
 
 
-def _river(stream: Draws) -> Bindings:
-    stem = _stem(stream, 1 + next(stream) % 2).capitalize()
-    return {"": stem + _RIVER_ENDINGS[next(stream) % len(_RIVER_ENDINGS)]}
+def _capitalised(kind: str) -> Maker:
+    return lambda stream: {"": _compound(kind, stream).capitalize()}
 
 
-def _species(stream: Draws) -> Bindings:
-    name = (
-        _stem(stream, 1 + next(stream) % 2) + _SPECIES_ENDINGS[next(stream) % len(_SPECIES_ENDINGS)]
-    )
-    return {"": name, ".s": f"{name}s"}
+def _common(kind: str) -> Maker:
+    def make(stream: Draws) -> Bindings:
+        name = _compound(kind, stream)
+        return {"": name, ".s": f"{name}s"}
+
+    return make
 
 
 def _person(stream: Draws) -> Bindings:
-    first = _syllable(stream).capitalize() + ("n", "ra", "lo", "mi", "s")[next(stream) % 5]
+    first = (_syllable(stream) + _part("first_name", stream)).capitalize()
     last = _stem(stream, 2).capitalize()
-    woman = next(stream) % 2
-    he, him, his = ("she", "her", "her") if woman else ("he", "him", "his")
+    he, him, his, man = [("he", "him", "his", "man"), ("she", "her", "her", "woman")][
+        next(stream) % 2
+    ]
     return {
         "": f"{first} {last}",
         ".first": first,
@@ -99,7 +62,8 @@ def _person(stream: Draws) -> Bindings:
         ".he": he,
         ".him": him,
         ".his": his,
-        ".man": "woman" if woman else "man",
+        ".himself": f"{him}self",
+        ".man": man,
     }
 
 
@@ -110,8 +74,12 @@ def _word(stream: Draws) -> Bindings:
 MAKERS: dict[str, Maker] = {
     "TOWN": _town,
     "REGION": _region,
-    "RIVER": _river,
-    "SPECIES": _species,
     "PERSON": _person,
     "WORD": _word,
+    "RIVER": _capitalised("river"),
+    "PEAK": _capitalised("peak"),
+    "FESTIVAL": _capitalised("festival"),
+    "SPECIES": _common("species"),
+    "PLANT": _common("plant"),
+    "MACHINE": _common("machine"),
 }

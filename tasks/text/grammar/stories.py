@@ -5,16 +5,18 @@ obstacle, an attempt and an ending that depends on what was said before.
 """
 
 from functools import cache
-from typing import NamedTuple
 
-from tasks.text.grammar.expansion import Choice, Entries, bind, draws, entries, expand, load, parse
-
-
-class Plot(NamedTuple):
-    """Who and what a story is about, and how it is told."""
-
-    roles: dict[str, str]
-    text: Choice
+from tasks.text.grammar.expansion import (
+    Choice,
+    Entries,
+    Subject,
+    bind,
+    draws,
+    entries,
+    expand,
+    load,
+    parse,
+)
 
 
 @cache
@@ -24,18 +26,18 @@ def words() -> dict[str, Entries]:
 
 
 @cache
-def plots() -> dict[str, Plot]:
+def plots() -> dict[str, Subject]:
     """The plots by name."""
     known: dict[str, Choice] = {}
     rules = load("story_rules")
     return {
-        name: Plot(plot["roles"], parse(plot["text"], rules, known))
+        name: Subject(plot["roles"], parse(plot["text"], rules, known))
         for name, plot in load("story_plots", "story_questions").items()
     }
 
 
 @cache
-def _plots() -> list[Plot]:
+def _plots() -> list[Subject]:
     return list(plots().values())
 
 
