@@ -100,8 +100,8 @@ def _run(settings: Settings) -> dict[str, Any]:
     from tasks.text.recipe.prompts import load_lists
 
     lists = load_lists(names=settings.names, openings=settings.openings, words=settings.words)
-    job = Job(settings.out, settings.writer, settings.model or "grammar", settings.seed, lists)
     writer = _writer(settings, lists)
+    job = Job(settings.out, settings.writer, writer.model, settings.seed, lists)
     with progress() as report:
         return collect(job, writer, settings.stories, settings.tokenizer, report)
 

@@ -39,9 +39,14 @@ class Answer:
 
 
 class Writer(Protocol):
-    """Answers prompts; safe to call from ``workers`` threads at once."""
+    """Answers prompts; safe to call from ``workers`` threads at once.
+
+    Attributes:
+        model: the name by which a collection remembers who wrote it.
+    """
 
     workers: int
+    model: str
 
     def write(self, prompt: Prompt) -> Answer:
         """The answer to one prompt.
@@ -52,18 +57,27 @@ class Writer(Protocol):
 
 
 class GrammarWriter:
-    """Story i of our grammar, which reads the seed and the index but not the prompt."""
+    """Story i of our grammar, which reads the seed and the index but not the prompt.
+
+    Attributes:
+        model: "grammar-" and 12 digits of the hash of its rules, so that a collection never goes on
+            under changed ones.
+    """
 
     workers = 1
 
     def __init__(self, seed: int) -> None:
+        from tasks.text.corpora import stories_corpus
+
         self._seed = seed
+        rules = stories_corpus("grammar", size=1).key("train")["grammar_sha256"]
+        self.model = f"grammar-{rules[:12]}"
 
     def write(self, prompt: Prompt) -> Answer:
         """The grammar's story of the prompt's index."""
         from tasks.text.grammar.stories import story
 
-        return Answer(story(self._seed, prompt.index), "grammar", "stop")
+        return Answer(story(self._seed, prompt.index), self.model, "stop")
 
 
 class EndpointWriter:
@@ -101,7 +115,7 @@ class EndpointWriter:
             raise RecipeError(f"writer=endpoint needs the package 'openai'; {INSTALL}") from error
         self.workers = workers
         self._errors = openai
-        self._lists, self._model, self._retries = lists, model, retries
+        self._lists, self.model, self._retries = lists, model, retries
         base, self._shown = _addresses(address)
         self._key = os.environ.get(key_variable, "")
         self._client = openai.OpenAI(
@@ -117,7 +131,7 @@ class EndpointWriter:
         instruction = prompt.instruction(self._lists, ask_for_opening=True)
         try:
             completion = self._client.chat.completions.create(
-                model=self._model,
+                model=self.model,
                 messages=[{"role": "user", "content": instruction}],
                 temperature=TEMPERATURE,
                 top_p=TOP_P,
@@ -145,13 +159,13 @@ class EndpointWriter:
             text, finish = choice.message.content or "", choice.finish_reason
         except (AttributeError, IndexError, TypeError):
             raise WriterError(self._no_completion(str(completion))) from None
-        return Answer(str(text), str(completion.model or self._model), str(finish))
+        return Answer(str(text), str(completion.model or self.model), str(finish))
 
     def _refusal(self, status: int, message: str) -> str:
         advice = {
             401: "; set the key in the variable that key_variable= names",
             403: "; set a key with access in the variable that key_variable= names",
-            404: f"; check address= and whether it serves model={self._model}",
+            404: f"; check address= and whether it serves model={self.model}",
             429: f", {self._tries()}; ask with fewer workers= or later",
         }.get(status, f", {self._tries()}" if status >= 500 else "")
         return (
@@ -218,7 +232,7 @@ class TransformersWriter:
             ) from error
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
-        self._torch, self._lists, self._name, self._seed = torch, lists, model, seed
+        self._torch, self._lists, self.model, self._seed = torch, lists, model, seed
         # The library's types do not follow what its Auto classes return.
         self._tokenizer: Any
         self._model: Any
@@ -245,13 +259,13 @@ class TransformersWriter:
             output = self._sample(inputs, room, _seed_of(self._seed, prompt.index))
         except RuntimeError as error:  # above all, out of memory
             reason = " ".join(str(error).split())[:200]
-            raise WriterError(f"model={self._name} failed to answer ({reason})") from error
+            raise WriterError(f"model={self.model} failed to answer ({reason})") from error
         # Both are decoded, as many tokenizers drop the blank before the first word they decode.
         before = self._tokenizer.decode(beginning, skip_special_tokens=True)
         whole = self._tokenizer.decode(output, skip_special_tokens=True)
         ended = len(output) < len(beginning) + room or output[-1] == self._tokenizer.eos_token_id
         text = prompt.opening + whole[len(before) :]
-        return Answer(text, self._name, "stop" if ended else "length")
+        return Answer(text, self.model, "stop" if ended else "length")
 
     def _sample(self, inputs: Any, room: int, seed: int) -> list[int]:
         torch = self._torch
@@ -283,7 +297,7 @@ class TransformersWriter:
         room = NEW_TOKENS if limit is None else min(NEW_TOKENS, limit - length)
         if room < 1:
             raise WriterError(
-                f"model={self._name} reads at most {limit} tokens, but a prompt has {length}; "
+                f"model={self.model} reads at most {limit} tokens, but a prompt has {length}; "
                 "choose a model with a longer context"
             )
         return room

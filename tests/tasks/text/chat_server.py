@@ -23,19 +23,20 @@ MODEL = "tiny-gpt2"
 
 
 class StoryTeller:
-    """GPT2 after some dozens of steps on grammar stories, which continues given opening words."""
+    """GPT2 after a few seconds on grammar stories, which continues given opening words."""
 
-    def __init__(self, *, stories: int = 300, steps: int = 60) -> None:
+    def __init__(self, *, stories: int = 300, steps: int = 140) -> None:
         self._tokenizer = load_tokenizer("grammar")
         self._lock = threading.Lock()
         documents, _ = self._tokenizer.encode_documents([story(0, i) for i in range(stories)])
         stream = torch.from_numpy(documents.astype("int64"))
+        self.unigrams = stream.bincount() / len(stream)
         vocabulary = self._tokenizer.vocabulary
         specification = SequenceSpecification(maximum_length=512, vocabulary=vocabulary)
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self._model = GPT2(specification, width=64, layers=1, heads=2, dropout=0.0)
-            optimiser = torch.optim.AdamW(self._model.parameters(), lr=5e-3)
+            optimiser = torch.optim.AdamW(self._model.parameters(), lr=2e-3)
             self.losses: list[float] = []
             for _ in range(steps):
                 starts = torch.randint(len(stream) - LENGTH - 1, (16,))

@@ -43,6 +43,8 @@ def silent(description: str, done: int, total: int) -> None:
 class Scripted:
     """A writer whose answer to an index is known; it can stop, and counts what it is asked."""
 
+    model = "script"
+
     def __init__(self, texts: list[str], workers: int = 1, stops_at: int | None = None) -> None:
         self.texts, self.workers, self.stops_at = texts, workers, stops_at
         self.asked: list[int] = []
@@ -221,7 +223,7 @@ def test_the_corpus_reader_understands_the_stories(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
-    count = 1500
+    count = 2500
 
     def command(out: Path) -> list[str]:
         words = ["writer=grammar", f"stories={count}", f"out={out}"]
@@ -229,7 +231,7 @@ def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
 
     killed = tmp_path / "killed"
     answers = killed / "answers.jsonl"
-    for size in (1, 300_000, 800_000):
+    for size in (1, 200_000, 600_000):
         process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and not (answers.exists() and answers.stat().st_size >= size):
             time.sleep(0.002)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tasks.text.recipe.__main__ import main
 from tasks.text.recipe.filters import begins_with, clean
@@ -69,7 +70,9 @@ def undisturbed(teller: StoryTeller, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_the_model_has_learnt_something(teller: StoryTeller) -> None:
-    assert teller.losses[-1] < 0.8 * teller.losses[0]
+    # No predictor that ignores what came before gets below the entropy of single tokens.
+    entropy = float(torch.special.entr(teller.unigrams).sum())
+    assert max(teller.losses[-10:]) < entropy < teller.losses[0]
 
 
 def test_the_questions_and_the_stories(teller: StoryTeller, tmp_path: Path) -> None:
