@@ -53,7 +53,9 @@ class HubCorpus(Corpus):
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
         from datasets import load_dataset
+        from huggingface_hub.utils import logging
 
+        logging.set_verbosity_error()  # it would print each of its retries
         try:
             rows = load_dataset(
                 self._repository,
