@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def check_documents(tokenizer: Tokenizer, texts: list[str]) -> None:
     tokens, lengths = tokenizer.encode_documents(texts)
     expected = [[*tokenizer.encode(text), tokenizer.end_of_text] for text in texts]
     assert tokens.dtype == np.uint16
-    assert tokens.tolist() == sum(expected, [])
+    assert tokens.tolist() == list(chain.from_iterable(expected))
     assert lengths.tolist() == [len(ids) for ids in expected]
     assert [ids.tolist() for ids in tokenizer.encode_batch(texts)] == [ids[:-1] for ids in expected]
     assert tokenizer.decode(tokens) == "".join(text + END_OF_TEXT for text in texts)
