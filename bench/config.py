@@ -48,6 +48,11 @@ def card(group: str, name: str) -> dict[str, Any]:
     return dict(plain.get("card", plain))
 
 
+def group_file(group: str, name: str) -> dict[str, Any]:
+    """The whole file of a task or model, with what it takes over from another by ``defaults``."""
+    return dict(_load({group: name})[group])
+
+
 def compose(words: Sequence[str]) -> Configuration:
     """The configuration that command-line words such as ``tasks=regbench seed=1`` ask for.
 

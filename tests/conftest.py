@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+# Token streams are made once for all tests of this machine; their names say what is in them.
+PREPARED = Path(tempfile.gettempdir()) / "memory-bench-prepared"
+os.environ.setdefault("MEMORY_BENCH_PREPARED", str(PREPARED))
 
 # Timings of a shared machine say nothing about the code, so hypothesis has no deadline here. The
 # same examples come every time; `pytest --hypothesis-profile=explore` looks for new ones.

@@ -1,0 +1,144 @@
+"""Average attention of the last position of a window (Memory Mosaics, appendix E, Figures 14-16).
+
+A transformer keeps a part of its attention on the first positions, whatever is there; the memories
+of a Mosaic look at the whole context alike, but for a peak at the newest positions. Only the
+weights with which the last position reads are computed: no map of time × time is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tasks.babistories import BabiStories
+from tasks.interface import Evaluation, Metric, Split
+from tasks.text.stream import TokenStream
+from tasks.text.windows import Positions, consecutive, cut, evenly, windows_sha256
+
+POSITIONS_AT_ONCE = 2**13
+RECENT = 8  # the newest eighth of the context is left out of what is called flat
+DIGITS = 8
+
+
+class AttentionOfStories(BabiStories):
+    """Attention of the last position on windows of the validation file, averaged over windows.
+
+    Args:
+        windows: at most so many of each length.
+        extension: the longer windows have so many times the training length.
+        training: arguments of :class:`tasks.babistories.BabiStories`.
+
+    Raises:
+        ValueError: an argument that cannot be used.
+    """
+
+    headline: ClassVar[Metric] = Metric("first_position", "minimise", "times uniform")
+
+    def __init__(self, *, windows: int = 5000, extension: int = 3, **training: Any) -> None:
+        super().__init__(**training)
+        if windows < 1 or extension < 1:
+            raise ValueError(
+                f"windows and extension must be at least 1, got {windows} and {extension}"
+            )
+        self.windows = windows
+        self.extension = extension
+
+    def data_hashes(self) -> dict[str, str]:
+        hashes = super().data_hashes()
+        for name, factor in (("windows", 1), ("extended_windows", self.extension)):
+            stream, starts = self.attention_windows(factor)
+            hashes[name] = windows_sha256(stream, starts, self.length * factor)
+        return hashes
+
+    def attention_windows(self, factor: int) -> tuple[TokenStream, Positions]:
+        """Consecutive windows of ``factor`` times the training length, spread evenly."""
+        stream = self.stream("valid")
+        every = consecutive(0, stream.manifest.tokens, self.length * factor)
+        if not len(every):
+            raise ValueError(
+                f"the validation file holds {stream.manifest.tokens:,} tokens, too few for a "
+                f"window of {self.length * factor}: give more text, or a smaller tasks.extension"
+            )
+        return stream, every[evenly(len(every), self.windows)]
+
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Of "validation" the loss on held-out stories, as for every task of stories.
+
+        Raises:
+            ValueError: the model has no attention that could be shown.
+        """
+        if split == "validation":
+            found = super().evaluate(model, split, device)
+            uniform = {self.headline.name: 1.0}  # not measured there, and nothing is chosen by it
+            return Evaluation({**found.metrics, **uniform}, found.per_sequence)
+        model_: Any = model
+        if not hasattr(model, "attention_of_last"):
+            raise ValueError(
+                f"{type(model).__name__} has no method attention_of_last, so it has no attention "
+                "to show: choose memory_mosaic or gpt2"
+            )
+        metrics = {"loss": self.validation_loss(model, device)}
+        curves: dict[str, dict[str, list[float]]] = {}
+        arrays: dict[str, Any] = {"corpus": self.corpus_facts()}
+        for name, factor in (("trained", 1), ("extended", self.extension)):
+            limit = getattr(model, "context_limit", None)
+            if limit is not None and self.length * factor > limit:
+                continue  # a learned table of positions ends with the training length
+            attention = self._average(model, factor, device)
+            arrays[name] = attention.round(DIGITS).tolist()
+            curves[f"{name}_attention"] = _curve(attention)
+            suffix = "" if factor == 1 else "_extended"
+            metrics[f"first_position{suffix}"] = first_position(attention)
+            metrics[f"unevenness{suffix}"] = unevenness(attention)
+        if hasattr(model, "leaky_coefficients"):
+            arrays["leaky_coefficients"] = model_.leaky_coefficients().cpu().tolist()
+        return Evaluation(metrics, {}, curves, arrays)
+
+    def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        return {"uniform attention": self._uniform}
+
+    def _uniform(self, split: Split) -> Evaluation:
+        flat = np.full((1, 1, self.length), 1 / self.length)
+        metrics = {"first_position": first_position(flat), "unevenness": unevenness(flat)}
+        return Evaluation(metrics, curves={"trained_attention": _curve(flat)})
+
+    def _average(
+        self, model: nn.Module, factor: int, device: torch.device | str
+    ) -> NDArray[np.float64]:
+        """Mean over windows, float64 (layers, heads, time)."""
+        model_: Any = model
+        stream, starts = self.attention_windows(factor)
+        length = self.length * factor
+        rows = max(1, POSITIONS_AT_ONCE // length)
+        total: NDArray[np.float64] | float = 0.0
+        for begin in range(0, len(starts), rows):
+            window = cut(stream, starts[begin : begin + rows], length)[:, :-1]
+            found = model_.attention_of_last(torch.from_numpy(window).to(device))
+            total = total + found.double().sum(dim=1).cpu().numpy()
+        return np.asarray(total) / len(starts)
+
+
+def first_position(attention: NDArray[np.float64]) -> float:
+    """Attention to the first position, mean over layers and heads, in units of 1 / time."""
+    return float(attention[..., 0].mean() * attention.shape[-1])
+
+
+def unevenness(attention: NDArray[np.float64]) -> float:
+    """Spread over all but the newest eighth of the positions, over its mean; 0 where it is flat.
+
+    Mean over layers and heads of the coefficient of variation.
+    """
+    old = attention[..., : attention.shape[-1] - attention.shape[-1] // RECENT]
+    return float((old.std(axis=-1) / old.mean(axis=-1)).mean())
+
+
+def _curve(attention: NDArray[np.float64]) -> dict[str, list[float]]:
+    """Mean over layers and heads against the distance to the last position."""
+    time = attention.shape[-1]
+    mean = attention.mean(axis=(0, 1))
+    return {"x": [float(time - 1 - t) for t in range(time)], "y": mean.tolist()}

@@ -1,0 +1,5 @@
+"""Language modelling on tiny stories (Memory Mosaics, section 6)."""
+
+from tasks.babistories.task import BabiStories
+
+__all__ = ["BabiStories"]

@@ -1,0 +1,270 @@
+"""Language modelling on tiny stories (Zhang et al., "Memory Mosaics", ICLR 2025, section 6).
+
+Training windows start anywhere in the stream of all stories and ignore where stories end. What is
+reported is the mean loss over the whole stream of the corpus's validation file: for this project it
+is the test split, since nothing is chosen by it. What choices are made by, the validation split, is
+the end of the training file, which is left out of training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.specification import SequenceSpecification
+from tasks.interface import Batch, Evaluation, Metric, Report, Split, Task
+from tasks.text import losses
+from tasks.text.corpora import stories_corpus
+from tasks.text.preparation import prepare
+from tasks.text.stream import TokenStream
+from tasks.text.tokenizers import Tokenizer, load_tokenizer
+from tasks.text.windows import Positions, consecutive, cut, random_starts
+
+ESTIMATE_SEED = 1337  # of the windows of the paper's kind of estimate; the same for every run
+TOKENIZERS = ("auto", "gpt2", "grammar")
+PADDING_MULTIPLE = 64  # 50,257 tokens become 50,304, as published
+
+
+FACTS = (
+    "corpus",
+    "licence",
+    "source",
+    "tokenizer",
+    "tokens_sha256",
+    "documents",
+    "tokens",
+    "tokens_without_ends",
+    "characters",
+    "bytes",
+)
+
+
+class BabiStories(Task):
+    """Next-token prediction on a stream of stories.
+
+    Args:
+        corpus: "grammar" (generated here), "local", "babistories" or "tinystories"; see
+            :func:`tasks.text.corpora.stories_corpus`.
+        stories: file or folder of the corpora "local" and "babistories".
+        stories_size: training stories of "grammar".
+        tokenizer: "gpt2", "grammar", or "auto": the small one for the grammar, else GPT-2's.
+        length: tokens of a window; the paper has 512.
+        held_out_tokens: about how many tokens of the training file, cut at the start of a story,
+            are kept for validation.
+        estimate_windows: random windows of the losses that the paper plots (5,120 there).
+        data_seed: of the grammar.
+        prepared: folder of token streams, made once and used by all runs.
+
+    Raises:
+        ValueError: an argument that cannot be used.
+    """
+
+    headline: ClassVar[Metric] = Metric("loss", "minimise", "nats per token")
+
+    def __init__(
+        self,
+        *,
+        corpus: str = "grammar",
+        stories: str | None = None,
+        stories_size: int | None = None,
+        tokenizer: str = "auto",
+        length: int = 512,
+        held_out_tokens: int = 262_144,
+        estimate_windows: int = 5120,
+        data_seed: int = 0,
+        prepared: str = "runs/prepared",
+    ) -> None:
+        if tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}, got {tokenizer!r}")
+        numbers = {"length": length, "held_out_tokens": held_out_tokens}
+        numbers["estimate_windows"] = estimate_windows
+        for name, number in numbers.items():
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        if data_seed < 0:
+            raise ValueError(f"data_seed must be at least 0, got {data_seed}")
+        self.corpus = stories_corpus(corpus, path=stories, size=stories_size, seed=data_seed)
+        self.tokenizer_name = tokenizer
+        if tokenizer == "auto":
+            self.tokenizer_name = "grammar" if corpus == "grammar" else "gpt2"
+        self.length = length
+        self.held_out_tokens = held_out_tokens
+        self.estimate_windows = estimate_windows
+        self.data_seed = data_seed
+        self.folder = Path(prepared)
+        self._streams: dict[str, TokenStream] = {}
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of text and continuations."""
+        return load_tokenizer(self.tokenizer_name)
+
+    def prepare(self, report: Report) -> None:
+        for split in self.corpus.splits:
+            self._prepared(split, report)
+        self._check_sizes()
+
+    def stream(self, split: str) -> TokenStream:
+        """The prepared stream "train" or "valid"."""
+        return self._prepared(split, None)
+
+    def specification(self) -> SequenceSpecification:
+        padded = -(-self.tokenizer.vocabulary // PADDING_MULTIPLE) * PADDING_MULTIPLE
+        return SequenceSpecification(self.length, vocabulary=padded)
+
+    def data_hashes(self) -> dict[str, str]:
+        self._check_sizes()
+        train = self.stream("train").manifest
+        parts = {"train": (0, self.training_tokens), "validation": (self.training_tokens, None)}
+        hashes = {
+            name: hashlib.sha256(f"{train.tokens_sha256}:{bounds}".encode()).hexdigest()
+            for name, bounds in parts.items()
+        }
+        return {**hashes, "test": self.stream("valid").manifest.tokens_sha256}
+
+    @cached_property
+    def training_tokens(self) -> int:
+        """Where the part of the training file that is held out begins."""
+        starts = np.asarray(self.stream("train").starts)
+        wanted = self.stream("train").manifest.tokens - self.held_out_tokens
+        return int(starts[np.searchsorted(starts, wanted)]) if wanted > 0 else 0
+
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        """Windows that start anywhere, with replacement; a function of (seed, step, size)."""
+        places = self.training_tokens - self.length
+        return self._batch(self.stream("train"), random_starts(seed, step, size, places))
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
+
+    def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return losses.training_loss(model, batch.inputs, batch.targets)
+
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        stream, starts = self.evaluation_windows(split)
+        measured = self.window_losses(model, stream, starts, device)
+        metrics = self._metrics(measured, stream)
+        if split == "test":
+            for name, (of, places) in self._estimates().items():
+                found = self.window_losses(model, of, places, device)
+                metrics[name] = float(found.mean())
+        per_window = measured.mean(axis=1).tolist()
+        return Evaluation(metrics, {"loss": per_window}, arrays={"corpus": self.corpus_facts()})
+
+    def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        stream, starts = self.evaluation_windows("validation")
+        return float(self.window_losses(model, stream, starts, device).mean())
+
+    def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        return {
+            "uniform": partial(self._predictor, np.full(self.tokenizer.vocabulary, 1.0)),
+            "unigram": lambda split: self._predictor(self.unigram_counts(), split),
+        }
+
+    def evaluation_windows(self, split: Split) -> tuple[TokenStream, Positions]:
+        """The stream of a split, and the starts of its consecutive windows."""
+        if split == "test":
+            stream = self.stream("valid")
+            return stream, consecutive(0, stream.manifest.tokens, self.length)
+        stream = self.stream("train")
+        return stream, consecutive(self.training_tokens, stream.manifest.tokens, self.length)
+
+    def window_losses(
+        self,
+        model: nn.Module,
+        stream: TokenStream,
+        starts: Positions,
+        device: torch.device | str,
+        length: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Loss of each target in nats, float64 (windows, length)."""
+        length = length or self.length
+        rows = losses.rows_at_once(model, length, self.specification().output_size)
+        parts = []
+        for begin in range(0, len(starts), rows):
+            window = torch.from_numpy(cut(stream, starts[begin : begin + rows], length)).to(device)
+            found = losses.token_losses(model, window[:, :-1], window[:, 1:])
+            parts.append(found.double().cpu().numpy())
+        return np.concatenate(parts)
+
+    def unigram_counts(self) -> NDArray[np.float64]:
+        """Float64 (vocabulary,): how often each token occurs in training, and once more."""
+        tokens = np.asarray(self.stream("train").tokens)[: self.training_tokens]
+        return np.bincount(tokens, minlength=self.tokenizer.vocabulary).astype(np.float64) + 1
+
+    def corpus_facts(self) -> dict[str, Any]:
+        """Name, licence, hash and counts of each file (Table 1 of the paper)."""
+        return {split: manifest_facts(self.stream(split)) for split in self.corpus.splits}
+
+    def _prepared(self, split: str, report: Report | None) -> TokenStream:
+        if split not in self._streams:
+            self._streams[split] = prepare(
+                self.corpus, split, self.tokenizer, self.folder, report=report
+            )
+        return self._streams[split]
+
+    def _check_sizes(self) -> None:
+        """Refuse what has no place for one window."""
+        train, valid = (self.stream(split).manifest.tokens for split in ("train", "valid"))
+        held_out = train - self.training_tokens
+        if min(self.training_tokens, held_out, valid) <= self.length:
+            raise ValueError(
+                f"windows of {self.length} tokens do not fit: {self.training_tokens:,} tokens are "
+                f"for training, {held_out:,} held out of it and {valid:,} in the validation file; "
+                "choose a larger corpus, or smaller tasks.length and tasks.held_out_tokens"
+            )
+
+    def _batch(self, stream: TokenStream, starts: Positions) -> Batch:
+        window = torch.from_numpy(cut(stream, starts, self.length))
+        return Batch(window[:, :-1], window[:, 1:], tokens=len(starts) * self.length)
+
+    def _estimates(self) -> dict[str, tuple[TokenStream, Positions]]:
+        """Random windows as in the paper's curves: of the validation and of the training file."""
+        train, valid = self.stream("train"), self.stream("valid")
+        count = self.estimate_windows
+        return {
+            "window_loss": (
+                valid,
+                random_starts(ESTIMATE_SEED, 0, count, valid.manifest.tokens - self.length),
+            ),
+            "train_loss": (
+                train,
+                random_starts(ESTIMATE_SEED, 1, count, self.training_tokens - self.length),
+            ),
+        }
+
+    def _metrics(self, measured: NDArray[np.float64], stream: TokenStream) -> dict[str, float]:
+        loss = float(measured.mean())
+        facts = stream.manifest
+        return {
+            "loss": loss,
+            # Of any tokenizer: nats per token, over the bytes of text that a token stands for.
+            "bits_per_byte": loss / math.log(2) * facts.tokens / facts.bytes,
+        }
+
+    def _predictor(self, counts: NDArray[np.float64], split: Split) -> Evaluation:
+        """A fixed distribution over tokens."""
+        stream, starts = self.evaluation_windows(split)
+        surprise = -np.log(counts / counts.sum())
+        measured = surprise[cut(stream, starts, self.length)[:, 1:]]
+        metrics = self._metrics(measured, stream)
+        if split == "test":
+            for name, (of, places) in self._estimates().items():
+                metrics[name] = float(surprise[cut(of, places, self.length)[:, 1:]].mean())
+        per_window = measured.mean(axis=1).tolist()
+        return Evaluation(metrics, {"loss": per_window}, arrays={"corpus": self.corpus_facts()})
+
+
+def manifest_facts(stream: TokenStream) -> dict[str, Any]:
+    """What a record says of a stream."""
+    return {name: getattr(stream.manifest, name) for name in FACTS}

@@ -1,0 +1,5 @@
+"""Models of stories on encyclopedia text, by position (Memory Mosaics, section 6, Figure 8)."""
+
+from tasks.wikipedia.task import Wikipedia
+
+__all__ = ["Wikipedia"]
