@@ -8,6 +8,7 @@ than they are. Attention counts all pairs of positions, the masked ones included
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -90,6 +91,11 @@ def _attention_backward(
     return sdpa_backward_flop_count(grad_output, query, key, value)
 
 
+def _linear_cross_entropy(input_shape: Any, matrix: Any, *_: Any, **__: Any) -> int:
+    """Scores, and already the gradients of both factors: three products of one size."""
+    return 3 * 2 * _numel(input_shape) * matrix[0]
+
+
 def _extra_formulas() -> dict[Any, Any]:
     wanted: dict[str, Callable[..., int]] = {
         "_scaled_dot_product_flash_attention_for_cpu": _attention,
@@ -102,4 +108,8 @@ def _extra_formulas() -> dict[Any, Any]:
         "_fft_c2r": _fourier_to_real,
         "_fft_c2c": _fourier_complex,
     }
-    return {getattr(_aten, name): rule for name, rule in wanted.items() if hasattr(_aten, name)}
+    formulas = {getattr(_aten, name): rule for name, rule in wanted.items() if hasattr(_aten, name)}
+    if importlib.util.find_spec("torch.nn.modules.linear_cross_entropy"):  # since PyTorch 2.13
+        importlib.import_module("torch.nn.modules.linear_cross_entropy")
+        formulas[torch.ops.torch_nn._linear_cross_entropy_batch_chunked] = _linear_cross_entropy
+    return formulas

@@ -93,7 +93,8 @@ class BabiStories(Task):
                 raise ValueError(f"{name} must be at least 1, got {number}")
         if data_seed < 0:
             raise ValueError(f"data_seed must be at least 0, got {data_seed}")
-        self.corpus = stories_corpus(corpus, path=stories, size=stories_size, seed=data_seed)
+        size = stories_size if corpus == "grammar" else None  # a preset gives it to every corpus
+        self.corpus = stories_corpus(corpus, path=stories, size=size, seed=data_seed)
         self.tokenizer_name = tokenizer
         if tokenizer == "auto":
             self.tokenizer_name = "grammar" if corpus == "grammar" else "gpt2"

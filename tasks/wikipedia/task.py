@@ -92,9 +92,8 @@ class Wikipedia(BabiStories):
         if articles == "auto":
             generated = self.corpus.name == "grammar" and wiki is None
             articles = "grammar" if generated else "simple_wikipedia" if wiki is None else "local"
-        self.articles = articles_corpus(
-            articles, path=wiki, size=articles_size, seed=self.data_seed
-        )
+        size = articles_size if articles == "grammar" else None
+        self.articles = articles_corpus(articles, path=wiki, size=size, seed=self.data_seed)
         self.windows = windows
         self._articles: TokenStream | None = None
 

@@ -6,7 +6,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.flops import count_training_flops
+from models.gpt2 import GPT2
+from models.specification import SequenceSpecification
 from tasks.interface import Batch
+from tasks.text import losses
 
 BATCH, TIME, WIDTH = 2, 7, 5
 
@@ -69,6 +72,24 @@ TRANSFORM = 2.5 * 8 * 3 * BATCH * WIDTH  # of length 8 for each channel
 def test_equal_to_a_count_by_hand(model: nn.Module, expected: int) -> None:
     inputs = torch.randn(BATCH, TIME, WIDTH)
     batch = Batch(inputs, inputs, POSITIONS)
-    counted = count_training_flops(model, batch, lambda model, batch: model(batch.inputs).pow(2).mean())
+    counted = count_training_flops(
+        model, batch, lambda model, batch: model(batch.inputs).pow(2).mean()
+    )
     assert counted == expected
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_loss_in_chunks_counts_as_the_loss_of_all_logits() -> None:
+    specification = SequenceSpecification(64, vocabulary=losses.SMALL_VOCABULARY)
+    model = GPT2(specification, width=16, layers=1, heads=1)
+    tokens = torch.arange(2 * 65).view(2, 65)
+    batch = Batch(tokens[:, :-1], tokens[:, 1:], tokens=128)
+    whole = count_training_flops(
+        model,
+        batch,
+        lambda m, b: F.cross_entropy(m(b.inputs).flatten(0, 1), b.targets.flatten()),
+    )
+    chunks = count_training_flops(
+        model, batch, lambda m, b: losses.training_loss(m, b.inputs, b.targets)
+    )
+    assert chunks == whole
