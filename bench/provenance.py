@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -176,8 +177,14 @@ def collect(
     precision: str,
     device_class: str,
     started: datetime,
+    locations: Collection[str] = (),
 ) -> Provenance:
-    """The provenance of a run on this machine."""
+    """The provenance of a run on this machine.
+
+    Args:
+        locations: arguments of the task that name places on this machine; records are published,
+            so the command that they keep says PATH instead.
+    """
     libraries = library_versions()
     commit, dirty = commit_and_dirty()
     return Provenance(
@@ -194,15 +201,20 @@ def collect(
         python=platform.python_version(),
         commit=commit,
         dirty=dirty,
-        command=_command(),
+        command=_command(locations),
         started_at=started.astimezone(UTC).isoformat(timespec="seconds"),
     )
 
 
-def _command() -> str:
-    words = [Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)]
+def _command(locations: Collection[str] = ()) -> str:
+    words = [Path(sys.argv[0]).name, *(_without_place(word, locations) for word in sys.argv[1:])]
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name:
         words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
     return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", " ".join(words))  # records are published
+
+
+def _without_place(word: str, locations: Collection[str]) -> str:
+    key, equals, _ = word.partition("=")
+    return f"{key}=PATH" if equals and key.removeprefix("tasks.") in locations else word

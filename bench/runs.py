@@ -44,6 +44,7 @@ def identify(configuration: Configuration) -> Identity:
         precision=configuration.training.precision,
         device_class="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
         started=datetime.now(UTC),
+        locations=configuration.locations,
     )
     content = {
         "config": configuration.resolved(),
