@@ -79,6 +79,9 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             from bench.tracking import create_store
 
             create_store(store)
+        from bench.building import prepare_data
+
+        prepare_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
         contenders = [_Contender(entry, storage, store) for entry in plan.entries]
         with _executor(plan.settings.workers, configuration.device, report) as executor:

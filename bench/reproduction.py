@@ -54,7 +54,8 @@ usage: python -m reproduce                       what there is
   workers=N         worker processes (default 0: the runs are made in this process)
   store=FOLDER      where runs, figures and verdicts go (default runs)
   dry_run=true      count the runs and estimate the time; nothing is run or written
-  any other word    is passed on to every run, such as training.steps=50 or device=cpu
+  any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
+                    the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
 
 A claim is "reproduced", "contradicted" or has "not enough evidence"; a failed run is shown.
 example: python -m reproduce figure5 preset=smoke"""
@@ -134,8 +135,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     name, *rest = words
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
-    request = _Request.read(rest)
     reproduction = reproductions[name]
+    request = _Request.read(rest, reproduction)
     if request.dry_run:
         request.foretell(reproduction)
         return OK
@@ -144,7 +145,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     results = write(name, reproduction, records, request.view, folder)
     print_verdicts(name, reproduction, results, records, request.view, folder)
     trained = [record for record in records if record.role != "baseline"]
-    if not any(record.outcome == "ok" for record in trained):
+    if trained and not any(record.outcome == "ok" for record in trained):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
     return CLAIM_CONTRADICTED if request.strict and contradicted else OK
@@ -163,12 +164,17 @@ class _Request:
     dry_run: bool
 
     @classmethod
-    def read(cls, words: Sequence[str]) -> _Request:
+    def read(cls, words: Sequence[str], reproduction: Reproduction) -> _Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
         own |= {"records": None, "dry_run": False}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
-        for word, override in zip(words, parse(words), strict=True):
-            key = override.key_or_group
+        words = list(words)
+        preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
+        task = _task_keys(reproduction, preset)
+        for place, override in enumerate(parse(words)):
+            key, word = override.key_or_group, words[place]
+            if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
+                key, word = f"tasks.{key}", f"tasks.{word}"
             if key in CHOSEN_BY_THE_FIGURE:
                 raise UserError(
                     f"'{word}' cannot be chosen here: a figure names its own tasks, models and "
@@ -179,7 +185,8 @@ class _Request:
             else:
                 given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
         passed_on = tuple(sorted(given.values()))
-        changes = tuple(sorted(word for key, word in given.items() if key not in EXECUTION))
+        places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
+        changes = tuple(sorted(w for key, w in given.items() if key not in {*EXECUTION, *places}))
         if own["preset"] not in choices("preset"):
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
@@ -213,7 +220,9 @@ class _Request:
         found = reproduction.select(
             [r for r in read if r.preset == self.view.preset and r.role != "trial"]
         )
-        if not any(record.role != "baseline" for record in found):
+        plan = reproduction.plan(self.view.preset, None)
+        trained = any(record.role != "baseline" for record in found)
+        if not found or ((plan.runs or plan.sweeps) and not trained):
             raise UserError(
                 f"no run below {self.records} belongs to this figure at preset "
                 f"{self.view.preset}: leave records=… out to make the runs"
@@ -273,7 +282,8 @@ class _Request:
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
-        configurations = [compose([*words, preset]) for words in plan.runs[:1]]
+        single = plan.runs[:1] + plan.baselines[:1]
+        configurations = [compose([*words, preset]) for words in single]
         for words in plan.sweeps[:1]:
             configurations += [e.configuration for e in make_plan([*words, preset]).entries]
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
@@ -293,6 +303,19 @@ class _Request:
         for configuration in configurations:
             reproduction.check(configuration.tasks)
         return configurations
+
+
+def _task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
+    """Settings of the task that the first run of the plan has, and whether they name a place on
+    this machine; none where the preset is unknown, which is refused later."""
+    if preset.removeprefix("preset=") not in choices("preset"):
+        return {}
+    plan = reproduction.plan(preset.removeprefix("preset="), None)
+    if plan.sweeps:
+        first = make_plan([*plan.sweeps[0], preset]).entries[0].configuration
+    else:
+        first = compose([*(plan.runs or plan.baselines)[0], preset])
+    return {key: key in first.locations for key in first.tasks if key != "_target_"}
 
 
 def _closest(key: str, known: Collection[str]) -> str:
