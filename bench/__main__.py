@@ -9,6 +9,8 @@ COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
     "python -m bench.train": "train one model on one task and write its record",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
+    "python -m bench.generate": "let the model of a saved run go on with a text",
+    "python -m bench.prompts": "continuations of the same prompts by several runs, side by side",
     "python -m bench.sweep": "tune, re-run over seeds and compare models on a task",
     "python -m bench.speed": "steps and tokens per second of models, interleaved",
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
@@ -25,6 +27,8 @@ def main(words: list[str]) -> int:
         from bench.doctor import examine
 
         return examine()
+    if words[:1] == ["doctor"] and not wants_help(words):
+        raise UserError(f"doctor takes no settings, got '{words[1]}': try `python -m bench doctor`")
     if words and not wants_help(words):
         raise UserError(f"there is no command '{words[0]}': try `python -m bench` or `... doctor`")
     from bench.config import card, choices

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -11,6 +12,8 @@ from bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from bench.saved import SavedRun
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 class GenerationSettings(BaseModel):
@@ -57,32 +60,52 @@ class GenerationSettings(BaseModel):
 
 
 def read_settings(words: list[str]) -> GenerationSettings:
-    """The words of the command line; texts are taken as they are, without quotes or escapes.
+    """The words of the command line.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
+    example = 'a text in quotes, for example prompt="Once upon a time"'
+    values, locations = read_words(words, GenerationSettings, example)
+    for key in ("run", "prompt"):
+        if key not in values:
+            raise UserError(f"no {key} is given: usage is bench.generate run=ID prompt=TEXT")
+    return checked(GenerationSettings, {**values, "locations": locations})
+
+
+def read_words(
+    words: Sequence[str], settings: type[BaseModel], example: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Words ``key=value`` of a command with ``settings``, and those ``tasks.KEY=PLACE``; texts are
+    taken as they are, without quotes or escapes.
+
+    Raises:
+        UserError: a word of another kind, or a key that the settings do not have.
+    """
     values: dict[str, str] = {}
     locations: dict[str, str] = {}
-    known = GenerationSettings.model_fields.keys() - {"locations"}
+    known = settings.model_fields.keys() - {"locations"}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(
-                f"cannot read '{word}': settings are written key=value, a text in quotes, "
-                'for example prompt="Once upon a time"'
-            )
+            raise UserError(f"cannot read '{word}': settings are written key=value, {example}")
         if key.startswith("tasks."):
             locations[key.removeprefix("tasks.")] = value
         elif key in known:
             values[key] = value
         else:
             raise UserError(f"there is no setting '{key}': {nearest(key, known)}")
-    for key in ("run", "prompt"):
-        if key not in values:
-            raise UserError(f"no {key} is given: usage is bench.generate run=ID prompt=TEXT")
+    return values, locations
+
+
+def checked(settings: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """The settings with these values.
+
+    Raises:
+        UserError: a value that cannot be used.
+    """
     try:
-        return GenerationSettings.model_validate({**values, "locations": locations})
+        return settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")

@@ -91,6 +91,8 @@ def test_a_model_of_another_package_takes_part(
         ["-m", "bench"],
         ["-m", "bench.train", "--help"],
         ["-m", "bench.evaluate", "--help"],
+        ["-m", "bench.generate", "--help"],
+        ["-m", "bench.prompts", "--help"],
         ["-m", "bench.sweep", "--help"],
         ["-m", "bench.speed", "--help"],
         ["-m", "reproduce"],

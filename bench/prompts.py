@@ -1,0 +1,47 @@
+"""Continuations of many prompts, runs side by side: ``python -m bench.prompts runs=[ID,ID]``."""
+
+from __future__ import annotations
+
+from bench.errors import OK, command
+from bench.words import wants_help
+
+HELP = """\
+usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
+
+Let the models of saved runs go on with the same prompts by beam search, and show their
+continuations side by side. The task of every run must be one of text.
+
+  runs=[ID,...]    run ids (names of files in the folder records of the store), parts of them that
+                   no other has, or paths of record files
+  prompts=FILE     a text with one prompt a line, or YAML: a list of prompts, or such lists by name
+                   (default: the file prompts.yaml beside a task that measures such runs)
+  beam=K           width of the search (default 2); beam=1 is greedy
+  new_tokens=N     the most tokens of a continuation (default 40); fewer where the model's table of
+                   positions has no more places
+  output=FILE.md   the table in Markdown (default: in the folder prompts of the store)
+  store=FOLDER     (default runs)
+  device=cpu|cuda  (default: the kind that made the record)
+  tasks.KEY=PLACE  where the data of the runs lie, if they are no longer where they were
+
+example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
+
+
+def main(words: list[str]) -> int:
+    """Print the table, and save it."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.progress import progress
+    from bench.side_by_side import compare, print_comparison, read_settings
+
+    settings = read_settings(words)
+    with progress() as report:
+        comparison = compare(settings, report)
+    path = comparison.write(settings)
+    print_comparison(comparison)
+    print(f"written to {path}")
+    return OK
+
+
+if __name__ == "__main__":
+    command(main)
