@@ -105,7 +105,7 @@ def read_settings(words: list[str]) -> PromptSettings:
     Raises:
         UserError: an unknown key, a value that cannot be used, or no runs.
     """
-    values, locations = read_words(words, PromptSettings, "runs=[ID,ID]")
+    values, locations = read_words(words, PromptSettings, "for example runs=[ID,ID]")
     if "runs" not in values:
         raise UserError("no runs are given: usage is bench.prompts runs=[ID,ID,...]")
     settings = checked(PromptSettings, {**values, "locations": locations})

@@ -1,4 +1,4 @@
-"""How models of stories go on with 24 prompts (Memory Mosaics, section 6, Tables 4 and 5).
+"""How models of stories go on with 24 prompts (Memory Mosaics, section 7, Tables 4 and 5).
 
 Every prompt is continued by beam search. The paper prints the continuations for people to read;
 the number here, how many hold an acceptable word, is a crude check of this project's own.
@@ -125,4 +125,6 @@ class StoryPrompts(BabiStories):
             return Evaluation({self.headline.name: 0.0})
         verdicts = [judge(prompt) for prompt in self.prompts]
         passed = [sum(each) / len(each) for each in verdicts]
-        return Evaluation(shares(passed, self.prompts), {"sensible": passed})
+        metrics = shares(passed, self.prompts)
+        arrays = {"corpus": self.corpus_facts()}
+        return Evaluation(metrics, {"sensible": passed}, arrays=arrays)

@@ -1,0 +1,231 @@
+"""Tables 4 and 5 on constructed runs whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.errors import OK, UserError
+from bench.records import RunRecord, write_record
+from bench.reproduction import Reproduction, View, main, render
+from reproduce import story_prompts, table4, table5
+from reproduce.regbench import MOSAIC
+from tasks.story_prompts.judge import GROUPS, read_prompts, shares
+from tests.bench.records import make_record
+
+PROMPTS = read_prompts()
+GPT2 = "gpt2"
+CORPUS = {"train": {"corpus": "grammar", "tokens_sha256": "ab" * 32, "tokenizer": "grammar"}}
+
+
+def run(
+    model: str, seed: int, passed: int, layers: int = 4, outcome: str = "ok", **changes: Any
+) -> RunRecord:
+    """A run whose continuations of the first ``passed`` prompts are sensible, in an order that
+    takes one of each group after the other."""
+    ordered = sorted(range(24), key=lambda i: (i % 9 if i < 18 else (i - 18) * 1.5, i))
+    right = [float(i in ordered[:passed]) for i in range(24)]
+    rows = [
+        {"prompt": p.text, "group": p.group, "text": f"a|b {seed}", "sensible": bool(ok)}
+        for p, ok in zip(PROMPTS, right, strict=True)
+    ]
+    content: dict[str, Any] = {
+        "task": "story_prompts",
+        "model": model,
+        "label": {GPT2: "GPT2", MOSAIC: "Memory Mosaic"}.get(model, model),
+        "seed": seed,
+        "identity": hashlib.sha256(f"{model}{layers}".encode()).hexdigest(),
+        "outcome": outcome,
+        "config": {
+            "tasks": {"corpus": "grammar"},
+            "models": {"layers": layers},
+            "training": {"restarts": 1},
+        },
+        "metrics": {"test": shares(right, PROMPTS)},
+        "arrays": {"corpus": CORPUS, "continuations": rows},
+        "per_sequence": {"sensible": right},
+    }
+    lost = {"metrics": {}, "arrays": {}, "cause": "the loss is not finite at step 7"}
+    return make_record(**{**content, **({} if outcome == "ok" else lost), **changes})
+
+
+def runs(model: str, *passed: int, layers: int = 4) -> list[RunRecord]:
+    return [run(model, seed, number, layers) for seed, number in enumerate(passed)]
+
+
+def other_stories(level: float = 0.04) -> RunRecord:
+    """The predictor that says what chance gives."""
+    found = {"sensible": level, **{f"sensible_{group}": level for group in GROUPS}}
+    record = run("another_story", 0, 0)
+    changes = {"role": "baseline", "label": "another story", "metrics": {"test": found}}
+    return record.model_copy(update={**changes, "config": {"tasks": {"corpus": "grammar"}}})
+
+
+def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+    return {claim.name: claim.judge(records).finding for claim in reproduction.claims}
+
+
+def test_table_4_as_published() -> None:
+    found = judge(table4.REPRODUCTION, [*runs(GPT2, 20, 19, 20), *runs(MOSAIC, 19, 20, 19)])
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    assert all("corpus: grammar" in finding.evidence for finding in found.values())
+
+
+@pytest.mark.parametrize(
+    ("transformer", "mosaic", "verdict", "constraints"),
+    [
+        ((20, 20, 21), (9, 10, 9), CONTRADICTED, CONTRADICTED),
+        ((12, 12, 11), (22, 23, 22), CONTRADICTED, REPRODUCED),  # better is not alike
+        ((20, 12, 22), (12, 22, 17), UNDECIDED, UNDECIDED),
+        ((2, 2, 3), (2, 3, 2), UNDECIDED, UNDECIDED),  # alike, since both fail
+        ((20,), (20,), UNDECIDED, UNDECIDED),  # one seed says nothing about the spread
+    ],
+)
+def test_table_4_otherwise(
+    transformer: tuple[int, ...], mosaic: tuple[int, ...], verdict: str, constraints: str
+) -> None:
+    found = judge(table4.REPRODUCTION, [*runs(GPT2, *transformer), *runs(MOSAIC, *mosaic)])
+    assert found["as good as the transformer"].verdict == verdict
+    assert found["narrative constraints"].verdict == constraints
+
+
+def test_to_fail_alike_shows_nothing_and_says_so() -> None:
+    finding = judge(table4.REPRODUCTION, [*runs(GPT2, 2, 2, 3), *runs(MOSAIC, 2, 3, 2)])
+    evidence = finding["as good as the transformer"].evidence
+    assert "GPT2 is not surely above 0.417, and to fail alike shows nothing" in evidence
+
+
+def test_table_5_as_published() -> None:
+    deep = [*runs(GPT2, 20, 20, 19), *runs(MOSAIC, 19, 19, 20)]
+    one = [*runs(GPT2, 4, 4, 4, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
+    found = judge(table5.REPRODUCTION, [*deep, *one, other_stories()])
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    # A transformer that needs no depth, and a Mosaic that falls behind.
+    strong = [*runs(GPT2, 20, 20, 20, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
+    found = judge(table5.REPRODUCTION, [*deep, *strong, other_stories()])
+    assert found["one block is too few"].verdict == UNDECIDED
+    assert found["one block, the Mosaic not behind"].verdict == CONTRADICTED
+    stronger = [*runs(GPT2, 24, 24, 23, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
+    found = judge(table5.REPRODUCTION, [*deep, *stronger, other_stories()])
+    assert found["one block is too few"].verdict == CONTRADICTED
+
+
+@pytest.mark.parametrize("level", [0.04, None])
+def test_models_of_one_block_that_pass_nothing_show_nothing(level: float | None) -> None:
+    one = [*runs(GPT2, 0, 0, 0, layers=1), *runs(MOSAIC, 0, 0, 0, layers=1)]
+    predictors = [] if level is None else [other_stories(level)]
+    found = judge(table5.REPRODUCTION, [*one, *predictors])
+    assert found["one block, the Mosaic not behind"].verdict == UNDECIDED
+    assert found["one block is too few"].verdict == UNDECIDED  # no deep runs
+
+
+def test_a_failed_run_supports_no_claim() -> None:
+    transformer = runs(GPT2, 20, 20, 19)
+    whole = [*transformer, *runs(MOSAIC, 20, 19, 20, 20, 19)]
+    assert judge(table4.REPRODUCTION, whole)["narrative constraints"].verdict == REPRODUCED
+    for outcome in ("diverged", "out_of_memory"):
+        records = [*whole, run(MOSAIC, 7, 0, outcome=outcome)]
+        for finding in judge(table4.REPRODUCTION, records).values():
+            assert finding.verdict != REPRODUCED
+            assert "Memory Mosaic seed 7" in finding.evidence
+
+
+def test_shares_are_those_of_single_prompts() -> None:
+    record = run(GPT2, 0, 13)
+    for groups in (("factual",), ("reasoning", "consistency"), ()):
+        own = [
+            passed
+            for passed, prompt in zip(record.per_sequence["sensible"], PROMPTS, strict=True)
+            if not groups or prompt.group in groups
+        ]
+        assert story_prompts.share(record, *groups) == pytest.approx(sum(own) / len(own))
+    assert dict(story_prompts.GROUPS) == {
+        group: sum(prompt.group == group for prompt in PROMPTS) for group in GROUPS
+    }
+
+
+def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
+    deep, one = run(GPT2, 0, 20), run(GPT2, 0, 4, layers=1)
+    others = [run("lstm", 0, 9), run(GPT2, 0, 20, task="babistories")]
+    everything = [deep, one, other_stories(), *others]
+    assert {r.run_id for r in table4.select(everything)} == {
+        deep.run_id,
+        other_stories().run_id,
+    }
+    assert len(table5.REPRODUCTION.select(everything)) == 3
+    for record in (deep, run(GPT2, 0, 20, layers=8)):
+        write_record(record, tmp_path / "records")
+    words = [f"records={tmp_path / 'records'}", f"store={tmp_path}"]
+    figures = {"table4": table4.REPRODUCTION, "table5": table5.REPRODUCTION}
+    for name in figures:
+        with pytest.raises(UserError, match="different settings or code"):
+            main([name, *words], figures)
+
+
+def test_plans_share_the_deep_runs() -> None:
+    for preset in ("smoke", "paper"):
+        four, five = table4.plan(preset, 2), table5.plan(preset, 2)
+        assert len(four.runs) == 4
+        assert set(four.runs) < set(five.runs)
+        assert len(five.runs) == 8
+        assert four.baselines == five.baselines
+        assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
+    assert len(table4.plan("smoke", None).runs) == 6
+
+
+def test_the_table_shows_texts_and_counts() -> None:
+    records = [*runs(GPT2, 20, 19), run(MOSAIC, 1, 5), run(MOSAIC, 0, 0, outcome="diverged")]
+    text = table4.REPRODUCTION.table([*records, other_stories()])
+    rows: list[list[str]] = []
+    for token in MarkdownIt().enable("table").parse(text):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline" and rows:
+            rows[-1].append(token.content)
+    lines = {row[0]: row[1:] for row in rows}
+    transformer, mosaic = records[:2], records[2]
+    counts = [
+        ", ".join(f"{sum(r.per_sequence['sensible'][a:b]):.0f}" for r in transformer)
+        for a, b in ((0, 9), (9, 18), (18, 24), (0, 24))
+    ]
+    assert lines["GPT2, 4 blocks, seeds 0, 1"] == counts
+    assert lines["Memory Mosaic, 4 blocks, seeds 0, 1"][-1] == "✗, 5"
+    assert lines["GPT2, 18 blocks, published"] == ["8", "6", "6", "20"]
+    assert lines["sentences of other stories, on average"][-1] == "1.0"
+    assert lines["prompt"] == ["GPT2, 4 blocks, seed 0", "Memory Mosaic, 4 blocks, seed 1"]
+    for number, prompt in enumerate(PROMPTS):
+        passed = sum(r.per_sequence["sensible"][number] for r in transformer)
+        first = transformer[0].per_sequence["sensible"][number]
+        own = mosaic.per_sequence["sensible"][number]
+        assert lines[prompt.text] == [
+            f"a|b 0 {'✓' if first else '✗'} ({passed:.0f}/2 seeds)",
+            f"a|b 1 {'✓' if own else '✗'} ({own:.0f}/1 seeds)",
+        ]
+    assert "No run has continuations" in table4.REPRODUCTION.table([other_stories()])
+
+
+@pytest.mark.parametrize("reproduction", [table4.REPRODUCTION, table5.REPRODUCTION])
+def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
+    records = [
+        *runs(GPT2, 20, 19),
+        *runs(MOSAIC, 19),
+        run(MOSAIC, 3, 0, outcome="diverged"),
+        other_stories(),
+    ]
+    pictures = [render(reproduction.draw(records, View("smoke")), "salt") for _ in range(2)]
+    assert pictures[0] == pictures[1]
+
+
+def test_files_from_records_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for record in [*runs(GPT2, 20, 20), *runs(MOSAIC, 20, 19), other_stories()]:
+        write_record(record, tmp_path / "records")
+    words = ["table4", f"records={tmp_path / 'records'}", f"store={tmp_path}"]
+    assert main(words, {"table4": table4.REPRODUCTION}) == OK
+    folder = tmp_path / "reproductions" / "table4" / "smoke"
+    assert {"figure.png", "table.md", "verdicts.json"} <= {p.name for p in folder.iterdir()}
+    assert "Both models continue the 24 prompts about equally well." in capsys.readouterr().out
