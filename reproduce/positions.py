@@ -1,0 +1,189 @@
+"""Loss by position of runs on the encyclopedia: means over seeds, differences of models that were
+measured on the same windows, intervals over seeds and documents, and where two models cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.records import RunRecord
+from bench.statistics import Interval
+from reproduce import language
+from reproduce.language import GPT2, Documents
+from reproduce.regbench import MOSAIC
+
+KINDS = {
+    "stream": "articles in one stream",
+    "article": "the beginning of each article",
+    "stories": "stories (control)",
+}
+BIN = 8  # positions of one kept bootstrap sample; see tasks.wikipedia
+SMOOTH = 2  # bins that the crossing is read from
+CROSSING_RULE = (
+    f"where the difference, averaged over {SMOOTH * BIN} positions and joined by straight lines, "
+    "rises above 0 for good; 1 where it is never below; none where it ends below"
+)
+
+Band = tuple[int, int]  # positions from 1, both ends included
+Losses = NDArray[np.float64]
+
+
+def kinds_of(records: Sequence[RunRecord]) -> list[str]:
+    """The kinds of windows that were measured, in the order of the panels."""
+    return [kind for kind in KINDS if any(kind in record.arrays for record in records)]
+
+
+def runs(records: Sequence[RunRecord], model: str) -> list[RunRecord]:
+    """The runs of a model by seed, failed ones included."""
+    found = [r for r in language.trained(records) if r.model == model]
+    return sorted(found, key=lambda record: record.seed)
+
+
+def by_position(record: RunRecord, kind: str) -> Losses:
+    """Mean loss of each position, float64 (length,)."""
+    return np.asarray(record.curves[f"{kind}_loss"].y)
+
+
+def samples(record: RunRecord, kind: str) -> Losses:
+    """The same with the documents drawn again, float64 (samples, bins). Every model is measured on
+    the same draws, so the differences of two models' samples are those of a paired bootstrap."""
+    return np.asarray(record.arrays[kind]["samples"])
+
+
+def over_seeds(
+    records: Sequence[RunRecord], model: str, read: Callable[[RunRecord], Losses]
+) -> Losses | None:
+    """Mean over the seeds that gave numbers; None if there is none."""
+    found = [read(record) for record in runs(records, model) if record.outcome == "ok"]
+    return np.mean(found, axis=0) if found else None
+
+
+def band_loss(record: RunRecord, kind: str, band: Band) -> float | None:
+    """Mean loss of the positions of a band that lie in the window."""
+    if f"{kind}_loss" not in record.curves:
+        return None
+    first, last = band
+    return float(by_position(record, kind)[first - 1 : last].mean())
+
+
+def inside(records: Sequence[RunRecord], bands: Sequence[Band]) -> list[Band]:
+    """The bands that begin inside of the windows, the last one cut to their end."""
+    length = length_of(records[0])
+    return [(first, min(last, length)) for first, last in bands if first <= length]
+
+
+def binned(record: RunRecord, kind: str) -> Losses:
+    """Mean loss of each bin, float64 (bins,); the last bin may be shorter."""
+    found = by_position(record, kind)
+    edges = np.arange(0, len(found), BIN)
+    return np.add.reduceat(found, edges) / np.diff(np.append(edges, len(found)))
+
+
+def centres(records: Sequence[RunRecord]) -> Losses:
+    """The middle position of each bin, float64 (bins,)."""
+    first = np.arange(1, length_of(records[0]) + 1, BIN)
+    last = np.minimum(first + BIN - 1, length_of(records[0]))
+    return np.asarray((first + last) / 2)
+
+
+def spread(
+    records: Sequence[RunRecord],
+    kind: str,
+    terms: Sequence[tuple[float, str, Band]],
+) -> Documents | None:
+    """How much a sum of (factor, model, band) varies with the documents that were drawn.
+
+    A bin on the border of two bands counts for each with the positions that it has there: only the
+    spread is taken from bins, the losses themselves are read from every position.
+    """
+    total: Losses | float = 0.0
+    for factor, model, band in terms:
+        found = over_seeds(records, model, lambda record: samples(record, kind))
+        if found is None:
+            return None
+        total = total + factor * (found @ _weights(found.shape[1], length_of(records[0]), band))
+    counts = (r.arrays[kind]["documents"] for r in records if kind in r.arrays)
+    return Documents(float(np.var(total, ddof=1)), next(counts))
+
+
+def _weights(bins: int, length: int, band: Band) -> Losses:
+    inside = np.zeros(bins * BIN)
+    inside[band[0] - 1 : min(band[1], length)] = 1
+    shares = inside.reshape(bins, BIN).sum(axis=1)
+    return np.asarray(shares / shares.sum())
+
+
+def crossing(found: Losses) -> float | None:
+    """Where a difference (bins,) rises above zero for good, by ``CROSSING_RULE``."""
+    smooth = np.convolve(found, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
+    below = np.flatnonzero(smooth <= 0)
+    if not len(below):
+        return 1.0
+    last = int(below[-1])
+    if last == len(smooth) - 1:
+        return None
+    step = smooth[last] / (smooth[last] - smooth[last + 1])
+    return float(BIN * (last + step) + (SMOOTH * BIN + 1) / 2)
+
+
+def crossings(records: Sequence[RunRecord], kind: str) -> dict[str, Any] | None:
+    """The position from which on the Mosaic is better: of the mean over seeds, its 95 % range over
+    documents, and of each pair of seeds; null: it is not better at the end."""
+    ours, theirs = (
+        {run.seed: run for run in runs(records, model) if kind in run.arrays}
+        for model in (MOSAIC, GPT2)
+    )
+    if not ours or not theirs:
+        return None
+    means, drawn = (
+        [np.mean([read(run, kind) for run in of.values()], axis=0) for of in (theirs, ours)]
+        for read in (binned, samples)
+    )
+    places = [crossing(row) for row in drawn[0] - drawn[1]]
+    ordered = sorted(places, key=lambda place: np.inf if place is None else place)
+    tail = len(ordered) // 40  # 2.5 %
+    return {
+        "position": _whole(crossing(means[0] - means[1])),
+        "documents": [_whole(ordered[tail]), _whole(ordered[-1 - tail])],
+        "seeds": {
+            str(seed): _whole(crossing(binned(theirs[seed], kind) - binned(ours[seed], kind)))
+            for seed in sorted(ours.keys() & theirs.keys())
+        },
+    }
+
+
+def _whole(position: float | None) -> int | None:
+    return None if position is None else round(position)
+
+
+def difference(records: Sequence[RunRecord], kind: str) -> list[tuple[float, Interval | None]]:
+    """Of each bin the transformer's loss minus the Mosaic's, with an interval over seeds and
+    documents; empty without runs of both."""
+    measured = [[r for r in runs(records, model) if kind in r.arrays] for model in (GPT2, MOSAIC)]
+    if not all(measured):
+        return []
+    theirs, ours = (np.stack([binned(run, kind) for run in of]) for of in measured)
+    drawn = [np.mean([samples(run, kind) for run in of], axis=0) for of in measured]
+    variances = np.var(drawn[0] - drawn[1], axis=0, ddof=1)
+    count = measured[0][0].arrays[kind]["documents"]
+    return [
+        language.interval(
+            (theirs[:, place].tolist(), ours[:, place].tolist()),
+            Documents(float(variances[place]), count),
+        )
+        for place in range(len(variances))
+    ]
+
+
+def length_of(record: RunRecord) -> int:
+    """Positions of a window."""
+    return int(record.config["tasks"]["length"])
+
+
+def band_name(band: Band) -> str:
+    """ "51–150"."""
+    return f"{band[0]}–{band[1]}"

@@ -1,0 +1,111 @@
+"""Constructed runs on stories and on an encyclopedia, so that verdicts are known beforehand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.records import Curve, RunRecord
+from tests.bench.records import make_record
+
+LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}
+DOCUMENTS, SAMPLES, BIN = 40, 200, 8
+
+
+def sha256(*parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def facts(corpus: str, split: str, **changes: Any) -> dict[str, Any]:
+    """What a record says of one file of a corpus."""
+    content = {
+        "corpus": corpus,
+        "licence": "not stated",
+        "source": "local file",
+        "tokenizer": "grammar" if corpus == "grammar" else "gpt2",
+        "tokens_sha256": sha256(corpus, split),
+        "documents": 100,
+        "tokens": 21_100,
+        "tokens_without_ends": 21_000,
+        "characters": 88_800,
+        "bytes": 88_900,
+    }
+    return {**content, **changes}
+
+
+def of_documents(
+    model: str,
+    seed: int,
+    losses: dict[str, NDArray[np.float64]],
+    corpus: str = "grammar",
+    **changes: Any,
+) -> RunRecord:
+    """A run on the encyclopedia with the losses (documents, length) of each kind of windows.
+
+    The bootstrap is written out here: documents are drawn by index, the same for every model.
+    """
+    length = next(iter(losses.values())).shape[1]
+    curves, arrays = {}, {}
+    positions = [float(p + 1) for p in range(length)]
+    for kind, table in losses.items():
+        generator = np.random.default_rng(0)
+        rows = generator.integers(len(table), size=(SAMPLES, len(table)))
+        samples = np.stack([table[row].mean(axis=0) for row in rows])
+        bins = [samples[:, i : i + BIN].mean(axis=1) for i in range(0, length, BIN)]
+        curves[f"{kind}_loss"] = Curve(x=positions, y=table.mean(axis=0).tolist())
+        arrays[kind] = {
+            "windows": len(table),
+            "documents": len(table),
+            "samples": np.stack(bins, axis=1).tolist(),
+        }
+    arrays["corpus"] = {split: facts(corpus, split) for split in ("train", "valid", "articles")}
+    config = {
+        "tasks": {"corpus": corpus, "length": length},
+        "models": {"layers": 2},
+        "training": {"restarts": 1},
+    }
+    content: dict[str, Any] = {
+        "seed": seed,
+        "task": "wikipedia",
+        "model": model,
+        "label": LABELS.get(model, model),
+        "identity": sha256(model, corpus, length),
+        "config": config,
+        "metrics": {"test": {"loss": 1.0}},
+        "curves": curves,
+        "arrays": arrays,
+        "per_sequence": {},
+    }
+    return make_record(**{**content, **changes})
+
+
+def lost(record: RunRecord, outcome: str = "diverged") -> RunRecord:
+    """The same run without any number."""
+    return record.model_copy(
+        update={
+            "outcome": outcome,
+            "cause": "the loss is not finite at step 7",
+            "metrics": {},
+            "curves": {},
+            "arrays": {},
+        }
+    )
+
+
+def tables(
+    loss: Callable[[NDArray[np.float64], str], NDArray[np.float64]],
+    kinds: tuple[str, ...] = ("stream", "article", "stories"),
+    length: int = 512,
+    documents: int = DOCUMENTS,
+    shift: float = 0.0,
+    spread: float = 0.3,
+) -> dict[str, NDArray[np.float64]]:
+    """Losses (documents, length): a function of the position and kind, and of the document."""
+    of_document = spread * np.sin(1.7 * np.arange(documents))[:, None]
+    noise = 0.05 * np.random.default_rng(7).standard_normal((documents, length))
+    positions = np.arange(1.0, length + 1)
+    return {kind: loss(positions, kind) + of_document + noise + shift for kind in kinds}

@@ -1,0 +1,247 @@
+"""Figure 8 on constructed losses by position whose verdicts are known."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.errors import UserError
+from bench.judgement import LeftOut
+from bench.records import RunRecord
+from bench.reproduction import View, render
+from reproduce import figure8, language, positions
+from reproduce.language import GPT2, Documents
+from reproduce.regbench import MOSAIC
+from tests.reproduce.language_records import lost, of_documents, tables
+
+SEEDS = range(3)
+CLAIMS = figure8.REPRODUCTION.claims
+
+
+def transformer(p: np.ndarray, kind: str) -> np.ndarray:
+    """Flat after 100 positions; on stories a little lower everywhere."""
+    return 3.0 - 0.01 * np.minimum(p, 100) if kind == "stories" else 6 - 0.01 * np.minimum(p, 100)
+
+
+def mosaic(p: np.ndarray, kind: str) -> np.ndarray:
+    """On articles worse before position 50 and better after; the same on stories."""
+    theirs = transformer(p, kind)
+    return theirs if kind == "stories" else theirs - 0.002 * (p - 50)
+
+
+def wobble(seed: int) -> float:
+    return 0.01 * np.sin(12.9898 * (seed + 1))
+
+
+def world(
+    ours: Any = mosaic, theirs: Any = transformer, seeds: Any = SEEDS, **options: Any
+) -> list[RunRecord]:
+    """Runs of both models."""
+    return [
+        of_documents(model, seed, tables(loss, shift=wobble(seed + 9 * (model == GPT2)), **options))
+        for model, loss in ((MOSAIC, ours), (GPT2, theirs))
+        for seed in seeds
+    ]
+
+
+def judge(records: list[RunRecord]) -> dict[str, Finding]:
+    return {claim.name: claim.judge(records).finding for claim in CLAIMS}
+
+
+def test_models_as_published_reproduce_every_claim() -> None:
+    found = judge(world())
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    assert {f.verdict for f in judge(world(seeds=[0])).values()} == {UNDECIDED}
+    for finding in found.values():
+        assert finding.evidence.startswith("corpus: grammar (generated) · tokens of the grammar")
+
+
+def test_models_of_the_other_kind_contradict() -> None:
+    found = judge(
+        world(
+            ours=lambda p, kind: 7 + 0.001 * p,
+            theirs=lambda p, kind: 6 - 0.002 * p,
+        )
+    )
+    assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
+
+
+def test_the_crossing_is_where_the_curves_cross() -> None:
+    equal = [
+        of_documents(model, seed, tables(loss))
+        for model, loss in ((MOSAIC, mosaic), (GPT2, transformer))
+        for seed in SEEDS
+    ]
+    found = positions.crossings(equal, "stream")
+    assert found is not None
+    assert found["position"] == 50
+    assert found["documents"] == [50, 50]  # both models have the same offset for each document
+    assert set(found["seeds"]) == {"0", "1", "2"}
+    never = positions.crossings(world(ours=transformer, theirs=mosaic), "stream")
+    assert never is not None
+    assert never["position"] is None
+
+
+@given(st.lists(st.integers(-3, 3), min_size=3, max_size=20))
+def test_crossing_by_its_definition(difference: list[int]) -> None:
+    found = positions.crossing(np.array(difference, float))
+    pairs = [(a + b) / 2 for a, b in pairwise(difference)]
+    middles = [8.5 + 8 * pair for pair in range(len(pairs))]
+    dense = np.arange(8 * middles[0], 8 * middles[-1] + 1) / 8
+    line = np.interp(dense, middles, pairs)
+    if found is None:
+        assert pairs[-1] <= 0
+    elif found == 1:
+        assert min(pairs) > 0
+    else:
+        assert np.interp(found, middles, pairs) == pytest.approx(0, abs=1e-9)
+        assert (line[dense > found + 1e-9] > 0).all()
+
+
+def test_documents_alone_can_leave_it_open() -> None:
+    # Seeds agree to the last digit, but the lead comes from a few documents.
+    def one(model: str, seed: int, lead: float) -> RunRecord:
+        losses = tables(transformer, documents=6)
+        for table in losses.values():
+            table[:2] -= lead
+        return of_documents(model, seed, losses)
+
+    runs = [
+        one(model, seed, 0.5 * (model == MOSAIC) + 1e-6 * seed)
+        for model in (MOSAIC, GPT2)
+        for seed in SEEDS
+    ]
+    finding = judge(runs)["ahead after 50 tokens (stream)"]
+    assert finding.verdict == UNDECIDED
+    assert "over seeds and 6 documents" in finding.evidence
+    assert finding.seeds_needed is None  # more seeds are no more documents
+    many = [
+        of_documents(r.model, r.seed, tables(mosaic if r.model == MOSAIC else transformer))
+        for r in runs
+    ]
+    assert judge(many)["ahead after 50 tokens (stream)"].verdict == REPRODUCED
+
+
+def test_seeds_alone_can_leave_it_open() -> None:
+    shifts = {0: -0.5, 1: 0.0, 2: 0.5}
+    runs = [
+        of_documents(model, seed, tables(loss, shift=shifts[seed] * (model == MOSAIC)))
+        for model, loss in ((MOSAIC, mosaic), (GPT2, transformer))
+        for seed in SEEDS
+    ]
+    finding = judge(runs)["ahead after 50 tokens (stream)"]
+    assert finding.verdict == UNDECIDED
+    assert finding.seeds_needed is not None
+    assert finding.seeds_needed > 3
+
+
+def test_intervals_cover_new_seeds_and_new_documents() -> None:
+    generator = np.random.default_rng(3)
+    rounds, documents, truth = 600, 50, 0.2
+    hits = {"both": 0, "seeds": 0}
+    for _ in range(rounds):
+        # Each seed has its own level; which documents are drawn moves all seeds alike.
+        drawn = generator.normal(0, 1.0, documents)
+        theirs = truth + generator.normal(0, 0.05, 3) + drawn.mean()
+        ours = generator.normal(0, 0.1, 3)
+        variance = float(np.var(drawn, ddof=1)) / documents
+        for name, spread in (("both", Documents(variance, documents)), ("seeds", None)):
+            _, found = language.interval((theirs.tolist(), ours.tolist()), spread)
+            assert found is not None
+            hits[name] += found.low < truth < found.high
+    assert 0.93 < hits["both"] / rounds < 0.99
+    assert hits["seeds"] / rounds < 0.85  # what is lost without the documents
+
+
+def test_spread_is_that_of_a_bootstrap_over_whole_documents() -> None:
+    runs = world()
+    band = (57, 96)  # whole bins, so that nothing is approximate
+    found = positions.spread(runs, "stream", [(1, GPT2, band), (-1, MOSAIC, band)])
+    assert found is not None
+    losses = {
+        model: np.mean(
+            [
+                tables(loss, shift=wobble(seed + 9 * (model == GPT2)))["stream"][:, 56:96]
+                for seed in SEEDS
+            ],
+            axis=(0, 2),
+        )
+        for model, loss in ((MOSAIC, mosaic), (GPT2, transformer))
+    }
+    count = len(losses[GPT2])
+    rows = np.random.default_rng(0).integers(count, size=(200, count))
+    means = (losses[GPT2] - losses[MOSAIC])[rows].mean(axis=1)
+    assert found.count == count
+    assert found.variance == pytest.approx(np.var(means, ddof=1), rel=1e-9)
+
+
+def test_bands_are_means_of_positions() -> None:
+    run = of_documents(GPT2, 0, tables(transformer))
+    exact = tables(transformer)["article"]
+    assert positions.band_loss(run, "article", (151, 512)) == pytest.approx(exact[:, 150:].mean())
+    assert positions.band_loss(run, "article", (1, 50)) == pytest.approx(exact[:, :50].mean())
+
+
+def test_short_windows_and_short_articles_are_left_out() -> None:
+    short = judge(world(length=128))
+    assert isinstance(short["the transformer flattens (stream)"], LeftOut)
+    assert "128 tokens" in short["the transformer flattens (stream)"].evidence
+    assert short["ahead after 50 tokens (stream)"].verdict == REPRODUCED
+    assert "51–128" in short["ahead after 50 tokens (stream)"].evidence
+    shorter = judge(world(length=48))
+    assert isinstance(shorter["ahead after 50 tokens (stream)"], LeftOut)
+    assert isinstance(shorter["the lead comes from the context (stream)"], LeftOut)
+    without = judge(world(kinds=("stream", "stories")))
+    assert isinstance(without["ahead after 50 tokens (article)"], LeftOut)
+    assert without["ahead after 50 tokens (stream)"].verdict == REPRODUCED
+
+
+def test_a_diverged_mosaic_never_supports_its_lead() -> None:
+    runs = [lost(r) if (r.model, r.seed) == (MOSAIC, 2) else r for r in world()]
+    finding = judge(runs)["ahead after 50 tokens (stream)"]
+    assert finding.verdict == UNDECIDED
+    assert "Memory Mosaic seed 2 diverged" in finding.evidence
+    nothing = judge([lost(run) for run in world()])
+    assert {finding.verdict for finding in nothing.values()} == {UNDECIDED}
+
+
+def test_one_figure_shows_one_corpus_and_the_same_windows() -> None:
+    runs = world()
+    other = of_documents(GPT2, 5, tables(transformer), corpus="local")
+    with pytest.raises(UserError, match="different corpora"):
+        figure8.select([*runs, other])
+    edited = runs[0].model_copy(
+        update={"provenance": runs[0].provenance.model_copy(update={"data": {"test": "0" * 64}})}
+    )
+    with pytest.raises(UserError, match="different windows"):
+        figure8.select([edited, *runs[1:]])
+    assert figure8.select([*runs, runs[0].model_copy(update={"task": "babistories"})]) == sorted(
+        runs, key=lambda run: run.run_id
+    )
+
+
+@pytest.mark.parametrize("loss", [lost, lambda run: run])
+def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(loss: Any) -> None:
+    unigram = of_documents("unigram", 0, tables(transformer), role="baseline")
+    runs = [loss(run) for run in world(length=64)] + [unigram]
+    if loss is not lost:
+        runs = [*runs[:-1], lost(runs[0].model_copy(update={"seed": 3}))]
+    view = View("smoke")
+    pictures = [render(figure8.draw(runs, view), "salt") for _ in range(2)]
+    assert pictures[0] == pictures[1]
+    texts = [text.get_text() for text in figure8.draw(runs, view).texts]
+    assert any(text.startswith("corpus: grammar") for text in texts)
+    assert figure8.curves(runs)["corpus"].startswith("corpus: grammar")
+
+
+def test_the_plan_pairs_models_by_seed() -> None:
+    plan = figure8.plan("smoke", None)
+    assert len(plan.runs) == 6
+    assert {word for words in plan.runs[:2] for word in words if "seed" in word} == {"seed=0"}
+    assert len(figure8.plan("laptop", 5).runs) == 10
