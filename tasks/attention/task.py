@@ -1,4 +1,4 @@
-"""Average attention of the last position of a window (Memory Mosaics, appendix E, Figures 14-16).
+"""Average attention of the last position of a window (Memory Mosaics, appendix D.4, Figures 14-16).
 
 A transformer keeps a part of its attention on the first positions, whatever is there; the memories
 of a Mosaic look at the whole context alike, but for a peak at the newest positions. Only the
@@ -18,7 +18,7 @@ from torch import nn
 from tasks.babistories import BabiStories
 from tasks.interface import Evaluation, Metric, Split
 from tasks.text.stream import TokenStream
-from tasks.text.windows import Positions, consecutive, cut, evenly, windows_sha256
+from tasks.text.windows import Positions, cut, evenly, windows_sha256
 
 POSITIONS_AT_ONCE = 2**13
 RECENT = 8  # the newest eighth of the context is left out of what is called flat
@@ -29,7 +29,8 @@ class AttentionOfStories(BabiStories):
     """Attention of the last position on windows of the validation file, averaged over windows.
 
     Args:
-        windows: at most so many of each length.
+        windows: so many of each length, at most one for each token of the file; they overlap where
+            the file is short.
         extension: the longer windows have so many times the training length.
         training: arguments of :class:`tasks.babistories.BabiStories`.
 
@@ -56,15 +57,15 @@ class AttentionOfStories(BabiStories):
         return hashes
 
     def attention_windows(self, factor: int) -> tuple[TokenStream, Positions]:
-        """Consecutive windows of ``factor`` times the training length, spread evenly."""
+        """Windows of ``factor`` times the training length, spread evenly over the file."""
         stream = self.stream("valid")
-        every = consecutive(0, stream.manifest.tokens, self.length * factor)
-        if not len(every):
+        places = stream.manifest.tokens - self.length * factor
+        if places < 1:
             raise ValueError(
                 f"the validation file holds {stream.manifest.tokens:,} tokens, too few for a "
                 f"window of {self.length * factor}: give more text, or a smaller tasks.extension"
             )
-        return stream, every[evenly(len(every), self.windows)]
+        return stream, evenly(places, self.windows)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """Of "validation" the loss on held-out stories, as for every task of stories.
@@ -89,12 +90,12 @@ class AttentionOfStories(BabiStories):
             limit = getattr(model, "context_limit", None)
             if limit is not None and self.length * factor > limit:
                 continue  # a learned table of positions ends with the training length
-            attention = self._average(model, factor, device)
+            attention, noise = self._average(model, factor, device)
             arrays[name] = attention.round(DIGITS).tolist()
             curves[f"{name}_attention"] = _curve(attention)
             suffix = "" if factor == 1 else "_extended"
             metrics[f"first_position{suffix}"] = first_position(attention)
-            metrics[f"unevenness{suffix}"] = unevenness(attention)
+            metrics[f"unevenness{suffix}"] = unevenness(attention, noise)
         if hasattr(model, "leaky_coefficients"):
             arrays["leaky_coefficients"] = model_.leaky_coefficients().cpu().tolist()
         return Evaluation(metrics, {}, curves, arrays)
@@ -109,18 +110,22 @@ class AttentionOfStories(BabiStories):
 
     def _average(
         self, model: nn.Module, factor: int, device: torch.device | str
-    ) -> NDArray[np.float64]:
-        """Mean over windows, float64 (layers, heads, time)."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean over windows and the variance of that mean, float64 (layers, heads, time)."""
         model_: Any = model
         stream, starts = self.attention_windows(factor)
         length = self.length * factor
         rows = max(1, POSITIONS_AT_ONCE // length)
         total: NDArray[np.float64] | float = 0.0
+        squares: NDArray[np.float64] | float = 0.0
         for begin in range(0, len(starts), rows):
             window = cut(stream, starts[begin : begin + rows], length)[:, :-1]
-            found = model_.attention_of_last(torch.from_numpy(window).to(device))
-            total = total + found.double().sum(dim=1).cpu().numpy()
-        return np.asarray(total) / len(starts)
+            found = model_.attention_of_last(torch.from_numpy(window).to(device)).double()
+            total = total + found.sum(dim=1).cpu().numpy()
+            squares = squares + found.square().sum(dim=1).cpu().numpy()
+        count = len(starts)
+        mean = np.asarray(total) / count
+        return mean, (squares / count - mean**2) / max(1, count - 1)
 
 
 def first_position(attention: NDArray[np.float64]) -> float:
@@ -128,13 +133,18 @@ def first_position(attention: NDArray[np.float64]) -> float:
     return float(attention[..., 0].mean() * attention.shape[-1])
 
 
-def unevenness(attention: NDArray[np.float64]) -> float:
+def unevenness(attention: NDArray[np.float64], noise: NDArray[np.float64] | None = None) -> float:
     """Spread over all but the newest eighth of the positions, over its mean; 0 where it is flat.
 
-    Mean over layers and heads of the coefficient of variation.
+    Mean over layers and heads of the coefficient of variation. ``noise``, the variance of each
+    mean over windows, is subtracted: a flat curve of few windows is not uneven.
     """
-    old = attention[..., : attention.shape[-1] - attention.shape[-1] // RECENT]
-    return float((old.std(axis=-1) / old.mean(axis=-1)).mean())
+    keep = attention.shape[-1] - attention.shape[-1] // RECENT
+    old = attention[..., :keep]
+    variance = old.var(axis=-1)
+    if noise is not None:
+        variance = np.maximum(variance - noise[..., :keep].mean(axis=-1), 0)
+    return float((np.sqrt(variance) / old.mean(axis=-1)).mean())
 
 
 def _curve(attention: NDArray[np.float64]) -> dict[str, list[float]]:

@@ -1,0 +1,302 @@
+"""Figures 14, 15 and 16 on constructed attention whose numbers and verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib.text
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.config import compose
+from bench.errors import OK, UserError
+from bench.records import RunRecord
+from bench.reproduction import Reproduction, View, main, render
+from reproduce import attention, figure14, figure15, figure16
+from reproduce.attention import ALIBI, LEARNED, MOSAIC, ROPE
+from tasks.attention.task import first_position, unevenness
+from tests.bench.records import make_record
+from tests.reproduce.records import wobble
+
+LENGTH, EXTENSION = 64, 3
+COEFFICIENTS = [0.1, 0.25, 0.4, 0.55]
+Curves = NDArray[np.float64]
+
+
+def distances(time: int) -> Curves:
+    return np.arange(time - 1, -1, -1.0)
+
+
+def normalised(curves: Curves) -> Curves:
+    return curves / curves.sum(axis=-1, keepdims=True)
+
+
+def published(kind: str, time: int) -> Curves:
+    """Four heads as the paper describes them, (heads, time)."""
+    far = distances(time)
+    ones = np.ones((len(COEFFICIENTS), time))
+    if kind == MOSAIC:
+        curves = np.stack([1 + 20 * c**far / c for c in COEFFICIENTS])
+        curves[:, -1] = 0
+    elif kind == LEARNED:
+        curves = ones * (1 + 0.5 * np.sin(7.0 * np.arange(time)))
+        curves[:, 0] = 12
+    elif kind == ROPE:  # each head may go up or down
+        change = np.array([3, 1 / 3, 2, 1 / 2])[:, None]
+        curves = np.where(far >= LENGTH, change, ones)
+    else:
+        curves = np.exp(-far / 20) * ones
+    return normalised(curves)
+
+
+def opposite(kind: str, time: int) -> Curves:
+    """What contradicts every claim on this kind."""
+    far = distances(time)
+    ones = np.ones((len(COEFFICIENTS), time))
+    if kind == MOSAIC:  # a sink, no peak, twice as much beyond the training length
+        curves = np.where(far >= LENGTH, 2, ones) * (1 + 0.6 * np.sin(7.0 * np.arange(time)))
+        curves[:, 0] = 12
+        curves[:, -2] = 1 / 2
+        return normalised(curves)
+    return normalised(ones)
+
+
+def run(
+    kind: str, seed: int, form: Any = published, outcome: str = "ok", **changes: Any
+) -> RunRecord:
+    model = "memory_mosaic" if kind == MOSAIC else "gpt2"
+    lengths = {"trained": LENGTH} if kind == LEARNED else {"trained": 64, "extended": 192}
+    metrics: dict[str, float] = {"loss": 2.0}
+    arrays: dict[str, Any] = {"corpus": {"train": facts("grammar")}}
+    generator = np.random.default_rng(seed)
+    for name, time in lengths.items():
+        noise = 1 + 0.01 * generator.standard_normal((1, len(COEFFICIENTS), 1))
+        curves = normalised(form(kind, time)[None] ** noise)
+        arrays[name] = curves.tolist()
+        suffix = "" if name == "trained" else "_extended"
+        metrics[f"first_position{suffix}"] = first_position(curves)
+        metrics[f"unevenness{suffix}"] = unevenness(curves)
+    if kind == MOSAIC:
+        arrays["leaky_coefficients"] = [[c + wobble(seed) for c in COEFFICIENTS]]
+    content: dict[str, Any] = {
+        "seed": seed,
+        "task": "attention",
+        "model": model,
+        "label": "Memory Mosaic" if kind == MOSAIC else "GPT2",
+        "identity": hashlib.sha256(kind.encode()).hexdigest(),
+        "outcome": outcome,
+        "config": {
+            "tasks": {"corpus": "grammar", "length": LENGTH, "extension": EXTENSION},
+            "models": {"layers": 1} | ({} if kind == MOSAIC else {"positions": kind}),
+            "training": {"restarts": 1},
+        },
+    }
+    if outcome == "ok":
+        content |= {"metrics": {"test": metrics}, "arrays": arrays}
+    else:
+        content |= {"metrics": {}, "cause": "the loss is not finite at step 7"}
+    return make_record(**{**content, **changes})
+
+
+def facts(corpus: str) -> dict[str, Any]:
+    return {
+        "corpus": corpus,
+        "tokens_sha256": hashlib.sha256(corpus.encode()).hexdigest(),
+        "tokenizer": "grammar",
+        "source": "local file",
+        "licence": "none",
+    }
+
+
+FIGURES: dict[str, tuple[Reproduction, tuple[str, ...]]] = {
+    "figure14": (figure14.REPRODUCTION, (LEARNED, MOSAIC)),
+    "figure15": (figure15.REPRODUCTION, (ROPE, ALIBI, MOSAIC)),
+    "figure16": (figure16.REPRODUCTION, (MOSAIC,)),
+}
+
+
+@pytest.fixture(params=sorted(FIGURES))
+def figure(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def runs(name: str, seeds: int = 4, **changes: Any) -> list[RunRecord]:
+    return [run(kind, seed, **changes) for kind in FIGURES[name][1] for seed in range(seeds)]
+
+
+def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+    return {claim.name: claim.judge(records).finding for claim in reproduction.claims}
+
+
+def verdicts(name: str, records: list[RunRecord]) -> set[str]:
+    return {finding.verdict for finding in judge(FIGURES[name][0], records).values()}
+
+
+def texts(name: str, records: list[RunRecord], view: View) -> str:
+    drawn = FIGURES[name][0].draw(records, view)
+    return " ".join(text.get_text() for text in drawn.findobj(matplotlib.text.Text))
+
+
+def test_attention_as_published_reproduces_every_claim(figure: str) -> None:
+    assert verdicts(figure, runs(figure)) == {REPRODUCED}
+    assert verdicts(figure, runs(figure, seeds=1)) == {UNDECIDED}
+    assert verdicts(figure, []) == {UNDECIDED}
+    for finding in judge(FIGURES[figure][0], runs(figure)).values():
+        assert finding.evidence.startswith("corpus: grammar (generated)")
+
+
+@pytest.mark.parametrize("name", ["figure14", "figure15"])
+def test_attention_of_the_other_kind_contradicts_every_claim(name: str) -> None:
+    assert verdicts(name, runs(name, form=opposite)) == {CONTRADICTED}
+
+
+def test_widths_that_fall_with_lambda_contradict() -> None:
+    reversed_heads = [
+        run(MOSAIC, seed, form=lambda kind, time: published(kind, time)[::-1]) for seed in range(4)
+    ]
+    assert verdicts("figure16", reversed_heads) == {CONTRADICTED}
+    without_peak = [run(MOSAIC, seed, form=opposite) for seed in range(4)]
+    assert verdicts("figure16", without_peak) == {UNDECIDED}
+
+
+def test_diverged_runs_support_no_claim_and_are_named(figure: str) -> None:
+    lost = runs(figure, outcome="diverged")
+    for name, finding in judge(FIGURES[figure][0], lost).items():
+        assert finding.verdict != REPRODUCED, name
+        assert "seed 3 diverged (the loss is not finite at step 7)" in finding.evidence
+    one = [*runs(figure, seeds=3), *(run(k, 3, outcome="diverged") for k in FIGURES[figure][1])]
+    assert REPRODUCED not in verdicts(figure, one)
+
+
+def test_the_width_of_a_peak_by_hand() -> None:
+    # From distance 1 on 9, 5, 3, 1.5, 1, ...: between 3 and 4 the line crosses twice the level.
+    head = np.ones(32)
+    head[-5:] = [1.5, 3, 5, 9, 0]
+    no_peak = np.ones(32)
+    everywhere = np.full(32, 0.0)
+    everywhere[-2] = 32
+    widths = attention.peak_widths(np.stack([head, no_peak, everywhere]))
+    assert widths == pytest.approx([3 + 1 / 1.5, 0, 2])
+
+
+@given(height=st.floats(3, 1e4), coefficient=st.floats(0.05, 0.95))
+def test_the_width_of_an_exponential_peak(height: float, coefficient: float) -> None:
+    far = distances(512)
+    head = 1 + height * coefficient ** (far - 1)
+    head[-1] = 0
+    expected = 1 + math.log(height) / -math.log(coefficient)  # where the excess falls to 1
+    [width] = attention.peak_widths(head[None] / head.sum() * 512)
+    assert expected - 0.05 <= width <= math.ceil(expected) + 0.05
+
+
+def test_rank_correlation_is_spearmans() -> None:
+    record = run(MOSAIC, 0)
+    order = [2, 0, 1, 3]  # the heads' widths are ordered as λ: move λ around
+    moved = [[COEFFICIENTS[k] for k in order]]
+    record = record.model_copy(update={"arrays": {**record.arrays, "leaky_coefficients": moved}})
+    squares = sum((rank - place) ** 2 for place, rank in enumerate(order))
+    assert attention.rank_correlation(record) == pytest.approx(1 - 6 * squares / (4 * (16 - 1)))
+
+
+def test_numbers_of_long_windows_by_hand() -> None:
+    far = distances(192)
+    up_and_down = np.stack([np.where(far >= LENGTH, level, 1.0) for level in (2.0, 0.5, 1.0, 1.0)])
+    record = run(ROPE, 0)
+    arrays = {**record.arrays, "extended": [normalised(up_and_down).tolist()]}
+    record = record.model_copy(update={"arrays": arrays})
+    # Factors 2, 2, 1, 1, whichever the direction.
+    assert attention.change_beyond(record) == pytest.approx(math.sqrt(2), rel=1e-3)
+    thirds = [2 / (2 * 2 + 1), 0.5 / (2 * 0.5 + 1), 1 / 3, 1 / 3]  # share of the oldest of three
+    assert attention.oldest_third(record) == pytest.approx(3 * sum(thirds) / 4)
+    arrays["extended"] = [normalised(np.exp(-far / 5) * np.ones((4, 1))).round(8).tolist()]
+    vanished = record.model_copy(update={"arrays": arrays})
+    assert 100 < attention.change_beyond(vanished) <= 192  # finite, where all is rounded to zero
+
+
+def test_each_figure_takes_its_own_models() -> None:
+    every = [run(kind, 0) for kind in (MOSAIC, LEARNED, ROPE, ALIBI)]
+    deeper = run(MOSAIC, 1, config={**every[0].config, "models": {"layers": 2}})
+    elsewhere = run(MOSAIC, 1, task="babistories")
+    for name, (reproduction, kinds) in FIGURES.items():
+        found = reproduction.select([*every, deeper, elsewhere])
+        assert sorted(map(attention.kind_of, found)) == sorted(kinds), name
+
+
+def test_models_on_other_windows_or_text_are_not_compared() -> None:
+    one, other = run(MOSAIC, 0), run(LEARNED, 0)
+    provenance = one.provenance.model_copy(update={"data": {"windows": "0" * 64}})
+    select = figure14.REPRODUCTION.select
+    with pytest.raises(UserError, match="different windows"):
+        select([one.model_copy(update={"provenance": provenance}), other])
+    arrays = {**other.arrays, "corpus": {"train": facts("tinystories")}}
+    tasks = {**other.config["tasks"], "corpus": "tinystories"}
+    with pytest.raises(UserError, match="different corpora"):
+        select([one, run(LEARNED, 0, arrays=arrays, config={**other.config, "tasks": tasks})])
+
+
+@pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
+def test_plans_are_runs_of_one_block(figure: str, preset: str) -> None:
+    reproduction, kinds = FIGURES[figure]
+    plan = reproduction.plan(preset, None)
+    assert (len(plan.runs), plan.sweeps, plan.baselines) == (3 * len(kinds), (), ())
+    for words, kind in zip(plan.runs, [*kinds] * 3, strict=True):
+        configuration = compose([*words, f"preset={preset}"])
+        assert configuration.models["layers"] == 1
+        assert configuration.models["heads"] >= 8  # enough to rank
+        assert configuration.models.get("positions") == (None if kind == MOSAIC else kind)
+        given_later = compose([*words, f"preset={preset}", "models.heads=4"])
+        assert given_later.models["heads"] == 4
+
+
+def test_equal_records_give_equal_bytes_and_the_picture_says_what_it_shows(figure: str) -> None:
+    reproduction, kinds = FIGURES[figure]
+    records, view = runs(figure, seeds=2), View("smoke")
+    lost = run(kinds[0], 2, outcome="diverged")
+    first = render(reproduction.draw([*records, lost], view), "salt")
+    assert first == render(reproduction.draw([*records, lost], view), "salt")
+    shown = texts(figure, [*records, lost], view)
+    assert f"{attention.LABELS[kinds[0]]} seed 2 diverged" in shown
+    assert "corpus: grammar (generated)" in shown
+    assert "smoke — not the paper's scale" in shown
+    json.dumps(reproduction.curves([*records, lost]), allow_nan=False)
+
+
+def test_a_figure_without_any_result_is_still_drawn(figure: str) -> None:
+    lost = runs(figure, seeds=2, outcome="diverged")
+    assert "no result" in texts(figure, lost, View("smoke"))
+    json.dumps(FIGURES[figure][0].curves(lost), allow_nan=False)
+
+
+def test_figure_15_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = [
+        "figure15",
+        "seeds=1",
+        f"store={tmp_path}",
+        "tracking=none",
+        "training.steps=2",
+        "training.warmup_steps=1",
+        "models.heads=2",
+        "models.width=16",
+        "stories_size=200",
+        "held_out_tokens=1000",
+        "windows=20",
+    ]
+    assert main(tiny, {"figure15": figure15.REPRODUCTION}) == OK
+    said = capsys.readouterr().out
+    assert "corpus: grammar (generated) · tokens of the grammar tokenizer" in said
+    assert "Memory Mosaic, unevenness" in said
+    [folder] = (tmp_path / "reproductions" / "figure15").iterdir()
+    content = json.loads((folder / "curves.json").read_bytes())
+    assert {len(curves) for curves in content["heads"].values()} == {2}
+    assert {len(curves[0]) for curves in content["heads"].values()} == {3 * 128}
+    assert sorted(entry["kind"] for entry in content["runs"].values()) == sorted(
+        attention.LABELS[kind] for kind in FIGURES["figure15"][1]
+    )
