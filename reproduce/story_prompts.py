@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench.claims import LEVEL, REPRODUCED, UNDECIDED, Finding, mean_within
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, mean_within
 from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, View
@@ -20,7 +20,7 @@ from bench.statistics import mean_interval
 from reproduce import language
 from reproduce.language import GPT2, Test
 from reproduce.regbench import COLOURS, LABELS, MOSAIC
-from reproduce.style import GREY, new_figure, quiet
+from reproduce.style import GREY, new_figure, quiet, seed_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,12 +148,12 @@ def where_passed(test: Test, models: Sequence[str], shallow: bool) -> Test:
 
     def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
         finding = test(records, numbers)
-        if finding.verdict != REPRODUCED:
+        if finding.verdict == CONTRADICTED:
             return finding
         floor = numbers.get("floor", chance(records))
         for model in models:
             shares = sample(records, model, shallow)
-            passed = None if floor is None else mean_within(shares, low=floor, level=LEVEL)
+            passed = None if floor is None else mean_within(shares, low=floor)
             if passed is None or passed.verdict != REPRODUCED:
                 at_least = "what chance gives" if floor is None else f"{floor:.3f}"
                 reason = f"{LABELS[model]} is not surely above {at_least}"
@@ -176,12 +176,14 @@ def draw(
         quiet(axes)
         for column, group in enumerate(SIZES):
             _column(axes, records, shallow, published, column, group)
+        depth = "1 block" if shallow else f"{PUBLISHED_LAYERS} blocks"
         names = [f"{group}\n({size} prompts)" for group, size in SIZES.items()]
         axes.set_xticks(range(len(SIZES)), names, fontsize=8)
         axes.set_ylim(-0.03, 1.03)
-        axes.set_title(_depth(records, shallow), fontsize=9.5)
+        axes.set_title(f"{_depth(records, shallow)} (published: {depth})", fontsize=9.5)
     panels[0].set_ylabel("share of sensible continuations", fontsize=8.5)
-    panels[-1].legend(handles=_styles(), fontsize=7, frameon=False, loc="upper right")
+    below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "ncols": 2}
+    panels[0].legend(handles=_styles(), fontsize=7.5, frameon=False, **below)
     language.frame(figure, title, records, view)
     return figure
 
@@ -268,9 +270,9 @@ def table(records: Sequence[RunRecord], shallow: bool, published: Counts) -> str
     lines += [f"| sensible | {heads} |", "|---" * (len(SIZES) + 1) + "|"]
     runs = {model: at(records, model, shallow) for model in MODELS}
     for model in MODELS:
-        seeds = ", ".join(str(run.seed) for run in runs[model]) or "none"
+        seeds = seed_names([run.seed for run in runs[model]]) if runs[model] else "no seeds"
         cells = [_counts(runs[model], group) for group in SIZES]
-        lines.append(f"| {_name(model, runs[model])}, seeds {seeds} | {' | '.join(cells)} |")
+        lines.append(f"| {_name(model, runs[model])}, {seeds} | {' | '.join(cells)} |")
     for model in MODELS:
         cells = [str(_published(published, model, group)) for group in SIZES]
         depth = "1 block" if shallow else f"{PUBLISHED_LAYERS} blocks"
