@@ -7,6 +7,7 @@ learning rate of step n are functions of (seed, n), so going on needs model, opt
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
 import math
@@ -16,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
+from bench.parallel import Ranks, leading
 from bench.progress import Report, silent
 from bench.seeding import derive_seed
 from bench.settings import TrainingSettings
@@ -59,11 +62,13 @@ class _Module(lightning.LightningModule):
         checkpoint: Path,
         report: Callable[[int, int], None],
         stop_asked: Callable[[], bool],
+        ranks: Ranks,
     ) -> None:
         super().__init__()
         self.automatic_optimization = False  # a step may be several passes
         self.model, self.task, self.settings, self.seed = model, task, settings, seed
         self.checkpoint, self.report_progress, self.stop_asked = checkpoint, report, stop_asked
+        self.ranks = ranks
         self.total = total_steps(task, settings)
         self.rate_at = learning_rate_at(settings, self.total)
         self.optimizer = build_optimizer(model, settings)
@@ -85,11 +90,13 @@ class _Module(lightning.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         set_learning_rate(self.optimizer, self.rate_at(self.step))
-        torch.manual_seed(derive_seed(self.seed, "dropout", 0, self.step))  # rank 0
+        torch.manual_seed(derive_seed(self.seed, "dropout", self.ranks.rank, self.step))
 
     def training_step(self, batch: Batch, batch_idx: int) -> None:
         self.optimizer.zero_grad()
-        self.pending.append(self._backward(batch))
+        loss = self._backward(batch)
+        self.ranks.add_up([loss, *(p.grad for p in self.model.parameters() if p.grad is not None)])
+        self.pending.append(loss)
         if self.settings.gradient_clip:
             self.clip_gradients(
                 self.optimizer,
@@ -101,19 +108,23 @@ class _Module(lightning.LightningModule):
         optimizer.step()
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Gradients of the loss over the whole batch, in passes of ``micro_batch_size``; the loss.
+        """Gradients of the loss over this process's part of the batch, in passes of
+        ``micro_batch_size``; and that loss.
 
-        Each pass counts by its share of the targets, so that the sum is the mean over the batch.
+        Each pass counts by its share of the targets of the whole batch, so that the sum over
+        passes and processes is the mean over the batch.
         """
-        size = self.settings.micro_batch_size
-        if size is None or size >= len(batch.inputs):
+        own = batch.rows(*self.ranks.share(len(batch.inputs)))
+        size = self.settings.micro_batch_size or len(own.inputs)
+        if size >= len(batch.inputs):
             loss = self.task.training_loss(self.model, batch)
             self.manual_backward(loss)
             return loss.detach()
         parts = []
-        for number, part in enumerate(batch.split(size)):
+        for number, part in enumerate(own.split(size)):
             if number:
-                torch.manual_seed(derive_seed(self.seed, "dropout", 0, self.step, number))
+                names = ("dropout", self.ranks.rank, self.step, number)
+                torch.manual_seed(derive_seed(self.seed, *names))
             loss = self.task.training_loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())
@@ -124,16 +135,19 @@ class _Module(lightning.LightningModule):
         record.steps += 1
         record.tokens += batch.tokens
         record.padded_positions += batch.inputs.shape[0] * batch.inputs.shape[1]
+        if self.ranks.rank:
+            return
         last = self.step == self.total
         if len(self.pending) >= self.per_point or last:
             self._add_curve_point()
         every = self.settings.validate_every
         if last or (every is not None and self.step % every == 0):
             self._validate()
-        if last or self.step % self.settings.checkpoint_every == 0 or self.stop_asked():
+        stop = self.stop_asked()  # a signal that comes later waits for the next step
+        if last or self.step % self.settings.checkpoint_every == 0 or stop:
             self.save()
         self.report_progress(self.step, self.total)
-        if self.stop_asked() and not last:
+        if stop and not last:
             raise Stopped
 
     def _add_curve_point(self) -> None:
@@ -216,25 +230,50 @@ def fit(
         Stopped: SIGINT or SIGTERM came; the checkpoint is at the step reached.
         torch.OutOfMemoryError: the device has too little memory.
     """
-    model.to(device).train()
-    with _stop_on_signal() as stop_asked:
-        module = _Module(
-            model,
-            task,
-            settings,
-            seed,
-            checkpoint,
-            lambda done, total: report(description, done, total),
-            stop_asked,
+    usable = torch.cuda.device_count() if device.type == "cuda" else settings.batch_size
+    if settings.devices > min(usable, settings.batch_size):
+        raise UserError(
+            f"training.devices={settings.devices} cannot share this training: there are {usable} "
+            f"devices for batches of {settings.batch_size} sequences; lower it"
         )
-        if module.step < module.total:
-            batches = _StepSeededBatches(task, seed, settings.batch_size, module.step, module.total)
-            trainer = _trainer(settings, device, module.total - module.step)
-            module.clock = time.perf_counter()
-            trainer.fit(module, DataLoader(batches, batch_size=None))
+    shared = (model, task, settings, seed, checkpoint)
+    with (
+        _stop_on_signal() as stop_asked,
+        leading(settings.devices, device, _follow, *shared) as ranks,
+    ):
+        show = partial(report, description)
+        model.to(device).train()
+        module = _Module(*shared, show, stop_asked, ranks)
+        _make_steps(module, device)
     model.load_state_dict(module.selected_weights())
     model.eval()
     return module.record
+
+
+def _follow(
+    ranks: Ranks,
+    device: torch.device,
+    model: nn.Module,
+    task: Task,
+    settings: TrainingSettings,
+    seed: int,
+    checkpoint: Path,
+) -> None:
+    """The part of another process in a training."""
+    torch.set_num_threads(settings.threads)
+    own = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
+    shared = (own.to(device).train(), task, settings, seed, checkpoint)
+    _make_steps(_Module(*shared, lambda done, total: None, lambda: False, ranks), device)
+
+
+def _make_steps(module: _Module, device: torch.device) -> None:
+    if module.step == module.total:
+        return
+    size = module.settings.batch_size
+    batches = _StepSeededBatches(module.task, module.seed, size, module.step, module.total)
+    trainer = _trainer(module.settings, device, module.total - module.step)
+    module.clock = time.perf_counter()
+    trainer.fit(module, DataLoader(batches, batch_size=None))
 
 
 def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> lightning.Trainer:
@@ -246,7 +285,7 @@ def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> li
     warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
     return lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=1,
+        devices=[device.index] if device.index is not None else 1,
         precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
         max_steps=steps,
         logger=False,

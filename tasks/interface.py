@@ -56,16 +56,13 @@ class Batch:
 
     def split(self, size: int) -> list[Batch]:
         """Parts of at most ``size`` sequences, in order; ``tokens`` is counted in the first."""
-        starts = range(0, len(self.inputs), size)
-        return [
-            Batch(
-                self.inputs[k : k + size],
-                self.targets[k : k + size],
-                0 if k else self.tokens,
-                {name: value[k : k + size] for name, value in self.extras.items()},
-            )
-            for k in starts
-        ]
+        return [self.rows(k, k + size) for k in range(0, len(self.inputs), size)]
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """The sequences from ``start`` up to ``stop``; ``tokens`` is counted with the first."""
+        extras = {name: value[start:stop] for name, value in self.extras.items()}
+        tokens = 0 if start else self.tokens
+        return Batch(self.inputs[start:stop], self.targets[start:stop], tokens, extras)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on ``device``."""

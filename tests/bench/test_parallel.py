@@ -1,0 +1,109 @@
+"""A batch in parts, in one process or several, makes the steps of the whole batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from bench.errors import UserError
+from bench.loop import fit
+from bench.parallel import Ranks
+from bench.progress import silent
+from bench.settings import TrainingSettings
+from bench.training import Stopped
+from models.gpt2 import GPT2
+from tasks.regbench import RegBench
+
+SETTINGS = {"steps": 6, "batch_size": 7, "checkpoint_every": 4, "lr": 1e-2}
+
+
+def settings(**changes: object) -> TrainingSettings:
+    defaults = OmegaConf.to_container(OmegaConf.load(Path("bench/config.yaml")).training)
+    assert isinstance(defaults, dict)
+    return TrainingSettings(**{**defaults, **SETTINGS, **changes})
+
+
+@pytest.fixture(scope="module")
+def task() -> RegBench:
+    sizes = {"training_automata": 40, "validation_size": 5, "test_size": 5}
+    return RegBench(**sizes, strings=(2, 5), string_length=(1, 9))
+
+
+def train(
+    task: RegBench,
+    path: Path,
+    dropout: float = 0.0,
+    stop_after: int | None = None,
+    **changes: object,
+) -> GPT2:
+    """A small model after all steps; ``stop_after`` interrupts the training there once."""
+
+    def interrupt(description: str, done: int, total: int) -> None:
+        if done == stop_after:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    for report in (interrupt, silent) if stop_after else (silent,):
+        torch.manual_seed(0)
+        model = GPT2(task.specification(), width=16, layers=1, heads=2, dropout=dropout)
+        try:
+            fit(
+                model,
+                task,
+                settings(**changes),
+                seed=3,
+                device=torch.device("cpu"),
+                checkpoint=path / "checkpoint.pt",
+                report=report,
+            )
+        except Stopped:
+            assert (path / "checkpoint.pt").exists()
+    return model
+
+
+def same(one: GPT2, other: GPT2) -> None:
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_micro_batches_add_up_to_the_batch(task: RegBench, tmp_path: Path, size: int) -> None:
+    """The sequences differ in length, so parts must count by their targets."""
+    whole = train(task, tmp_path / "whole")
+    parts = train(task, tmp_path / "parts", micro_batch_size=size)
+    same(whole, parts)
+    initial = GPT2(task.specification(), width=16, layers=1, heads=2)
+    assert not torch.allclose(whole.norm.weight, initial.norm.weight)  # it was trained at all
+
+
+def test_processes_share_a_batch_and_resume_together(task: RegBench, tmp_path: Path) -> None:
+    whole = train(task, tmp_path / "whole")
+    shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=2, stop_after=5)
+    same(whole, shared)
+
+
+def test_parts_of_a_batch_have_dropout_of_their_own(task: RegBench, tmp_path: Path) -> None:
+    one = train(task, tmp_path / "one", dropout=0.5, micro_batch_size=3)
+    two = train(task, tmp_path / "two", dropout=0.5, micro_batch_size=3)
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b)
+    whole = train(task, tmp_path / "whole", dropout=0.5)
+    assert not torch.allclose(one.norm.weight, whole.norm.weight)
+
+
+def test_shares_cover_every_sequence_once() -> None:
+    for size in (1, 2, 3, 5):
+        for sequences in range(size, 12):
+            shares = [Ranks(rank, size).share(sequences) for rank in range(size)]
+            covered = [k for start, stop in shares for k in range(start, stop)]
+            assert covered == list(range(sequences))
+            assert all(start < stop for start, stop in shares)
+
+
+def test_more_processes_than_sequences_are_refused(task: RegBench, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="lower it"):
+        train(task, tmp_path, devices=8)

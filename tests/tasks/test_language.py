@@ -1,0 +1,201 @@
+"""Stories and the encyclopedia by position, against plain loops in float64."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from models.gpt2 import GPT2
+from models.memory_mosaic import MemoryMosaic
+from tasks.babistories import BabiStories
+from tasks.text.errors import TextError
+from tasks.wikipedia import Wikipedia
+from tasks.wikipedia.task import BIN, binned, bootstrap_means
+
+SMALL: dict[str, Any] = {
+    "stories_size": 200,
+    "length": 40,
+    "held_out_tokens": 2000,
+    "estimate_windows": 7,
+}
+ARTICLES: dict[str, Any] = {"articles_size": 12, "windows": 20}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("prepared"))
+
+
+@pytest.fixture(scope="module")
+def stories(folder: str) -> BabiStories:
+    return BabiStories(**SMALL, prepared=folder)
+
+
+@pytest.fixture(scope="module")
+def wikipedia(folder: str) -> Wikipedia:
+    return Wikipedia(**SMALL, **ARTICLES, prepared=folder)
+
+
+def trained_a_little(task: BabiStories, kind: type[nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    model = kind(task.specification(), width=16, layers=1, heads=2, dropout=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for step in range(15):
+        optimizer.zero_grad()
+        task.training_loss(model, task.training_batch(0, step, 8)).backward()
+        optimizer.step()
+    return model.eval()
+
+
+def plain_losses(model: nn.Module, window: list[int]) -> list[float]:
+    """Loss of each target of one window, one position at a time, in float64."""
+    outputs = model.double()(torch.tensor([window[:-1]]))[0]
+    model.float()
+    found = []
+    for position, target in enumerate(window[1:]):
+        scores = outputs[position].tolist()
+        top = max(scores)
+        found.append(top + math.log(sum(math.exp(s - top) for s in scores)) - scores[target])
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [GPT2, MemoryMosaic])
+def test_losses_by_position_equal_a_plain_loop(wikipedia: Wikipedia, kind: type[nn.Module]) -> None:
+    with torch.enable_grad():
+        model = trained_a_little(wikipedia, kind)
+    evaluation = wikipedia.evaluate(model, "test", "cpu")
+    for name, windows in wikipedia.kinds.items():
+        tokens = windows.stream.tokens.tolist()
+        loops = [plain_losses(model, tokens[s : s + 41]) for s in windows.starts.tolist()]
+        by_position = evaluation.curves[f"{name}_loss"]
+        assert by_position["x"] == list(range(1, 41))
+        assert np.abs(np.mean(loops, axis=0) - by_position["y"]).max() < 1e-6
+        assert evaluation.metrics[f"{name}_loss_1_50"] == pytest.approx(np.mean(loops), abs=1e-6)
+        assert f"{name}_loss_51_150" not in evaluation.metrics  # windows are shorter
+    assert evaluation.metrics["loss"] == evaluation.metrics["stream_loss"]
+    json.dumps(vars(evaluation), allow_nan=False)
+
+
+@torch.no_grad()
+def test_the_loss_on_stories_is_that_of_the_whole_validation_file(stories: BabiStories) -> None:
+    with torch.enable_grad():
+        model = trained_a_little(stories, GPT2)
+    tokens = stories.stream("valid").tokens.tolist()
+    loops = [
+        plain_losses(model, tokens[start : start + 41]) for start in range(0, len(tokens) - 40, 40)
+    ]
+    evaluation = stories.evaluate(model, "test", "cpu")
+    assert evaluation.metrics["loss"] == pytest.approx(np.mean(loops), abs=1e-6)
+    text = stories.tokenizer.decode(tokens).replace("<|endoftext|>", "")
+    bits = np.mean(loops) / math.log(2) * len(tokens) / len(text.encode())
+    assert evaluation.metrics["bits_per_byte"] == pytest.approx(bits, rel=1e-6)
+    assert stories.validation_loss(model, "cpu") == pytest.approx(
+        stories.evaluate(model, "validation", "cpu").metrics["loss"]
+    )
+
+
+def test_training_never_sees_what_is_held_out(stories: BabiStories) -> None:
+    train = stories.stream("train")
+    border = stories.training_tokens
+    assert border in train.starts
+    assert train.manifest.tokens - border >= 1500
+    held_out = train.tokens[border:].tolist()
+    starts = stories.evaluation_windows("validation")[1]
+    assert starts.min() == border
+    tokens = train.tokens.tolist()
+    seen = set()
+    for step in range(50):
+        batch = stories.training_batch(1, step, 4)
+        rows = torch.cat((batch.inputs, batch.targets[:, -1:]), dim=1).tolist()
+        for row in rows:
+            places = [p for p in range(border - 40) if tokens[p : p + 41] == row]
+            assert places, "a training window is a slice of the part for training"
+            seen.add(places[0])
+    assert len(seen) > 190  # of 200 draws
+    assert held_out != tokens[: len(held_out)]
+
+
+def test_every_model_meets_the_same_windows_whatever_the_folder(tmp_path: Path) -> None:
+    first = Wikipedia(**SMALL, **ARTICLES, prepared=str(tmp_path / "a")).data_hashes()
+    second = Wikipedia(**SMALL, **ARTICLES, prepared=str(tmp_path / "b")).data_hashes()
+    assert first == second
+    fewer = Wikipedia(**SMALL, **{**ARTICLES, "windows": 19}, prepared=str(tmp_path / "a"))
+    changed = fewer.data_hashes()
+    assert {name for name in first if first[name] != changed[name]} >= {"test", "stories"}
+    assert first["train"] == changed["train"]
+
+
+def test_predictors_have_their_exact_losses(stories: BabiStories, wikipedia: Wikipedia) -> None:
+    uniform = stories.baselines()["uniform"]("test").metrics["loss"]
+    assert uniform == pytest.approx(math.log(1024), abs=1e-12)
+    train = stories.stream("train").tokens[: stories.training_tokens].tolist()
+    counts = {token: train.count(token) for token in set(train)}
+    valid = stories.stream("valid").tokens.tolist()
+    asked = valid[1 : (len(valid) - 1) // 40 * 40 + 1]
+    total = len(train) + 1024
+    expected = np.mean([-math.log((counts.get(token, 0) + 1) / total) for token in asked])
+    found = stories.baselines()["unigram"]("test").metrics["loss"]
+    assert found == pytest.approx(expected, rel=1e-9)
+    on_articles = wikipedia.baselines()["unigram"]("test")
+    assert on_articles.metrics["loss"] > found  # articles are another distribution
+
+
+def test_a_bootstrap_draws_whole_documents_and_the_same_for_every_model() -> None:
+    documents = np.array([4, 4, 4, 9, 11, 11])
+    constant = {4: 1.0, 9: 10.0, 11: 100.0}
+    losses = np.array([[constant[d]] * 3 for d in documents.tolist()])
+    samples = bootstrap_means(losses, documents)
+    sizes = {4: 3, 9: 1, 11: 2}
+    possible = set()
+    for a in range(4):
+        for b in range(4 - a):
+            drawn = {4: a, 9: b, 11: 3 - a - b}
+            weight = sum(drawn[d] * sizes[d] for d in drawn)
+            possible.add(round(sum(drawn[d] * sizes[d] * constant[d] for d in drawn) / weight, 9))
+    assert {round(v, 9) for v in samples[:, 0].tolist()} <= possible
+    assert len({round(v, 9) for v in samples[:, 0].tolist()}) > 5
+    shifted = bootstrap_means(losses + 0.25, documents)
+    np.testing.assert_allclose(shifted - samples, 0.25, atol=1e-12)
+
+
+def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(0)
+    hits = 0
+    for _ in range(300):
+        documents = np.repeat(np.arange(40), 2)
+        effect = np.repeat(generator.normal(size=40), 2)
+        losses = (effect + generator.normal(size=80))[:, None]
+        low, high = np.percentile(bootstrap_means(losses, documents), [2.5, 97.5])
+        hits += low < 0 < high
+    assert 0.88 < hits / 300 < 0.99
+
+
+def test_bins_are_means_of_neighbours() -> None:
+    samples = np.arange(2.0 * 19).reshape(2, 19)
+    bins = [samples[:, k : k + BIN].mean(axis=1) for k in range(0, 19, BIN)]
+    np.testing.assert_allclose(binned(samples), np.stack(bins, axis=1))
+
+
+def test_what_is_too_small_or_unknown_is_one_sentence(folder: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        BabiStories(**{**SMALL, "length": 5000}, prepared=folder).data_hashes()
+    places = {"wiki": _one_short_article(tmp_path), "prepared": folder}
+    short = Wikipedia(**SMALL, windows=3, articles="local", **places)
+    with pytest.raises(ValueError, match="too few for one window"):
+        short.data_hashes()
+    with pytest.raises(TextError, match="grammar, local, babistories, tinystories"):
+        BabiStories(corpus="shakespeare")
+
+
+def _one_short_article(folder: Path) -> str:
+    path = folder / "articles.txt"
+    path.write_text("A very short article about the river Iva.\n")
+    return str(path)
