@@ -23,6 +23,7 @@ from typing import Any
 
 import lightning.pytorch as lightning
 import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -143,7 +144,7 @@ class _Module(lightning.LightningModule):
         every = self.settings.validate_every
         if last or (every is not None and self.step % every == 0):
             self._validate()
-        stop = self.stop_asked()  # a signal that comes later waits for the next step
+        stop = self.stop_asked()
         if last or self.step % self.settings.checkpoint_every == 0 or stop:
             self.save()
         self.report_progress(self.step, self.total)
@@ -273,7 +274,11 @@ def _make_steps(module: _Module, device: torch.device) -> None:
     batches = _StepSeededBatches(module.task, module.seed, size, module.step, module.total)
     trainer = _trainer(module.settings, device, module.total - module.step)
     module.clock = time.perf_counter()
-    trainer.fit(module, DataLoader(batches, batch_size=None))
+    try:
+        trainer.fit(module, DataLoader(batches, batch_size=None))
+    except SIGTERMException:  # Lightning looks too, after the hook in which we do
+        module.save()
+        raise Stopped from None
 
 
 def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> lightning.Trainer:

@@ -82,7 +82,7 @@ def test_micro_batches_add_up_to_the_batch(task: RegBench, tmp_path: Path, size:
 
 def test_processes_share_a_batch_and_resume_together(task: RegBench, tmp_path: Path) -> None:
     whole = train(task, tmp_path / "whole")
-    shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=2, stop_after=5)
+    shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=2, stop_after=3)
     same(whole, shared)
 
 
