@@ -1,0 +1,154 @@
+"""Tasks that measure a model which another task trains: one training, several records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import building
+from bench.config import compose, training_configuration
+from bench.errors import UserError
+from bench.evaluate import main as evaluate
+from bench.records import RunRecord, read_record
+from bench.runs import obtain
+
+STORIES = "".join(
+    f"Once there was a cat named Number {k}. It saw {k + 2} birds and slept.\n" for k in range(400)
+)
+ARTICLE = " ".join(f"The river Iva has {k} bridges, and bridge {k} is old." for k in range(300))
+SHORT = [
+    "models=gpt2",
+    "models.width=16",
+    "models.layers=1",
+    "models.heads=2",
+    "training.steps=4",
+    "training.warmup_steps=1",
+    "training.validate_every=4",
+    "training.batch_size=2",
+    "tasks.length=32",
+    "tasks.held_out_tokens=500",
+    "tasks.estimate_windows=4",
+    "tasks.corpus=local",
+    "tasks.tokenizer=grammar",
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "stories.txt").write_text(STORIES)
+    (tmp_path / "wiki.txt").write_text(ARTICLE + "\n")
+    return tmp_path
+
+
+def words(place: Path, task: str, *more: str) -> list[str]:
+    own = [f"tasks={task}", f"tasks.stories={place / 'stories.txt'}", f"store={place / 'store'}"]
+    if task == "wikipedia":
+        own += [f"tasks.wiki={place / 'wiki.txt'}", "tasks.windows=5"]
+    return [*own, f"tasks.prepared={place / 'prepared'}", *SHORT, *more]
+
+
+def forget() -> None:
+    """As a new process would: a process reads its data once."""
+    building._build_task.cache_clear()
+    building._data_hashes.cache_clear()
+
+
+def make(place: Path, task: str, *more: str) -> RunRecord:
+    return obtain(compose(words(place, task, *more)))
+
+
+def records_of(place: Path, task: str) -> list[Path]:
+    return sorted((place / "store" / "records").glob(f"{task}-*.json"))
+
+
+def test_one_training_serves_both_tasks(place: Path) -> None:
+    on_articles = make(place, "wikipedia")
+    assert on_articles.outcome == "ok", on_articles.cause
+    (trained,) = (place / "store" / "work").glob("babistories-*")
+    before = (trained / "weights.safetensors").stat().st_mtime_ns
+    on_stories = make(place, "babistories")
+    assert on_stories.run_id == trained.name
+    assert on_stories.weights_sha256 == on_articles.weights_sha256
+    assert (trained / "weights.safetensors").stat().st_mtime_ns == before  # not trained again
+    assert on_stories.curves["training_loss"] == on_articles.curves["training_loss"]
+    assert on_stories.metrics["validation"]["loss"] == on_articles.metrics["validation"]["loss"]
+    other = compose(words(place, "wikipedia", "tasks.windows=3"))
+    assert training_configuration(other).tasks == compose(words(place, "babistories")).tasks
+
+
+def test_a_saved_run_is_measured_by_another_task(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = make(place, "babistories")
+    store = f"store={place / 'store'}"
+    wiki = f"tasks.wiki={place / 'wiki.txt'}"
+    run = f"run={record.run_id}"
+    assert evaluate([run, store, "tasks=wikipedia", wiki, "tasks.windows=5"]) == 0
+    (path,) = records_of(place, "wikipedia")
+    found = read_record(path)
+    assert found.weights_sha256 == record.weights_sha256
+    path.unlink()
+    shutil.rmtree(place / "store" / "work")
+    assert make(place, "wikipedia").metrics == found.metrics  # trained anew: the same numbers
+    for wrong, sentence in (
+        ([run, store, "tasks=regbench"], "regbench trains its own models"),
+        (
+            [run, store, "tasks=wikipedia", wiki, "tasks.length=16"],
+            "decided how the run was trained",
+        ),
+        ([run, store, "tasks=wikpedia"], "did you mean 'wikipedia'"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            evaluate(wrong)
+    capsys.readouterr()
+
+
+def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = make(place, "wikipedia")
+    text = records_of(place, "wikipedia")[0].read_text()
+    assert str(place) not in text
+    facts: dict[str, Any] = record.arrays["corpus"]
+    assert {split: facts[split]["corpus"] for split in facts} == {
+        "train": "local",
+        "valid": "local",
+        "articles": "local",
+    }
+    run = [f"run={record.run_id}", f"store={place / 'store'}"]
+    assert evaluate(run) == 0  # the store of this machine still knows
+    forget()
+    moved = place / "moved.txt"
+    (place / "stories.txt").rename(moved)
+    with pytest.raises(UserError, match=r"stories\.txt"):
+        evaluate(run)
+    assert evaluate([*run, f"tasks.stories={moved}"]) == 0
+    capsys.readouterr()
+
+
+def test_the_same_text_elsewhere_is_the_same_run(place: Path) -> None:
+    record = make(place, "babistories")
+    elsewhere = place / "elsewhere.txt"
+    shutil.copy(place / "stories.txt", elsewhere)
+    again = make(place, "babistories", f"tasks.stories={elsewhere}")
+    assert again.run_id == record.run_id
+    elsewhere.write_text(STORIES.replace("cat", "dog"))
+    forget()
+    other = make(place, "babistories", f"tasks.stories={elsewhere}")
+    assert other.run_id != record.run_id
+
+
+def test_a_damaged_stream_is_refused(place: Path) -> None:
+    make(place, "babistories")
+    (tokens,) = (place / "prepared").glob("local-train-*/tokens.bin")
+    content = bytearray(tokens.read_bytes())
+    content[100] ^= 1
+    tokens.write_bytes(content)
+    forget()
+    with pytest.raises(UserError, match="was changed after it was prepared"):
+        make(
+            place, "babistories", "training.lr=1e-4", f"tasks.prepared={place}/prepared/../prepared"
+        )
+    json.loads(records_of(place, "babistories")[0].read_bytes())
