@@ -16,10 +16,17 @@ from torch import Tensor, nn
 
 from bench.config import load_class
 from bench.errors import RUN_FAILED, UserError
+from bench.limits import check_memory
 from bench.progress import Report
 from bench.seeding import derive_seed
 from bench.settings import Configuration
 from tasks.interface import Task
+
+# Group -> what its classes are, and the class that they derive from, with its public name.
+KINDS: dict[str, tuple[str, type, str]] = {
+    "tasks": ("task", Task, "tasks.interface.Task"),
+    "models": ("model", nn.Module, "torch.nn.Module"),
+}
 
 
 def resolve_device(name: str) -> torch.device:
@@ -75,7 +82,13 @@ def _data_hashes(text: str) -> dict[str, str]:
 
 
 def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
-    """A model with the initial weights of ``seed``."""
+    """A model with the initial weights of ``seed``.
+
+    Raises:
+        UserError: the model refuses its settings, or is larger than this machine.
+    """
+    if configuration.models["_target_"].startswith("models."):
+        check_memory(configuration.models)
     with kept_random_state(resolve_device(configuration.device)):
         torch.manual_seed(derive_seed(seed, "initial weights"))
         return _construct(configuration.models, "models", task.specification())
@@ -84,7 +97,20 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     with _mistakes_in_sentences(node, group):
-        return load_class(node["_target_"])(*positional, **arguments)
+        return load_subclass(node["_target_"], group)(*positional, **arguments)
+
+
+def load_subclass(target: str, group: str) -> type:
+    """The class of a task (group "tasks") or model ("models").
+
+    Raises:
+        UserError: there is no such class, or it is no task or no model.
+    """
+    loaded = load_class(target)
+    kind, base, name = KINDS[group]
+    if not issubclass(loaded, base):
+        raise UserError(f"{group}._target_={target} is no {kind}: a {kind} derives from {name}")
+    return loaded
 
 
 @contextmanager
@@ -107,13 +133,13 @@ def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise UserError(
             f"the weights {path} are missing: train again with the record's command "
-            "(delete its record first), or put the file back",
+            "(delete its record first), put the file back, or name the store that has it by store=",
             RUN_FAILED,
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise UserError(
-            f"the weights {path} are not the ones that the record names (SHA-256 differs): "
-            f"delete {path.parent} and the record, then train again",
+            f"the weights {path} are not the ones that were trained (SHA-256 differs): delete the "
+            f"folder {path.parent}, and the record if it is still there, then train again",
             RUN_FAILED,
         )
     return load(content)

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
+from bench.limits import check_sizes
 from bench.records import RunRecord
 from bench.settings import Configuration
 
@@ -93,11 +95,13 @@ def compose(words: Sequence[str]) -> Configuration:
         tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():
         _assign(tree, key, value)
+    if external is None:  # a class from elsewhere may mean something else by these names
+        check_sizes(model)
 
     label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
     name = chosen.get("models", model["_target_"].rpartition(".")[2])
-    try:
-        return Configuration(
+    with _first_problem_in_a_sentence():
+        configuration = Configuration(
             task=chosen["tasks"],
             model=name,
             label=label,
@@ -108,8 +112,9 @@ def compose(words: Sequence[str]) -> Configuration:
             locations=task.get("locations", ()),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
         )
-    except ValidationError as error:
-        raise UserError(_first_problem(error)) from None
+    if configuration.store.exists() and not configuration.store.is_dir():
+        raise UserError(f"store={configuration.store} is a file: the store is a folder")
+    return configuration
 
 
 def training_configuration(configuration: Configuration) -> Configuration:
@@ -140,34 +145,39 @@ def recorded_configuration(
 
     Args:
         locations: where data lies on this machine, which no record holds; without it, the defaults.
+
+    Raises:
+        UserError: the record has settings that do not exist any more.
     """
     known = record.task in choices("tasks")
     task = _load({"tasks": record.task})["tasks"] if known else {}
     names = tuple(task.get("locations", ()))
     here = {name: task[name] for name in names} | dict(locations or {})
     sweep = _load({})["sweep"]
-    return Configuration.model_validate(
-        {
-            "task": record.task,
-            "model": record.model,
-            "label": record.label,
-            "preset": record.preset,
-            "seed": record.seed,
-            "device": device,
-            "store": store,
-            "tracking": "none",
-            "tasks": {**record.config["tasks"], **here},
-            "models": record.config["models"],
-            "training": {**record.config["training"], "checkpoint_every": 1},
-            "sweep": sweep,
-            "trained_on": task.get("trained_on"),
-            "locations": names,
-        }
-    )
+    with _first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
+        return Configuration.model_validate(
+            {
+                "task": record.task,
+                "model": record.model,
+                "label": record.label,
+                "preset": record.preset,
+                "seed": record.seed,
+                "device": device,
+                "store": store,
+                "tracking": "none",
+                "tasks": {**record.config["tasks"], **here},
+                "models": record.config["models"],
+                "training": {**record.config["training"], "checkpoint_every": 1},
+                "sweep": sweep,
+                "trained_on": task.get("trained_on"),
+                "locations": names,
+            }
+        )
 
 
 def parse(words: Sequence[str]) -> list[Override]:
-    """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key`` and ``~key`` are refused."""
+    """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key``, ``~key`` and ``${...}`` are
+    refused."""
     parsed = []
     for word in words:
         try:
@@ -180,6 +190,11 @@ def parse(words: Sequence[str]) -> list[Override]:
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
                 "key, written key=value; several settings are tried by bench.sweep"
+            )
+        if "${" in word:
+            raise UserError(
+                f"'{word}' refers to another value by ${{…}}, which is not looked up here: write "
+                "the value itself, or let the shell put it in"
             )
         parsed.append(override)
     return parsed
@@ -226,13 +241,23 @@ def _use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
-    signature = inspect.signature(load_class(target))
-    known = [p for p in list(signature.parameters.values())[1:] if p.kind != p.VAR_KEYWORD]
-    for parameter in known:
+    for parameter in _hyperparameters(target):
         default = None if parameter.default is parameter.empty else parameter.default
         if default is None or _kind(default):  # a class or function cannot be set by a word
             model.setdefault(parameter.name, default)
     model["_target_"] = target
+
+
+def _hyperparameters(target: str) -> list[inspect.Parameter]:
+    """What a model's constructor takes after the specification."""
+    try:
+        parameters = list(inspect.signature(load_class(target)).parameters.values())
+    except ValueError:  # a class that is written in C may have none
+        raise UserError(
+            f"'{target}' does not say what its constructor takes: a model is a torch.nn.Module "
+            "that is built as Model(specification, **hyperparameters)"
+        ) from None
+    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def load_class(target: str) -> type:
@@ -290,16 +315,14 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
         hint = f"did you mean '{same[0]}'?" if same else nearest(key, known)
         raise UserError(f"there is no setting '{key}': {hint}")
     old = node[last]
+    if isinstance(old, dict) and not path:
+        example = f"{key}.{_settable(old)[0]}"
+        raise UserError(f"'{key}' is a group of settings: set one of them, such as {example}=…")
     expected = _kind(old)
+    if expected and value is not None and _kind(value) != expected:
+        raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
     if isinstance(old, int) and isinstance(value, float):
         raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")
-    if (
-        expected
-        and value is not None
-        and _kind(value) != expected
-        and not (expected == "number" and isinstance(old, float) and isinstance(value, int))
-    ):
-        raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
     node[last] = float(value) if isinstance(old, float) and _kind(value) == "number" else value
 
 
@@ -333,10 +356,22 @@ def _constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
 
 
-def _first_problem(error: ValidationError) -> str:
+@contextmanager
+def _first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise UserError(beginning + first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """What pydantic refused first, in words of the command line."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    place = "".join(parts).removeprefix(".")
     message = first["msg"].removeprefix("Value error, ")
     if not place or place == "training":
         return message
+    if first["type"] == "missing":
+        return f"{place} is missing"
     return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"

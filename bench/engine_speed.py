@@ -59,8 +59,12 @@ def measure_engine(
     device: torch.device,
     report: Report,
 ) -> dict[str, Any]:
-    """Median seconds of a training step under the engine and in a plain loop, from blocks that
-    alternate, the median of their ratios, and how far apart the trained weights are."""
+    """Seconds of a training step under the engine and in a plain loop, from blocks that alternate.
+
+    The ratio is the median over pairs of neighbouring blocks, with its quartiles: a machine whose
+    speed changes meets both of a pair, while medians of either side alone may come from different
+    times. Also how far apart the trained weights are.
+    """
     defaults = OmegaConf.to_container(OmegaConf.load(ROOT / "bench" / "config.yaml").training)
     assert isinstance(defaults, dict)
     steps = settings.engine_steps + WARM_UP + 1
@@ -87,8 +91,17 @@ def measure_engine(
         "engine_seconds": statistics.median(engine),
         "plain_seconds": statistics.median(plain),
         "engine_over_plain": statistics.median(ratios),
+        "engine_over_plain_quartiles": _quartiles(ratios),
         "largest_weight_difference": difference,
     }
+
+
+def _quartiles(values: list[float]) -> list[float]:
+    """The first and the third, between which the middle half of the values lies."""
+    if len(values) == 1:
+        return values * 2
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return [first, third]
 
 
 def _engine_block(

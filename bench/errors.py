@@ -6,7 +6,8 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TextIO, cast
 
 OK = 0
 RUN_FAILED = 1
@@ -33,8 +34,48 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return "valid names: " + (", ".join(known) if known else "none")
 
 
+class _Forgiving:
+    """A text stream that falls silent at its first failure of a kind: what is printed about a run
+    must not decide whether the run is finished."""
+
+    def __init__(self, stream: TextIO, forgiven: type[OSError]) -> None:
+        self._stream, self._forgiven = stream, forgiven
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except self._forgiven:
+            self._fall_silent()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except self._forgiven:
+            self._fall_silent()
+
+    def _fall_silent(self) -> None:
+        # In place of the pipe, so that what is still buffered and C libraries go there too.
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+def _forgiving(stream: TextIO | None, forgiven: type[OSError]) -> TextIO:
+    """``stream``, forgiving; None is one that was closed before Python started."""
+    return cast(TextIO, _Forgiving(stream or Path(os.devnull).open("w"), forgiven))
+
+
 def command(main: Callable[[list[str]], int]) -> NoReturn:
-    """Run a command line: user errors become one sentence on stderr and their exit code."""
+    """Run a command line: user errors become one sentence on stderr and their exit code.
+
+    A command whose reader goes away, such as `head`, does all its work. Results that a full disk
+    does not take are an error; progress and errors have no other place to go than stderr.
+    """
+    sys.stdout = _forgiving(sys.stdout, BrokenPipeError)
+    sys.stderr = _forgiving(sys.stderr, OSError)
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()
@@ -44,9 +85,6 @@ def command(main: Callable[[list[str]], int]) -> NoReturn:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from where it stopped", file=sys.stderr)
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = OK
     except OSError as error:
         print(f"error: {describe_os_error(error)}", file=sys.stderr)
         code = RUN_FAILED

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
-from bench.words import wants_help
+from bench.words import wants_help, word
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
@@ -38,6 +38,8 @@ def main(words: list[str]) -> int:
         unknown = next(iter(given), None)
         wrong = f"there is no setting '{unknown}'" if unknown else "no run is named"
         raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
+    if own["store"] == "":
+        raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
     store = Path(str(own["store"] or "runs"))
     if own["tasks"] is None:
         return _evaluate_again(str(own["run"]), store, own["device"], settings)
@@ -80,16 +82,20 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
             model if "=" in model else f"models={model}",
             f"preset={record.preset}",
             f"seed={record.seed}",
-            f"store={root}",
-            f"device={place}",
-            *(f"tasks.{key}={value}" for key, value in settings.items()),
+            word("store", str(root)),
+            word("device", place),
+            *(word(f"tasks.{key}", value) for key, value in settings.items()),
         ]
     )
-    if composed.trained_on != record.task:
-        can = composed.trained_on or task
+    if composed.trained_on is None:
         raise UserError(
-            f"{task} measures models that were trained on {can}, but {record.run_id} was trained "
-            f"on {record.task}: choose one of its runs"
+            f"{task} trains its own models and measures no other task's: leave tasks= out to "
+            f"evaluate {record.run_id} again"
+        )
+    if composed.trained_on != record.task:
+        raise UserError(
+            f"{task} measures models that were trained on {composed.trained_on}, but "
+            f"{record.run_id} was trained on {record.task}: choose a run of {composed.trained_on}"
         )
     trained = {k: v for k, v in record.config["tasks"].items() if k != "_target_"}
     fixed = sorted(set(settings) & set(trained))

@@ -15,10 +15,11 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.building import resolve_device
+from bench.building import load_subclass, resolve_device
 from bench.config import DESCRIPTIVE, GROUPS, choices, load_class
-from bench.errors import UserError, nearest
+from bench.errors import RUN_FAILED, UserError, nearest
 from bench.flops import count_training_flops
+from bench.limits import check_memory
 from bench.memory import peak_memory
 from bench.progress import Report
 from bench.provenance import processor
@@ -36,8 +37,23 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     """Time every model at every vocabulary.
 
     Raises:
-        UserError: a model that is not there, or that cannot have these shapes.
+        UserError: a model that is not there, or that cannot have these shapes; shapes that do not
+            fit into the memory.
     """
+    try:
+        return _measure(settings, report)
+    except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and "can't allocate memory" not in str(error):
+            raise
+        raise UserError(
+            "the memory is too small for these shapes: lower width, layers, length, batch or "
+            "vocabulary",
+            RUN_FAILED,
+        ) from None
+
+
+def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
     device = resolve_device(settings.device)
     names = settings.models or [n for n in choices("models") if {"width", "layers"} <= _keys(n)]
@@ -88,15 +104,18 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     """A model with the shapes asked for, as far as it has them; equal seeds, equal weights.
 
     Raises:
-        UserError: the model refuses the shapes.
+        UserError: the model refuses the shapes, or is larger than this machine.
     """
     arguments = {} if "." in name else _yaml(name)
     target = arguments.pop("_target_", name)
     arguments |= {key: getattr(settings, key) for key in SHAPES if key in _keys(name)}
     specification = SequenceSpecification(settings.length, vocabulary=vocabulary)
+    if target.startswith("models."):
+        check_memory(arguments)
     torch.manual_seed(settings.seed)
     try:
-        return load_class(target)(specification, **arguments)
+        model: nn.Module = load_subclass(target, "models")(specification, **arguments)
+        return model
     except (TypeError, ValueError) as error:
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
@@ -226,6 +245,9 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
             title=f"forward and backward, vocabulary {vocabulary}, {shape}; "
             f"{measurement['device']}; medians of {settings['rounds']}",
             title_justify="left",
+            caption=f"speed / {settings['reference']}: median of the ratios within a round, not "
+            "the ratio of the medians, so that a change of the machine between rounds cancels",
+            caption_justify="left",
         )
         table.add_column("model")
         for column in ("steps/s", "tokens/s", f"speed / {settings['reference']}", "parameters"):
@@ -254,9 +276,24 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
         screen.print(table)
     engine = measurement.get("engine")
     if engine:
-        screen.print(
-            f"training step of {settings['reference']}: engine {engine['engine_seconds']:.4f} s, "
-            f"plain loop {engine['plain_seconds']:.4f} s, engine / plain "
-            f"{engine['engine_over_plain']:.3f}; weights after training differ by at most "
-            f"{engine['largest_weight_difference']:.1e}"
-        )
+        screen.print(describe_engine(engine), soft_wrap=True)
+
+
+def describe_engine(engine: Mapping[str, Any]) -> str:
+    """The engine against a plain loop, in words; the ratio comes with what it is a ratio of."""
+    low, high = engine["engine_over_plain_quartiles"]
+    spans = {
+        who: f"{min(engine[f'{who}_blocks']):.4f} to {max(engine[f'{who}_blocks']):.4f} s"
+        for who in ("engine", "plain")
+    }
+    count = len(engine["engine_blocks"])
+    return (
+        f"training step of {engine['model']}, engine / plain loop: "
+        f"{engine['engine_over_plain']:.3f} (median over {count} pairs of neighbouring blocks, "
+        f"middle half {low:.3f} to {high:.3f})\n"
+        f"  a step took {spans['engine']} under the engine and {spans['plain']} in the plain loop; "
+        "where these spans are wide the speed of the machine changed, and only blocks that "
+        "ran next to each other compare\n"
+        "  weights after training differ by at most "
+        f"{engine['largest_weight_difference']:.1e}"
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from bench.config import choices, compose, parse
 from bench.errors import UserError, nearest
 from bench.settings import Configuration, SweepSettings, TrainingSettings
+from bench.words import word
 
 SHORT_NAMES = ("n_trials", "seeds", "workers", "sampler", "storage")
 
@@ -38,9 +39,23 @@ class Entry:
         """How many different settings the space holds."""
         return math.prod(len(values) for values in self.space.values())
 
+    def check(self) -> None:
+        """Compose with every value of the space once, so that a mistake in the last costs no run.
+
+        Raises:
+            UserError: a value that cannot be used.
+        """
+        first = {key: values[0] for key, values in self.space.items()}
+        for key, values in self.space.items():
+            for value in values:
+                try:
+                    self.at({**first, key: value})
+                except UserError as error:
+                    raise UserError(f"the search space cannot be used: {error}") from None
+
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
-        return compose([*self.words, *(f"{k}={json.dumps(v)}" for k, v in setting.items())])
+        return compose([*self.words, *(word(key, value) for key, value in setting.items())])
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,7 @@ def make_plan(words: Sequence[str]) -> Plan:
             and (not key.startswith("models.") or key.split(".")[1] in base.models)
         }
         entries.append(Entry([choice, *shared, *mine.values()], space))
+        entries[-1].check()
     keys = _model_keys(entry.configuration for entry in entries)
     for key in sorted(own.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
@@ -152,7 +168,7 @@ def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
                 f"the search space has the key '{key}', but it may hold models.KEY and "
                 f"training.KEY only: {nearest(key, training)}"
             )
-        plain = all(value is None or isinstance(value, str | int | float) for value in values)
+        plain = all(v is None or isinstance(v, str | int | float) for v in values)
         if not values or not plain or len({json.dumps(v) for v in values}) < len(values):
             raise UserError(
                 f"the search space gives {key} the values {values!r}, but it needs a list of "

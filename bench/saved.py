@@ -51,6 +51,8 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
         in_store = path.parent.name in ("records", "trials")
         return read_record(path), path.resolve().parent.parent if in_store else root
     folder = Store(root).records
+    if root.is_file():
+        raise UserError(f"store={root} is a file: give the folder of the runs by store=FOLDER")
     if not folder.is_dir():
         raise UserError(f"there is no store at {root}: give the folder of the runs by store=FOLDER")
     known = sorted(folder.glob("*.json"))

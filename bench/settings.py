@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from bench.limits import LARGEST_THREADS, infinite_numbers
+
+MomentDecay = Annotated[float, Field(ge=0, lt=1)]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+class Settings(BaseModel):
+    """Frozen, without unknown keys; numbers are finite and no truth values."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("true and false are no values of it")
+        return value
 
 
-class TrainingSettings(_Settings):
+class TrainingSettings(Settings):
     """How a model is trained; the comments in ``bench/config.yaml`` say what each key means."""
 
     steps: int | None = Field(ge=1)
@@ -26,14 +42,14 @@ class TrainingSettings(_Settings):
     minimum_lr_fraction: float = Field(ge=0, le=1)
     weight_decay: float = Field(ge=0)
     weight_decay_on: Literal["matrices", "all"]
-    betas: tuple[float, float]
+    betas: tuple[MomentDecay, MomentDecay]
     bias_correction: bool
     gradient_clip: float = Field(ge=0)
     precision: Literal["float32", "bfloat16"]
     validate_every: int | None = Field(ge=1)
     select: Literal["last", "best_validation"]
     restarts: int = Field(ge=1)
-    threads: int = Field(ge=1)
+    threads: int = Field(ge=1, le=LARGEST_THREADS)
     checkpoint_every: int = Field(ge=1)
     # Settings that came after records were published have defaults here, and a default is left out
     # of the identity, so that older runs stay the same runs.
@@ -50,7 +66,7 @@ class TrainingSettings(_Settings):
         return self
 
 
-class SweepSettings(_Settings):
+class SweepSettings(Settings):
     """What ``bench.sweep`` tries for each model."""
 
     models: list[str]
@@ -62,7 +78,7 @@ class SweepSettings(_Settings):
     storage: str
 
 
-class Configuration(_Settings):
+class Configuration(Settings):
     """Everything that one run or one sweep needs to know.
 
     ``tasks`` and ``models`` hold ``_target_`` and the constructor arguments, nothing else.
@@ -88,6 +104,21 @@ class Configuration(_Settings):
     sweep: SweepSettings
     trained_on: str | None = None
     locations: tuple[str, ...] = ()
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _has_a_name(cls, store: Any) -> Any:
+        if store == "":
+            raise ValueError("the store needs a name; store=. is the working directory")
+        return store
+
+    @model_validator(mode="after")
+    def _numbers_are_finite(self) -> Configuration:
+        space = self.sweep.search_space
+        sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}
+        for place, number in infinite_numbers(sections):
+            raise ValueError(f"{place}={number} is not finite: give an ordinary number")
+        return self
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from bench.errors import OK, UserError, command, nearest
+from bench.limits import LARGEST_LAYERS, LARGEST_THREADS
+from bench.settings import Settings
 from bench.words import wants_help
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
@@ -26,22 +28,20 @@ settings, with their defaults:
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 
-class SpeedSettings(BaseModel):
+class SpeedSettings(Settings):
     """What ``bench/speed.yaml`` explains."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     models: list[str]
     reference: str
     width: int = Field(ge=1)
-    layers: int = Field(ge=1)
+    layers: int = Field(ge=1, le=LARGEST_LAYERS)
     heads: int = Field(ge=1)
     dropout: float = Field(ge=0, lt=1)
     length: int = Field(ge=1)
     batch: int = Field(ge=1)
-    vocabulary: list[int] = Field(min_length=1)
+    vocabulary: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
     rounds: int = Field(ge=1)
-    threads: int = Field(ge=1)
+    threads: int = Field(ge=1, le=LARGEST_THREADS)
     device: Literal["auto", "cpu", "cuda"]
     seed: int = Field(ge=0, lt=2**32)
     engine: bool
@@ -58,7 +58,7 @@ def read_settings(words: list[str]) -> SpeedSettings:
     """
     from omegaconf import OmegaConf
 
-    from bench.config import parse
+    from bench.config import first_problem, parse
     from bench.plan import list_models
 
     values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
@@ -73,9 +73,7 @@ def read_settings(words: list[str]) -> SpeedSettings:
     try:
         return SpeedSettings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{place}={first['input']!r} cannot be used: {first['msg']}") from None
+        raise UserError(first_problem(error)) from None
 
 
 def main(words: list[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.errors import OK, RUN_FAILED, command
+from bench.errors import OK, RUN_FAILED, UserError, command
 from bench.words import SETTINGS_HELP, wants_help
 
 HELP = f"""\
@@ -21,9 +21,13 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose
+    from bench.config import compose, parse
+    from bench.plan import SHORT_NAMES
     from bench.progress import progress
 
+    for key in (override.key_or_group for override in parse(words)):
+        if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
+            raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
     configuration = compose(words)
     from bench.building import prepare_data
     from bench.report import print_record

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
+
+
+def word(key: str, value: Any) -> str:
+    """``key=value`` as Hydra's grammar reads it back, whatever characters the value has."""
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 def wants_help(words: Sequence[str]) -> bool:

@@ -1,11 +1,15 @@
 """Configuration: strict, layered, and open to models of other packages."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from bench.config import ROOT, choices, compose
+from bench import train
+from bench.config import ROOT, choices, compose, parse
 from bench.errors import UserError
+from bench.limits import infinite_numbers
+from bench.words import word
 from tests.conftest import Command
 
 BASE = ["tasks=regbench", "models=gpt2"]
@@ -38,7 +42,32 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         ),
         ([*BASE, "models.widht=1"], "did you mean 'models.width'"),
         ([*BASE, "sed=1"], "there is no setting 'sed': did you mean 'seed'"),
-        ([*BASE, "training=3"], "is not a group of keys"),
+        ([*BASE, "training=3"], "is a group of settings: set one of them, such as training.steps"),
+        ([*BASE, "training={lr:3}"], "'training' is a group of settings"),
+        ([*BASE, "training.lr=true"], "training.lr=True is not a number"),
+        ([*BASE, "training.warmup_steps=true"], "true and false are no values of it"),
+        ([*BASE, "training.bias_correction=0.5"], "is not a true or false value"),
+        ([*BASE, "training.lr=inf"], "training.lr=inf cannot be used: input should be a finite"),
+        ([*BASE, "training.initial_lr=nan"], "training.initial_lr=nan cannot be used"),
+        ([*BASE, "training.weight_decay=inf"], "training.weight_decay=inf cannot be used"),
+        ([*BASE, "tasks.strings=[1,inf]"], "tasks.strings=inf is not finite"),
+        ([*BASE, "models.dropout=nan"], "models.dropout=nan cannot be used"),
+        ([*BASE, "sweep.search_space={training.lr:[nan]}"], "training.lr=nan is not finite"),
+        ([*BASE, "training.betas=[2,3]"], "training.betas[0]=2 cannot be used"),
+        ([*BASE, "training.betas=[0.9]"], "training.betas[1] is missing"),
+        ([*BASE, "training.threads=100000"], "less than or equal to 1024"),
+        ([*BASE, "store="], "the store needs a name"),
+        ([*BASE, f"store={__file__}"], "is a file: the store is a folder"),
+        ([*BASE, "store='${oc.env:NOPE}'"], "which is not looked up here"),
+        ([*BASE, "models.width=0"], "models.width=0 cannot be used: width is 1 or more"),
+        (["tasks=regbench", "models=lstm", "models.width=-4"], "models.width=-4 cannot be used"),
+        (["tasks=regbench", "models=s4d", "models.layers=0"], "layers is 1 or more"),
+        (["tasks=regbench", "models=mamba", "models.expand=0"], "expand is 1 or more"),
+        (["tasks=regbench", "models=memory_mosaic", "models.heads=0"], "heads is 1 or more"),
+        ([*BASE, "models.dropout=1"], "models.dropout=1.0 cannot be used: dropout is a prob"),
+        ([*BASE, "models.dropout=-0.1"], "models.dropout=-0.1 cannot be used"),
+        ([*BASE, "models.layers=100000000"], "layers are at most 1000"),
+        (["tasks=regbench", "models=builtins.dict"], "does not say what its constructor takes"),
         ([*BASE, "training.lr=fast"], "training.lr='fast' is not a number"),
         ([*BASE, "training.lr=-1"], "training.lr=-1.0 cannot be used"),
         ([*BASE, "seed=-1"], "seed=-1 cannot be used"),
@@ -46,7 +75,7 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         ([*BASE, "+training.new=1"], "one value is set for one known key"),
         ([*BASE, "training.lr=1,2"], "one value is set for one known key"),
         ([*BASE, "not-a-setting"], "settings are written key=value"),
-        (["models=gpt2"], "choose a task with tasks=NAME; tasks: regbench"),
+        (["models=gpt2"], "choose a task with tasks=NAME; tasks: "),
         (["tasks=regbench"], "choose a model with models=NAME; models: "),
         (["tasks=regbenhc", "models=gpt2"], "did you mean 'regbench'? tasks: "),
         (["tasks=regbench", "models=gtp2"], "did you mean 'gpt2'? models: "),
@@ -62,6 +91,40 @@ def test_a_mistake_is_one_sentence_that_helps(words: list[str], sentence: str) -
         compose(words)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_words_are_read_back_as_they_were() -> None:
+    for value in ("/a b/c=d,e", "1e3", "true", 'say "so"', 0.1, 3, True, None, ["x", 2], "näh"):
+        (override,) = parse([word("tasks.key", value)])
+        assert override.value() == value
+        assert type(override.value()) is type(value)
+
+
+def test_infinite_numbers_are_found_wherever_they_are() -> None:
+    tree = {"a": {"b": [1.0, [math.inf]], "c": "inf"}, "d": (2, -math.inf), "e": math.nan, "f": 1}
+    found = list(infinite_numbers(tree))
+    assert [place for place, _ in found] == ["a.b", "d", "e"]
+    assert not any(math.isfinite(number) for _, number in found)
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (
+            "class Mine:\n    def __init__(self, s, clip=float('inf')): ...",
+            "models.clip=inf is not",
+        ),
+        ("def Mine(): ...", "is not a class"),
+    ],
+)
+def test_a_class_of_another_package_may_be_unfit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, sentence: str
+) -> None:
+    name = f"unfit_{abs(hash(source))}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match=sentence):
+        compose(["tasks=regbench", f"models._target_={name}.Mine"])
 
 
 def test_a_model_of_another_package_takes_part(
@@ -121,6 +184,15 @@ def test_mistakes_end_without_a_traceback(run_command: Command) -> None:
     assert done.stderr.startswith("error: there is no model 'gpt3'")
     assert "Traceback" not in done.stderr
     assert run_command("-m", "bench", "dokter").returncode == 2
+    doctor = run_command("-m", "bench", "doctor", "foo")
+    assert (doctor.returncode, doctor.stderr.count("\n")) == (2, 1)
+    assert "doctor takes no settings, got 'foo'" in doctor.stderr
+
+
+@pytest.mark.parametrize("key", ["sweep.seeds", "seeds", "n_trials", "workers", "dry_run"])
+def test_settings_of_a_sweep_are_not_dropped_by_a_single_run(key: str) -> None:
+    with pytest.raises(UserError, match=f"'{key}' is a setting of bench.sweep"):
+        train.main([*BASE, f"{key}=3"])
 
 
 def test_the_list_names_every_task_model_and_preset(run_command: Command) -> None:

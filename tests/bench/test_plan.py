@@ -26,6 +26,29 @@ def test_searched_key_that_no_model_has_is_refused(models, key, hint):
     assert hint in str(caught.value).partition("has: ")[2]
 
 
+@pytest.mark.parametrize(
+    ("space", "sentence"),
+    [
+        ("{training.lr:[1,fast]}", "training.lr='fast' is not a number"),
+        ("{training.lr:[1,true]}", "training.lr=True is not a number"),
+        ("{training.lr:[1,inf]}", "training.lr=inf is not finite"),
+        ("{training.lr:[1e-3],models.width:[8,16,0]}", "models.width=0 cannot be used"),
+        ("{training.betas:[null]}", "training.betas"),
+        ("{training.precision:[float32,float8]}", "'float32' or 'bfloat16'"),
+    ],
+)
+def test_every_value_of_the_space_is_checked_before_anything_runs(space, sentence):
+    with pytest.raises(UserError, match=sentence) as caught:
+        make_plan([*REGBENCH, "models=[lstm]", f"sweep.search_space={space}"])
+    assert "\n" not in str(caught.value)
+
+
+def test_values_that_only_fit_together_are_no_mistake():
+    space = "{training.weight_decay:[0],training.bias_correction:[true,false]}"
+    (entry,) = make_plan([*REGBENCH, "models=lstm", f"sweep.search_space={space}"]).entries
+    assert entry.settings == 2
+
+
 def test_searched_key_is_for_the_models_that_have_it():
     space = "sweep.search_space={models.heads:[2,4]}"
     gpt2, lstm = make_plan([*REGBENCH, "models=[gpt2,lstm]", space]).entries

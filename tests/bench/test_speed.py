@@ -8,8 +8,9 @@ import statistics
 import pytest
 import torch
 
+from bench.engine_speed import _quartiles
 from bench.errors import OK, UserError
-from bench.measurement import build_model
+from bench.measurement import build_model, describe_engine
 from bench.speed import main, read_settings
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
@@ -45,6 +46,28 @@ def test_measurement_is_consistent(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "vocabulary 50" in shown
     assert "engine / plain" in shown
+    low, high = content["engine"]["engine_over_plain_quartiles"]
+    assert low <= content["engine"]["engine_over_plain"] <= high
+    assert describe_engine(content["engine"]) in shown
+
+
+def test_the_ratio_of_the_engine_is_of_neighbouring_blocks():
+    # A machine that becomes twice as slow in the middle of an order that alternates.
+    engine, plain = [0.5, 1.1, 1.1], [0.5, 0.5, 1.0]
+    ratios = [a / b for a, b in zip(engine, plain, strict=True)]
+    shown = describe_engine(
+        {
+            "model": "gpt2",
+            "engine_blocks": engine,
+            "plain_blocks": plain,
+            "engine_over_plain": statistics.median(ratios),
+            "engine_over_plain_quartiles": _quartiles(ratios),
+            "largest_weight_difference": 0.0,
+        }
+    )
+    assert "1.100 (median over 3 pairs of neighbouring blocks, middle half 1.050 to 1.650)" in shown
+    assert "0.5000 to 1.1000 s under the engine and 0.5000 to 1.0000 s in the plain loop" in shown
+    assert _quartiles([2.0]) == [2.0, 2.0]
 
 
 def test_region_of_an_autograd_function_is_found():
@@ -81,6 +104,15 @@ def test_region_of_an_autograd_function_is_found():
         (["width=none"], "width='none' cannot be used"),
         (["models=lstn"], "did you mean 'lstm'"),
         (["models=gpt2", "heads=3"], "cannot be timed at these shapes"),
+        (["vocabulary=0"], r"vocabulary\[0\]=0 cannot be used"),
+        (["vocabulary=[11,-5]"], r"vocabulary\[1\]=-5 cannot be used"),
+        (["vocabulary=[]"], "vocabulary=.. cannot be used"),
+        (["vocabulary=100000000000000"], "the memory is too small for these shapes"),
+        (["width=true"], "true and false are no values"),
+        (["threads=100000"], "less than or equal to 1024"),
+        (["layers=100000000"], "less than or equal to 1000"),
+        (["width=1000000"], "have at least .* GiB of weights"),
+        (["models=collections.UserDict"], "is no model: a model derives from torch.nn.Module"),
     ],
 )
 def test_mistakes_are_one_sentence(words, sentence):

@@ -1,0 +1,68 @@
+"""Mistakes on the command line of ``bench.evaluate``; real evaluations are in test_runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import evaluate
+from bench.building import read_weights
+from bench.config import compose
+from bench.errors import UserError
+from bench.records import RunRecord, write_record
+from tests.bench.records import make_record
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    config = compose(["tasks=regbench", "models=gpt2"]).resolved()
+    record = make_record(weights_sha256="0" * 64, config=config)
+    write_record(record, tmp_path / "records")
+    return record
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["store={store}"], "no run is named"),
+        (["run=", "store={store}"], "no run is named"),
+        (["run={id}", "store="], "store= is empty"),
+        (["run={id}", "store={store}/none"], "there is no store at"),
+        (["run={id}", "store={store}/records/{id}.json"], "is a file: give the folder"),
+        (["run={store}/records/other.json"], "there is no file"),
+        (["run=other", "store={store}"], "no run in .* has 'other' in its id"),
+        (["run={id}", "store={store}", "device=foo"], "device=foo is unknown: valid names: auto"),
+        (["run={id}", "store={store}", "dvice=cpu"], "there is no setting 'dvice'"),
+        (["run={id}", "store={store}", "tasks.states=[1]"], "tasks.states is part of the record"),
+        (["run={id}", "store={store}", "tasks=regbench"], "trains its own models"),
+        (["run={id}", "store={store}"], "the weights .* are missing"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, record: RunRecord, words: list[str], sentence: str
+) -> None:
+    filled = [word.format(store=tmp_path, id=record.run_id) for word in words]
+    with pytest.raises(UserError, match=sentence) as caught:
+        evaluate.main(filled)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_of_another_version_are_one_sentence(tmp_path: Path) -> None:
+    old = make_record(weights_sha256="0" * 64)  # with fewer settings than there are now
+    write_record(old, tmp_path / "records")
+    with pytest.raises(UserError, match=r"settings of another version: training.steps is missing"):
+        evaluate.main([f"run={old.run_id}", f"store={tmp_path}"])
+
+
+def test_a_deleted_record_is_told_and_other_weights_are_not_blamed_on_it(
+    tmp_path: Path, record: RunRecord
+) -> None:
+    (tmp_path / "records" / f"{record.run_id}.json").unlink()
+    for run in (record.run_id, str(tmp_path / "records" / f"{record.run_id}.json")):
+        with pytest.raises(UserError, match=r"no run in .* its 0 files|there is no file"):
+            evaluate.main([f"run={run}", f"store={tmp_path}"])
+    weights = tmp_path / "weights.safetensors"
+    weights.write_bytes(b"other")
+    with pytest.raises(UserError, match=r"delete the folder .*, and the record if it is still"):
+        read_weights(weights, "0" * 64)
