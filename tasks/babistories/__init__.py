@@ -1,4 +1,4 @@
-"""Language modelling on tiny stories (Memory Mosaics, section 6)."""
+"""Language modelling on tiny stories (Memory Mosaics, section 7)."""
 
 from tasks.babistories.task import BabiStories
 

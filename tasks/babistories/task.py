@@ -1,4 +1,4 @@
-"""Language modelling on tiny stories (Zhang et al., "Memory Mosaics", ICLR 2025, section 6).
+"""Language modelling on tiny stories (Zhang et al., "Memory Mosaics", ICLR 2025, section 7).
 
 Training windows start anywhere in the stream of all stories and ignore where stories end. What is
 reported is the mean loss over the whole stream of the corpus's validation file: for this project it

@@ -1,4 +1,4 @@
-"""Models of stories on encyclopedia text, by position (Memory Mosaics, section 6, Figure 8)."""
+"""Models of stories on encyclopedia text, by position (Memory Mosaics, section 7, Figure 8)."""
 
 from tasks.wikipedia.task import Wikipedia
 

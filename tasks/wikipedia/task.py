@@ -1,4 +1,4 @@
-"""A model that was trained on stories meets an encyclopedia (Memory Mosaics, section 6, Figure 8).
+"""A model that was trained on stories meets an encyclopedia (Memory Mosaics, section 7, Figure 8).
 
 What a model knows of such text it can only have from the window itself, so the loss by position
 shows how it learns in context. The paper does not say how its windows were cut; three kinds are
