@@ -61,7 +61,7 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
                 f"{one.run_id} and {record.run_id} were measured on different windows, so they "
                 "cannot be compared by position: keep the records of one of them"
             )
-    return found
+    return language.as_preset(found)
 
 
 def mosaic_is_ahead(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from bench.claims import CONTRADICTED, LEVEL, MAXIMUM_SEEDS, REPRODUCED, UNDECIDED, Finding, Verdict
-from bench.config import ROOT
+from bench.config import ROOT, compose
 from bench.errors import UserError
 from bench.judgement import LeftOut
 from bench.observations import Sample, observe
@@ -82,6 +82,34 @@ def of_one_corpus(records: Iterable[RunRecord]) -> list[RunRecord]:
     return ordered
 
 
+def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
+    """The runs with the settings that their preset has for training and model, and the predictors
+    without training; all runs where none is so, since the settings were then changed by the user.
+
+    Args:
+        but: settings that a figure varies itself, such as "models.layers".
+    """
+
+    def is_so(record: RunRecord) -> bool:
+        own = preset_settings(record.task, record.model, record.preset)
+        return all(
+            record.config[section].get(key) == value
+            for section in ("models", "training")
+            for key, value in own[section].items()
+            if f"{section}.{key}" not in but
+        )
+
+    found = [r for r in records if r.role == "baseline" or is_so(r)]
+    return found if trained(found) else list(records)
+
+
+@cache
+def preset_settings(task: str, model: str, preset: str, *words: str) -> dict[str, Any]:
+    """The resolved configuration of a preset, as a record has it; ``words`` change it."""
+    choice = [f"tasks={task}", f"models={model}", f"preset={preset}"]
+    return compose([*choice, *words]).resolved()
+
+
 def corpus_name(records: Sequence[RunRecord]) -> str:
     """The configured name: "grammar", "local", "babistories" or "tinystories"."""
     return str(records[0].config["tasks"]["corpus"])
@@ -127,24 +155,35 @@ def stating_corpus(test: Test) -> Test:
     return stated
 
 
-def at_published_scale(topic: str, test: Test) -> Test:
-    """A test of published losses, the topic, which says nothing of another corpus or scale."""
+def at_published_scale(
+    topic: str,
+    test: Test,
+    of: Callable[[Sequence[RunRecord]], list[RunRecord]] = trained,
+) -> Test:
+    """A test of published losses, the topic, which says nothing of another corpus or scale.
+
+    Args:
+        of: the runs whose settings have to be the published ones.
+    """
 
     def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+        reason = None
         if not records or corpus_name(records) != BABISTORIES:
             reason = "losses of another corpus differ: use corpus=babistories preset=paper"
+        elif not all(map(_of_published_scale, of(records))):
+            reason = "losses of another scale differ: use preset=paper as it is"
+        if reason is not None:
             return LeftOut(UNDECIDED, reason, 0, topic=topic)
-        for record in trained(records):
-            training, model = record.config["training"], record.config["models"]
-            known = {key: training[key] for key in PUBLISHED_TRAINING} | {
-                key: model[key] for key in PUBLISHED_MODEL
-            }
-            if known != PUBLISHED_TRAINING | PUBLISHED_MODEL:
-                reason = "losses of another scale differ: use preset=paper as it is"
-                return LeftOut(UNDECIDED, reason, 0, topic=topic)
         return test(records, numbers)
 
     return guarded
+
+
+def _of_published_scale(record: RunRecord) -> bool:
+    training, model = record.config["training"], record.config["models"]
+    return all(training[key] == value for key, value in PUBLISHED_TRAINING.items()) and all(
+        model[key] == value for key, value in PUBLISHED_MODEL.items()
+    )
 
 
 def metric(record: RunRecord, name: str) -> float | None:
@@ -298,9 +337,7 @@ def published(short: str) -> PublishedFile:
     return next(file for file in files if file.short == short)
 
 
-def published_number(short: str, name: str, label: str) -> float:
-    """The single number of a label."""
+def published_number(short: str, name: str, label: str) -> float | None:
+    """The single number of a label; None where the run failed."""
     file = published(short)
-    value, _ = file.read(file.metrics[name].values[label][0])
-    assert value is not None
-    return value
+    return file.read(file.metrics[name].values[label][0])[0]

@@ -68,7 +68,9 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
 
 
 def seed_names(seeds: Sequence[int]) -> str:
-    """ "seed 3", "seeds 0–4", "seeds 0, 2, 5"."""
+    """ "seed 3", "seeds 0–4", "seeds 0, 2, 5", "without training"."""
+    if not seeds:
+        return "without training"
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):

@@ -1,0 +1,40 @@
+"""Figure 13: training on stories at more depths than figure 7."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.reproduction import Plan, Reproduction
+from reproduce import depths, figure7, language
+
+TITLE = "Figure 13. Training on stories: more depths than figure 7"
+SOURCE = f"{language.PAPER}, appendix D.2, figure 13"
+# Those of figure 7 and more; the paper names 1 and 4, and its list of depths is not printed.
+DEPTHS = {
+    "smoke": (1, 2, 3),
+    "laptop": (1, 2, 4),
+    "gpu": (1, 2, 4, 8),
+    "paper": (1, 4, 8, 12, 18),
+}
+AHEAD = (1, 4)
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """The depths of the preset; the runs of figure 7 are among them."""
+    return depths.plan(seeds, DEPTHS[preset])
+
+
+REPRODUCTION = Reproduction(
+    title=TITLE,
+    source=SOURCE,
+    plan=plan,
+    select=partial(depths.select, chosen=DEPTHS),
+    variant=depths.depth_of,
+    draw=partial(depths.draw, title=TITLE),
+    curves=depths.curves,
+    claims=(
+        *(figure7.ahead(depth, SOURCE) for depth in AHEAD),
+        figure7.shrinking(SOURCE),
+        *(figure7.equal(depth, SOURCE) for depth in figure7.EQUAL),
+    ),
+)
