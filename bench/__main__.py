@@ -13,6 +13,7 @@ COMMANDS = {
     "python -m bench.generate": "let the model of a saved run go on with a text",
     "python -m bench.prompts": "continuations of the same prompts by several runs, side by side",
     "python -m bench.sweep": "tune, re-run over seeds and compare models on a task",
+    "python -m bench.training_speed": "training steps of a task, against a plain loop",
     "python -m bench.speed": "steps and tokens per second of models, interleaved",
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
     "python -m leaderboards.build": "regenerate the leaderboard from records",

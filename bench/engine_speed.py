@@ -15,12 +15,14 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.building import build_model, build_task, prepare_data, resolve_device
 from bench.config import ROOT
 from bench.loop import fit
 from bench.measurement import random_batch, synchronize
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.progress import Report
-from bench.settings import TrainingSettings
+from bench.provenance import processor
+from bench.settings import Configuration, TrainingSettings
 from bench.speed import SpeedSettings
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
@@ -71,21 +73,99 @@ def measure_engine(
     own = {"steps": steps, "batch_size": settings.batch, "checkpoint_every": steps}
     training = TrainingSettings(**{**defaults, **own, "threads": settings.threads})
     task = _RandomTokens(settings, vocabulary)
+    blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
+    return {"model": settings.reference, "vocabulary": vocabulary, **blocks}
+
+
+def compare(
+    configuration: Configuration, rounds: int, timed_steps: int, report: Report
+) -> dict[str, Any]:
+    """The same for the model and the task of a configuration; the plain loop takes all outputs at
+    once. Also tokens per second, and the share of a step in which its batch is made."""
+    training = configuration.training.model_copy(
+        update={
+            "steps": timed_steps + WARM_UP + 1,
+            "checkpoint_every": timed_steps + WARM_UP + 1,
+            "validate_every": None,
+        }
+    )
+    torch.set_num_threads(training.threads)
+    prepare_data(configuration, report)
+    task, device = build_task(configuration), resolve_device(configuration.device)
+    seed, size = configuration.seed, training.batch_size
+
+    def build() -> nn.Module:
+        return build_model(configuration, task, seed)
+
+    found = _blocks(build, _StepsOnly(task), training, seed, rounds, device, report)
+    begin = time.perf_counter()
+    tokens = sum(task.training_batch(seed, step, size).tokens for step in range(timed_steps))
+    making = (time.perf_counter() - begin) / timed_steps
+    return {
+        "task": configuration.task,
+        "model": configuration.model,
+        "preset": configuration.preset,
+        "config": configuration.resolved(),
+        "device": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "torch": torch.__version__,
+        **found,
+        "tokens_per_second": tokens / timed_steps / found["engine_seconds"],
+        "batch_share": making / found["engine_seconds"],
+    }
+
+
+class _StepsOnly(Task):
+    """A task whose training is timed: nothing is validated."""
+
+    headline: ClassVar[Metric] = Metric("loss", "minimise")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def specification(self) -> SequenceSpecification:
+        return self.task.specification()
+
+    def data_hashes(self) -> dict[str, str]:
+        return self.task.data_hashes()
+
+    def steps_per_epoch(self, size: int) -> int | None:
+        return self.task.steps_per_epoch(size)
+
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        return self.task.training_batch(seed, step, size)
+
+    def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.task.training_loss(model, batch)
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return self.task.loss(outputs, batch)
+
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        return Evaluation({"loss": 0.0})
+
+
+def _blocks(
+    build: Callable[[], nn.Module],
+    task: Task,
+    training: TrainingSettings,
+    seed: int,
+    rounds: int,
+    device: torch.device,
+    report: Report,
+) -> dict[str, Any]:
     engine: list[float] = []
     plain: list[float] = []
     difference = 0.0
-    for number in range(settings.rounds):
+    for number in range(rounds):
         by_engine, by_loop = build(), build()
         blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
         for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
-            times.append(block(model, task, training, settings.seed, device))
+            times.append(block(model, task, training, seed, device))
         pairs = zip(by_engine.parameters(), by_loop.parameters(), strict=True)
         difference = max(difference, *(float((a - b).detach().abs().max()) for a, b in pairs))
-        report("engine against plain loop", number + 1, settings.rounds)
+        report("engine against plain loop", number + 1, rounds)
     ratios = [ours / theirs for ours, theirs in zip(engine, plain, strict=True)]
     return {
-        "model": settings.reference,
-        "vocabulary": vocabulary,
         "engine_blocks": engine,
         "plain_blocks": plain,
         "engine_seconds": statistics.median(engine),
@@ -130,10 +210,11 @@ def _plain_block(
     for step in range(training.steps):
         batch = task.training_batch(seed, step, training.batch_size).to(device)
         set_learning_rate(optimizer, rate_at(step))
-        loss = task.training_loss(model, batch)
+        loss = task.loss(model(batch.inputs), batch)
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
+        if training.gradient_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
         optimizer.step()
         loss.item()  # a loop that does not look at its loss is no training
         synchronize(device)

@@ -1,0 +1,72 @@
+"""Training steps of a task under the engine, against a plain loop: ``bench.training_speed``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.errors import OK, UserError, command
+from bench.words import wants_help
+
+OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "output": None}
+
+HELP = """\
+usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
+
+Time training steps of one model on one task, as bench.train makes them, in turn with a loop on one
+page: the same model, batches and optimiser, all outputs at once (as nanoGPT does), no engine. The
+ratio is the median over pairs of neighbouring blocks. Also which share of a step the making of the
+batch takes. Nothing else should run on the machine meanwhile.
+
+  rounds=5        pairs of blocks
+  timed_steps=8   of each block
+  output=FILE     JSON with every block
+  any other word  as for bench.train
+
+example: python -m bench.training_speed tasks=babistories models=gpt2 preset=laptop"""
+
+
+def main(words: list[str]) -> int:
+    """Measure, print, and save where ``output=`` says."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.config import compose, parse
+
+    own = dict(OWN)
+    rest = []
+    for word, override in zip(words, parse(words), strict=True):
+        if override.key_or_group in own:
+            own[override.key_or_group] = override.value()
+        else:
+            rest.append(word)
+    for key in ("rounds", "timed_steps"):
+        if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < 1:
+            raise UserError(f"{key}={own[key]} is not a number of at least 1")
+    configuration = compose(rest)
+    from bench.engine_speed import compare
+    from bench.progress import progress
+
+    with progress() as report:
+        found = compare(configuration, own["rounds"], own["timed_steps"], report)
+    low, high = found["engine_over_plain_quartiles"]
+    print(
+        f"{configuration.label} on {configuration.task}, preset {configuration.preset}: a step "
+        f"takes {found['engine_seconds']:.4f} s under the engine, {found['plain_seconds']:.4f} s "
+        f"in a plain loop (medians of {own['rounds']} blocks)\n"
+        f"engine / plain: {found['engine_over_plain']:.3f}, the median over pairs of neighbouring "
+        f"blocks (quartiles {low:.3f} and {high:.3f})\n"
+        f"tokens per second: {found['tokens_per_second']:,.0f}; making a batch takes "
+        f"{found['batch_share']:.2%} of a step"
+    )
+    if own["output"] is not None:
+        from bench.files import write_atomically
+
+        content = json.dumps(found, indent=1) + "\n"
+        write_atomically(Path(str(own["output"])), content.encode())
+    return OK
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,33 @@
+"""The loop beside the engine makes the same training, so that their times can be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.errors import UserError
+from bench.training_speed import main
+
+WORDS = ["tasks=babistories", "models=gpt2", "models.width=16", "models.layers=1", "models.heads=2"]
+SHORT = ["training.batch_size=2", "models.dropout=0.0", "rounds=2", "timed_steps=3"]
+
+
+def test_engine_and_plain_loop_end_with_the_same_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "speed.json"
+    assert main([*WORDS, *SHORT, f"output={output}"]) == 0
+    found = json.loads(output.read_text())
+    assert found["largest_weight_difference"] < 1e-6
+    assert len(found["engine_blocks"]) == len(found["plain_blocks"]) == 2
+    assert found["tokens_per_second"] == pytest.approx(2 * 128 / found["engine_seconds"])
+    assert 0 < found["batch_share"] < 1
+    assert "engine / plain" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["rounds=0", "timed_steps=many", "rounds=true", "round=2"])
+def test_a_wrong_word_is_one_sentence(word: str) -> None:
+    with pytest.raises(UserError, match=word.partition("=")[0]):
+        main([*WORDS, word])
