@@ -286,7 +286,7 @@ def panel(axes: Axes, records: Sequence[RunRecord], kind: str, windows: str) -> 
             axes.plot(mean, color=BLACK, linewidth=1.1, linestyle=":", label=label)
             label = None
     axes.set_xlim(-0.02 * curves.shape[-1], 1.02 * curves.shape[-1])
-    axes.legend(fontsize=7, frameon=False, loc="upper center")
+    axes.legend(fontsize=7, edgecolor="none", framealpha=1, loc="upper center")
 
 
 def logarithmic(axes: Axes) -> None:
