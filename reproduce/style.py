@@ -60,7 +60,8 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
     seeds = sorted({record.seed for record in records})
     starts = max((record.config["training"]["restarts"] for record in records), default=1)
     kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
-    trials = sorted({record.cost.tuning_trials for record in records} - {0})
+    # A single trial is no choice.
+    trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})
     spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
     tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
     scale = "" if view.preset == "paper" else " — not the paper's scale"

@@ -157,7 +157,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
             _measured(here, records, row, metric, place + aside)
             _published(there, row, metric, place + aside)
     here.set_title("measured here: mean, 95 % interval, seeds", fontsize=9.5)
-    there.set_title("published (another corpus and scale unless said)", fontsize=9.5)
+    there.set_title("published (BabiStories, 12 blocks)", fontsize=9.5)
     here.set_yticks(range(len(ROWS)), [_tick(row, view.preset) for row in ROWS])
     here.set_ylim(len(ROWS) - 0.4, -0.6)
     here.legend(handles=_styles(), fontsize=7.5, frameon=False, loc="best")

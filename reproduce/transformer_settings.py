@@ -44,7 +44,7 @@ class Row:
     changes: Mapping[str, float]
 
 
-FIRST = Row("as published best", "GPT2", {})
+FIRST = Row("first setting", "GPT2", {})
 SLOWER = Row(
     "a fifth of the learning rate",
     "GPT2, lr 1e-3",
