@@ -158,12 +158,18 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
                 temperature=1.0 if settings.temperature is None else settings.temperature,
                 top_p=1.0 if settings.top_p is None else settings.top_p,
                 end=end,
+                vocabulary=tokenizer.vocabulary,
                 seed=settings.seed,
                 count=settings.count,
             )
         else:
             found = beam_search(
-                saved.model, prompt, width=settings.width, new_tokens=settings.new_tokens, end=end
+                saved.model,
+                prompt,
+                width=settings.width,
+                new_tokens=settings.new_tokens,
+                end=end,
+                vocabulary=tokenizer.vocabulary,
             )[: settings.count]
     except ValueError as error:
         raise UserError(str(error)) from None

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from bench.building import build_model, build_task, prepare_data, resolve_device
 from bench.config import ROOT
+from bench.errors import UserError
 from bench.loop import fit
 from bench.measurement import random_batch, synchronize
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
@@ -24,6 +25,7 @@ from bench.progress import Report
 from bench.provenance import processor
 from bench.settings import Configuration, TrainingSettings
 from bench.speed import SpeedSettings
+from bench.training import set_numerics
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
@@ -82,6 +84,11 @@ def compare(
 ) -> dict[str, Any]:
     """The same for the model and the task of a configuration; the plain loop takes all outputs at
     once. Also tokens per second, and the share of a step in which its batch is made."""
+    if configuration.training.micro_batch_size is not None or configuration.training.devices != 1:
+        raise UserError(
+            "a plain loop makes each step in one pass on one device: compare with "
+            "training.micro_batch_size=null and training.devices=1"
+        )
     training = configuration.training.model_copy(
         update={
             "steps": timed_steps + WARM_UP + 1,
@@ -89,7 +96,7 @@ def compare(
             "validate_every": None,
         }
     )
-    torch.set_num_threads(training.threads)
+    set_numerics(training.threads)
     prepare_data(configuration, report)
     task, device = build_task(configuration), resolve_device(configuration.device)
     seed, size = configuration.seed, training.batch_size
@@ -206,11 +213,13 @@ def _plain_block(
     optimizer = build_optimizer(model, training)
     assert training.steps is not None
     rate_at = learning_rate_at(training, training.steps)
+    bfloat16 = training.precision == "bfloat16"
     ends: list[float] = []
     for step in range(training.steps):
         batch = task.training_batch(seed, step, training.batch_size).to(device)
         set_learning_rate(optimizer, rate_at(step))
-        loss = task.loss(model(batch.inputs), batch)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            loss = task.loss(model(batch.inputs), batch)
         optimizer.zero_grad()
         loss.backward()
         if training.gradient_clip:

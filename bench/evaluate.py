@@ -11,6 +11,15 @@ from bench.words import wants_help, word
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
+IDENTIFYING = {
+    "model_code": "code of the model",
+    "task_code": "code of the task",
+    "data": "data",
+    "library_lock": "versions of the libraries",
+    "precision": "precision",
+    "device_class": "kind of device",
+}
+
 HELP = """\
 usage: python -m bench.evaluate run=ID [tasks=TASK] [store=FOLDER] [device=cpu|cuda]
 
@@ -66,7 +75,7 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
 
 
 def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
-    from bench.config import compose, training_configuration
+    from bench.config import choices, compose, training_configuration
     from bench.progress import progress
     from bench.report import print_record
     from bench.runs import identify, obtain
@@ -74,12 +83,13 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
 
     record, root = find_record(run, root)
     known = record.config["models"]
-    model = f"models._target_={known['_target_']}" if "." in record.model else record.model
+    external = record.model not in choices("models")
+    model = f"models._target_={known['_target_']}" if external else f"models={record.model}"
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     composed = compose(
         [
             f"tasks={task}",
-            model if "=" in model else f"models={model}",
+            model,
             f"preset={record.preset}",
             f"seed={record.seed}",
             word("store", str(root)),
@@ -117,11 +127,17 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
         }
     )
     with progress() as report:
-        again = identify(training_configuration(configuration)).identity
-        if again != record.identity:
+        again = identify(training_configuration(configuration))
+        if again.identity != record.identity:
+            changed = [
+                what
+                for name, what in IDENTIFYING.items()
+                if getattr(again.provenance, name) != getattr(record.provenance, name)
+            ]
+            other = " and other ".join(changed or ["settings"])
             raise UserError(
-                f"the code, the data or the libraries have changed since {record.run_id} was "
-                "trained, so its weights no longer stand for it: train it again",
+                f"{record.run_id} was trained with other {other} than are here now, so its "
+                "weights do not stand for a run of today: train it again",
                 RUN_FAILED,
             )
         made = obtain(configuration, report=report)

@@ -33,6 +33,7 @@ def sample(
     temperature: float = 1.0,
     top_p: float = 1.0,
     end: int | None = None,
+    vocabulary: int | None = None,
     seed: int = 0,
     count: int = 1,
 ) -> list[Continuation]:
@@ -50,6 +51,7 @@ def sample(
             to at least ``top_p`` (Holtzman et al. 2020, "The curious case of neural text
             degeneration", section 3.1).
         end: the token that ends a continuation; None lets all run to ``new_tokens``.
+        vocabulary: tokens from here on are never drawn (see :func:`beam_search`).
         seed: see above.
         count: number of continuations.
 
@@ -75,7 +77,8 @@ def sample(
         logits, state = logits.expand(count, -1), select_rows(state, [0] * count, 1)
         draws = draws.to(logits.device)
         for number in range(new_tokens):
-            drawn = _draw(logits.double() / temperature, top_p, draws[going, number])
+            offered = logits[:, :vocabulary].double() / temperature
+            drawn = _draw(offered, top_p, draws[going, number])
             chosen = logits.double().log_softmax(-1).gather(1, drawn[:, None]).squeeze(1)
             for index, token, value in zip(going, drawn.tolist(), chosen.tolist(), strict=True):
                 tokens[index].append(token)

@@ -34,7 +34,7 @@ from bench.parallel import Ranks, leading
 from bench.progress import Report, silent
 from bench.seeding import derive_seed
 from bench.settings import TrainingSettings
-from bench.training import Diverged, Stopped, TrainingReport, total_steps
+from bench.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
 from tasks.interface import Batch, Task
 
 CURVE_POINTS = 200
@@ -116,8 +116,12 @@ class _Module(lightning.LightningModule):
         passes and processes is the mean over the batch.
         """
         own = batch.rows(*self.ranks.share(len(batch.inputs)))
+        if not len(own.inputs):  # the last batch of an epoch may have fewer sequences than ranks
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            return torch.zeros((), device=own.inputs.device)
         size = self.settings.micro_batch_size or len(own.inputs)
-        if size >= len(batch.inputs):
+        if size >= len(batch.inputs) and self.ranks.size == 1:
             loss = self.task.training_loss(self.model, batch)
             self.manual_backward(loss)
             return loss.detach()
@@ -137,6 +141,7 @@ class _Module(lightning.LightningModule):
         record.tokens += batch.tokens
         record.padded_positions += batch.inputs.shape[0] * batch.inputs.shape[1]
         if self.ranks.rank:
+            self.pending.clear()
             return
         last = self.step == self.total
         if len(self.pending) >= self.per_point or last:
@@ -261,7 +266,7 @@ def _follow(
     checkpoint: Path,
 ) -> None:
     """The part of another process in a training."""
-    torch.set_num_threads(settings.threads)
+    set_numerics(settings.threads)
     own = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
     shared = (own.to(device).train(), task, settings, seed, checkpoint)
     _make_steps(_Module(*shared, lambda done, total: None, lambda: False, ranks), device)
@@ -277,7 +282,8 @@ def _make_steps(module: _Module, device: torch.device) -> None:
     try:
         trainer.fit(module, DataLoader(batches, batch_size=None))
     except SIGTERMException:  # Lightning looks too, after the hook in which we do
-        module.save()
+        if not module.ranks.rank:
+            module.save()
         raise Stopped from None
 
 

@@ -33,7 +33,7 @@ from bench.progress import Report
 from bench.provenance import Identity
 from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
 from bench.seeding import derive_seed
-from bench.training import Diverged, Stopped, TrainingReport
+from bench.training import Diverged, Stopped, TrainingReport, set_numerics
 from tasks.interface import Evaluation, Split, Task
 
 
@@ -96,8 +96,7 @@ class Run:
         self.description = f"{self.configuration.label} seed {self.configuration.seed}"
 
     def make(self, role: Role, study: Study | None) -> RunRecord:
-        torch.set_num_threads(self.configuration.training.threads)
-        torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
+        set_numerics(self.configuration.training.threads)
         trained: _Trained | None = None
         evaluations: dict[str, Evaluation] = {}
         outcome: Outcome = "ok"

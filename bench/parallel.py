@@ -83,7 +83,8 @@ def _join(meeting: str, ranks: Ranks, kind: str) -> None:
 def _follow(
     meeting: str, ranks: Ranks, kind: str, follow: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the leader ends us when it has saved
+    for signum in (signal.SIGINT, signal.SIGTERM):  # the leader ends us when it has saved
+        signal.signal(signum, signal.SIG_IGN)
     _join(meeting, ranks, kind)
     follow(ranks, torch.device(f"cuda:{ranks.rank}" if kind == "cuda" else kind), *arguments)
     signal.pause()  # leaving the group first would break the leader's last sums

@@ -19,6 +19,7 @@ from bench.records import RunRecord, read_record
 from bench.runs import LOCATIONS
 from bench.settings import Configuration
 from bench.store import Store
+from bench.training import set_numerics
 from tasks.interface import Task
 
 
@@ -106,7 +107,7 @@ def load_run(
             raise UserError(
                 f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}"
             )
-    torch.set_num_threads(configuration.training.threads)
+    set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
     model = build_model(configuration, task, record.seed)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
+
 from bench.errors import UserError
 from bench.settings import TrainingSettings
 from tasks.interface import Task
+
+
+def set_numerics(threads: int) -> None:
+    """What the numbers of this process depend on beside its seeds."""
+    torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
 
 
 class Diverged(Exception):

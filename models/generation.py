@@ -31,10 +31,17 @@ class Continuation:
 
 
 def greedy(
-    model: nn.Module, prompt: Tensor, *, new_tokens: int, end: int | None = None
+    model: nn.Module,
+    prompt: Tensor,
+    *,
+    new_tokens: int,
+    end: int | None = None,
+    vocabulary: int | None = None,
 ) -> Continuation:
     """The most probable token at each step; arguments and errors as in :func:`beam_search`."""
-    return beam_search(model, prompt, width=1, new_tokens=new_tokens, end=end)[0]
+    return beam_search(
+        model, prompt, width=1, new_tokens=new_tokens, end=end, vocabulary=vocabulary
+    )[0]
 
 
 def beam_search(
@@ -44,6 +51,7 @@ def beam_search(
     width: int,
     new_tokens: int,
     end: int | None = None,
+    vocabulary: int | None = None,
     length_exponent: float = 0.0,
 ) -> list[Continuation]:
     """The most probable continuations that a beam of ``width`` hypotheses finds, best first.
@@ -58,6 +66,8 @@ def beam_search(
         width: hypotheses kept, and the most that are returned.
         new_tokens: the most tokens of a continuation, end mark included.
         end: the token that ends a continuation; None lets all run to ``new_tokens``.
+        vocabulary: tokens from here on are never chosen: a padded vocabulary has ids that stand for
+            nothing. Probabilities stay those of the model.
         length_exponent: hypotheses are compared by log probability / (number of tokens) to this
             power. 0 compares probabilities; 1 compares means, which favours longer texts.
 
@@ -80,7 +90,7 @@ def beam_search(
         finished: list[Continuation] = []
         for number in range(1, new_tokens + 1):
             size = len(beam)
-            beam, parents, ended = _extend(beam, logits, width, end)
+            beam, parents, ended = _extend(beam, logits, width, end, vocabulary)
             finished = sorted(finished + ended, key=rank, reverse=True)[:width]
             if number == new_tokens or not beam:
                 break
@@ -94,7 +104,7 @@ def beam_search(
 
 
 def _extend(
-    beam: list[Continuation], logits: Tensor, width: int, end: int | None
+    beam: list[Continuation], logits: Tensor, width: int, end: int | None, vocabulary: int | None
 ) -> tuple[list[Continuation], list[int], list[Continuation]]:
     """One step of a beam search.
 
@@ -104,6 +114,7 @@ def _extend(
     """
     before = torch.tensor([h.log_probability for h in beam], dtype=torch.float64)
     scores = before.to(logits.device)[:, None] + logits.double().log_softmax(-1)
+    scores = scores[:, :vocabulary]
     # Each hypothesis can end in one way only, so twice the width is enough to fill the beam.
     best = scores.flatten().topk(min(2 * width, scores.numel()))
     following: list[Continuation] = []

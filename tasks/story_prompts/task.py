@@ -92,6 +92,7 @@ class StoryPrompts(BabiStories):
             width=self.beam,
             new_tokens=min(self.new_tokens, room),
             end=end,
+            vocabulary=self.tokenizer.vocabulary,
         )
         text = self.tokenizer.decode([token for token in best.tokens if token != end])
         cut = first_sentence(text)

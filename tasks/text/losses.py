@@ -36,8 +36,12 @@ def training_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     options = torch.nn.LinearCrossEntropyOptions(
         batch_chunk_size=CPU_CHUNK if on_cpu else None, chunking_method=None if on_cpu else "auto"
     )
-    matrix = model_.output_matrix.to(hidden.dtype)
-    return fused(hidden, matrix, targets.flatten(), options=options)
+    # Autocast does not know this function, and a norm gives float32: without the casts the largest
+    # product of the model would be the only one in float32.
+    kind = hidden.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    matrix = model_.output_matrix.to(dtype)
+    return fused(hidden.to(dtype), matrix, targets.flatten(), options=options).float()
 
 
 def token_losses(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

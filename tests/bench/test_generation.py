@@ -286,3 +286,21 @@ def test_a_diverged_model_is_refused() -> None:
         model.norm.weight.fill_(math.nan)
     with pytest.raises(ValueError, match="it has diverged"):
         greedy(model, PROMPT, new_tokens=3)
+
+
+def test_ids_that_only_fill_the_vocabulary_are_never_chosen() -> None:
+    """Of 4 ids the last two stand for nothing; what is left is scored by the model as it is."""
+    model = tiny()
+    found = beam_search(model, PROMPT % 2, width=8, new_tokens=3, vocabulary=2)
+    assert sorted(one.tokens for one in found) == [
+        list(t) for t in itertools.product((0, 1), repeat=3)
+    ]
+    unrestricted = {
+        tuple(one.tokens): one.log_probability
+        for one in beam_search(model, PROMPT % 2, width=64, new_tokens=3)
+    }
+    for one in found:
+        assert one.log_probability == pytest.approx(unrestricted[tuple(one.tokens)], abs=1e-12)
+    drawn = sample(model, PROMPT % 2, new_tokens=20, count=5, vocabulary=2)
+    assert {token for one in drawn for token in one.tokens} == {0, 1}
+    assert max(greedy(model, PROMPT % 2, new_tokens=9, vocabulary=2).tokens) < 2

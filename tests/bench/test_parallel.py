@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from bench.errors import UserError
-from bench.loop import fit
+from bench.loop import _Module, fit
 from bench.parallel import Ranks
 from bench.progress import silent
 from bench.settings import TrainingSettings
@@ -82,8 +82,37 @@ def test_micro_batches_add_up_to_the_batch(task: RegBench, tmp_path: Path, size:
 
 def test_processes_share_a_batch_and_resume_together(task: RegBench, tmp_path: Path) -> None:
     whole = train(task, tmp_path / "whole")
-    shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=2, stop_after=3)
+    shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=7, stop_after=3)
     same(whole, shared)
+
+
+def test_a_process_without_a_sequence_adds_nothing(task: RegBench) -> None:
+    """The last batch of an epoch may have fewer sequences than there are processes."""
+    torch.manual_seed(0)
+    model = GPT2(task.specification(), width=16, layers=1, heads=2, dropout=0.0)
+    batch = task.training_batch(0, 0, 1)
+    parts = []
+    for rank in range(2):
+        module = _Module(
+            model,
+            task,
+            settings(),
+            0,
+            Path("no-checkpoint"),
+            lambda done, total: None,
+            lambda: False,
+            Ranks(rank, 2),
+        )
+        module.manual_backward = lambda loss: loss.backward()  # type: ignore[method-assign]
+        model.zero_grad()
+        loss = module._backward(batch)
+        parts.append((loss, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    (empty, nothing), (loss, gradients) = parts
+    assert empty == 0
+    assert len(nothing) == len(gradients)
+    assert all(not gradient.any() for gradient in nothing)
+    expected = task.loss(model(batch.inputs), batch)
+    torch.testing.assert_close(loss, expected.detach())
 
 
 def test_parts_of_a_batch_have_dropout_of_their_own(task: RegBench, tmp_path: Path) -> None:

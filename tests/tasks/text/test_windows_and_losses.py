@@ -165,3 +165,16 @@ def test_a_model_that_gives_only_logits_is_measured_too() -> None:
     )
     assert losses.rows_at_once(model, 16, 2**22) == 1
     assert losses.rows_at_once(model, 16, 50) > 100
+
+
+def test_reduced_precision_reaches_the_largest_product() -> None:
+    """Under autocast the chunked loss is that of bfloat16 logits, as the plain one would be."""
+    model, window = build(GPT2, LARGE).eval(), tokens(LARGE)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = losses.training_loss(model, window[:, :-1], window[:, 1:]).detach()
+        outputs = model(window[:, :-1])
+    assert outputs.dtype == torch.bfloat16
+    assert loss.dtype == torch.float32
+    exact = losses.training_loss(model, window[:, :-1], window[:, 1:]).detach()
+    assert loss != exact
+    assert float(loss) == pytest.approx(float(exact), rel=1e-2)
