@@ -39,7 +39,10 @@ def print_verdicts(
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{reproduction.title}\n{reproduction.source}", markup=False)
     scale = "" if view.preset == "paper" else ", not the paper's scale"
-    console.print(f"preset {view.name}{scale}; {len(records)} records\n", markup=False)
+    console.print(f"preset {view.name}{scale}; {len(records)} records", markup=False)
+    if reproduction.note is not None:
+        console.print(reproduction.note(records), markup=False)
+    console.print()
     rules: set[str] = set()  # claims often share one
     topics: list[str] = []
     for result in results:

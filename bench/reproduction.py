@@ -108,6 +108,7 @@ class Reproduction:
         variant: what the figure tells apart beside models: it shows one setting of a model in each.
         check: refuses, by a UserError, settings of the task that the figure cannot show.
         table: the numbers as a Markdown table, where the original is a table.
+        note: a line about the records that the console shows, such as their corpus.
     """
 
     title: str
@@ -120,6 +121,7 @@ class Reproduction:
     variant: Callable[[RunRecord], Hashable] = lambda record: None
     check: Callable[[Mapping[str, Any]], object] = lambda task: None
     table: Callable[[Sequence[RunRecord]], str] | None = None
+    note: Callable[[Sequence[RunRecord]], str] | None = None
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:

@@ -32,6 +32,7 @@ REPRODUCTION = Reproduction(
     variant=depths.depth_of,
     draw=partial(depths.draw, title=TITLE),
     curves=depths.curves,
+    note=language.corpus_line,
     claims=(
         *(figure7.ahead(depth, SOURCE) for depth in AHEAD),
         figure7.shrinking(SOURCE),

@@ -10,7 +10,7 @@ from bench.records import RunRecord
 from bench.reproduction import Reproduction, View
 from reproduce import attention
 from reproduce.attention import LEARNED, MOSAIC, TRAINED
-from reproduce.language import frame, stating_corpus
+from reproduce.language import corpus_line, frame, stating_corpus
 from reproduce.style import new_figure
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ REPRODUCTION = Reproduction(
     variant=attention.kind_of,
     draw=draw,
     curves=attention.curves(TRAINED),
+    note=corpus_line,
     claims=(
         Claim(
             "the transformer has a sink",

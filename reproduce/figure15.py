@@ -11,7 +11,7 @@ from bench.reproduction import Reproduction, View
 from reproduce import attention
 from reproduce.attention import ALIBI, EXTENDED, MOSAIC, ROPE
 from reproduce.figure14 import FLAT, PEAK
-from reproduce.language import frame, stating_corpus
+from reproduce.language import corpus_line, frame, stating_corpus
 from reproduce.style import GREY, new_figure
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ REPRODUCTION = Reproduction(
     variant=attention.kind_of,
     draw=draw,
     curves=attention.curves(EXTENDED),
+    note=corpus_line,
     claims=(
         Claim(
             "RoPE does not extend",

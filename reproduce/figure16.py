@@ -12,7 +12,7 @@ from bench.records import RunRecord
 from bench.reproduction import Reproduction, View
 from reproduce import attention
 from reproduce.attention import MOSAIC, TRAINED
-from reproduce.language import frame, stating_corpus
+from reproduce.language import corpus_line, frame, stating_corpus
 from reproduce.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, new_figure, quiet
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ REPRODUCTION = Reproduction(
     variant=attention.kind_of,
     draw=draw,
     curves=curves,
+    note=corpus_line,
     claims=(
         Claim(
             "width of the peak and λ",

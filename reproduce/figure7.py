@@ -173,6 +173,7 @@ REPRODUCTION = Reproduction(
     variant=depths.depth_of,
     draw=partial(depths.draw, title=TITLE),
     curves=depths.curves,
+    note=language.corpus_line,
     claims=(
         ahead(1, SOURCE),
         shrinking(SOURCE),

@@ -362,6 +362,7 @@ REPRODUCTION = Reproduction(
     select=select,
     draw=draw,
     curves=curves,
+    note=language.corpus_line,
     claims=(
         *(_ahead(kind) for kind in ARTICLES),
         *(_growing(kind) for kind in ARTICLES),

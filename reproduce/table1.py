@@ -179,6 +179,7 @@ REPRODUCTION = Reproduction(
     select=select,
     draw=draw,
     curves=curves,
+    note=language.corpus_line,
     table=table,
     claims=(
         *(_claim(quantity, split) for split in SPLITS for quantity in QUANTITIES),

@@ -295,6 +295,7 @@ REPRODUCTION = Reproduction(
     variant=lambda record: (row_of(record) or FIRST).name,
     draw=draw,
     curves=curves,
+    note=language.corpus_line,
     table=table,
     claims=(
         _claim(

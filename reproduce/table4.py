@@ -49,6 +49,7 @@ REPRODUCTION = Reproduction(
     select=select,
     draw=partial(story_prompts.draw, title=TITLE, depths=DEPTHS),
     curves=partial(story_prompts.curves, depths=DEPTHS),
+    note=language.corpus_line,
     table=partial(story_prompts.table, shallow=False, published=PUBLISHED_DEEP),
     claims=(
         Claim(

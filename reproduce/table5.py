@@ -57,6 +57,7 @@ REPRODUCTION = Reproduction(
     variant=story_prompts.is_shallow,
     draw=partial(story_prompts.draw, title=TITLE, depths=DEPTHS),
     curves=partial(story_prompts.curves, depths=DEPTHS),
+    note=language.corpus_line,
     table=partial(story_prompts.table, shallow=True, published=PUBLISHED_ONE_BLOCK),
     claims=(
         Claim(
