@@ -8,6 +8,7 @@ from bench.words import wants_help
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
     "python -m bench.prepare": "make the data of a task that lie on disk, such as a token stream",
+    "python -m tasks.text.recipe": "write a corpus of stories by the recipe of BabiStories",
     "python -m bench.train": "train one model on one task and write its record",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
     "python -m bench.generate": "let the model of a saved run go on with a text",
