@@ -194,7 +194,8 @@ def test_the_width_of_an_exponential_peak(height: float, coefficient: float) -> 
     head[-1] = 0
     expected = 1 + math.log(height) / -math.log(coefficient)  # where the excess falls to 1
     [width] = attention.peak_widths(head[None] / head.sum() * 512)
-    assert expected - 0.05 <= width <= math.ceil(expected) + 0.05
+    # The flat level, a median, holds a little of the tail of the widest peaks.
+    assert expected - 0.2 <= width <= math.ceil(expected) + 0.05
 
 
 def test_rank_correlation_is_spearmans() -> None:
