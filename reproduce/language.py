@@ -40,6 +40,7 @@ SEEDS = 3
 BABISTORIES = "babistories"
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
+_ABSENT = object()
 # The settings under which the paper's losses were measured, beside its corpus.
 PUBLISHED_TRAINING = {"batch_size": 512, "steps": 80_000}
 PUBLISHED_MODEL = {"width": 768, "heads": 12}
@@ -84,23 +85,72 @@ def of_one_corpus(records: Iterable[RunRecord]) -> list[RunRecord]:
 
 def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
     """The runs with the settings that their preset has for training and model, and the predictors
-    without training; all runs where none is so, since the settings were then changed by the user.
+    without training. Of a model that has no such run all are taken, since its settings were then
+    changed by the user.
 
     Args:
-        but: settings that a figure varies itself, such as "models.layers".
+        but: settings that a figure varies itself, such as "models.layers"; each of their values is
+            looked at by itself, like a model.
+
+    Raises:
+        UserError: a setting was changed for some of these runs, not for all.
     """
+    groups: dict[tuple[str, ...], list[RunRecord]] = {}
+    for record in trained(records):
+        varied = (repr(_setting(record, record.preset, key)) for key in but)
+        groups.setdefault((record.model, *varied), []).append(record)
+    kept = {
+        record.run_id
+        for group in groups.values()
+        for record in [one for one in group if not _changed(one, one.preset, but)] or group
+    }
+    found = [r for r in records if r.role == "baseline" or r.run_id in kept]
+    _refuse_unequal_settings(trained(found), but)
+    return found
 
-    def is_so(record: RunRecord) -> bool:
-        own = preset_settings(record.task, record.model, record.preset)
-        return all(
-            record.config[section].get(key) == value
-            for section in ("models", "training")
-            for key, value in own[section].items()
-            if f"{section}.{key}" not in but
-        )
 
-    found = [r for r in records if r.role == "baseline" or is_so(r)]
-    return found if trained(found) else list(records)
+def _refuse_unequal_settings(runs: Sequence[RunRecord], but: Collection[str]) -> None:
+    for key in dict.fromkeys(key for run in runs for key in _changed(run, run.preset, but)):
+        first: tuple[RunRecord, Any] | None = None
+        for run in runs:
+            if not _has(run, key):
+                continue  # a setting that only the other models have
+            value = _setting(run, run.preset, key)
+            one, other = first = first or (run, value)
+            if other != value:
+                raise UserError(
+                    f"{one.run_id} has {key}={other} and {run.run_id} has {value}, and one figure "
+                    "compares runs of the same settings: keep the records of one setting, or make "
+                    "the others with it too"
+                )
+
+
+def _changed(record: RunRecord, preset: str, but: Collection[str] = ()) -> list[str]:
+    """The settings of training and model in which a run differs from a preset."""
+    own = preset_settings(record.task, record.model, preset)
+    keys = [f"{section}.{name}" for section in ("models", "training") for name in own[section]]
+    return [
+        key for key in keys if key not in but and _setting(record, preset, key) != _at(own, key)
+    ]
+
+
+def _setting(record: RunRecord, preset: str, key: str) -> Any:
+    """The value that a run has. Where its record is older than the setting, that of the preset: a
+    new setting leaves what was there before as its default."""
+    value = _at(record.config, key, _ABSENT)
+    return (
+        _at(preset_settings(record.task, record.model, preset), key) if value is _ABSENT else value
+    )
+
+
+def _has(record: RunRecord, key: str) -> bool:
+    own = preset_settings(record.task, record.model, record.preset)
+    return _at(own, key, _ABSENT) is not _ABSENT
+
+
+def _at(config: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    section, _, name = key.partition(".")
+    return config[section].get(name, default)
 
 
 @cache

@@ -148,6 +148,43 @@ def test_only_runs_with_the_settings_of_the_preset_belong_to_a_figure() -> None:
         select([*runs, *of_depths({2: 0.0}, corpus="tinystories")])
 
 
+def without(record: RunRecord, key: str) -> RunRecord:
+    """The record of a run that was made before there was that setting."""
+    section, _, name = key.partition(".")
+    own = {k: v for k, v in record.config[section].items() if k != name}
+    return record.model_copy(update={"config": {**record.config, section: own}})
+
+
+@pytest.mark.parametrize("key", ["models.implementation", "training.bias_correction"])
+def test_runs_older_than_a_setting_stay_in_their_figure(key: str) -> None:
+    runs = of_depths({1: 0.1, 2: 0.0})
+    old = [without(r, key) if r.model == MOSAIC else r for r in runs]
+    select = figure7.REPRODUCTION.select
+    assert {r.run_id for r in select(old)} == {r.run_id for r in runs}
+    # What was changed beside that is still seen.
+    tuned = without(run(MOSAIC, 0, ("models.layers=1", "training.lr=2e-3"), 1.0, 1.0), key)
+    assert {r.run_id for r in select([*old, tuned])} == {r.run_id for r in runs}
+
+
+def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
+    select = figure7.REPRODUCTION.select
+
+    def made(model: str, *words: str) -> RunRecord:
+        return run(model, 0, ("models.layers=1", *words), 1.0, 1.0)
+
+    longer = "training.steps=400"
+    with pytest.raises(UserError, match=r"training\.steps=(300|400) and .* has (300|400)"):
+        select([made(GPT2), made(MOSAIC, longer)])
+    with pytest.raises(UserError, match=r"training\.steps"):
+        select([made(GPT2, "training.steps=200"), made(MOSAIC, longer)])
+    deeper = run(GPT2, 0, ("models.layers=2", longer), 1.0, 1.0)
+    with pytest.raises(UserError, match=r"training\.steps"):
+        select([made(GPT2), made(MOSAIC), deeper])
+    assert len(select([made(GPT2, longer), made(MOSAIC, longer)])) == 2
+    # A setting that the other model does not have is no difference between the two.
+    assert len(select([made(GPT2), made(MOSAIC, "models.persistent_slots=8")])) == 2
+
+
 def test_figure_13_has_the_depths_of_figure_7() -> None:
     for preset in figure7.DEPTHS:
         fewer = figure7.plan(preset, None).runs
