@@ -75,16 +75,19 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
 
 
 def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
-    from bench.config import choices, compose, training_configuration
+    from bench.config import choices, compose, recorded_configuration, training_configuration
     from bench.progress import progress
     from bench.report import print_record
     from bench.runs import identify, obtain
     from bench.saved import find_record, recorded_locations
 
     record, root = find_record(run, root)
-    known = record.config["models"]
     external = record.model not in choices("models")
-    model = f"models._target_={known['_target_']}" if external else f"models={record.model}"
+    model = (
+        f"models._target_={record.config['models']['_target_']}"
+        if external
+        else f"models={record.model}"
+    )
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     composed = compose(
         [
@@ -102,32 +105,34 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
             f"{task} trains its own models and measures no other task's: leave tasks= out to "
             f"evaluate {record.run_id} again"
         )
-    if composed.trained_on != record.task:
+    here = recorded_locations(record, root)
+    recorded = recorded_configuration(record, root, str(place), here)
+    of_training = training_configuration(recorded)
+    if composed.trained_on != of_training.task:
         raise UserError(
             f"{task} measures models that were trained on {composed.trained_on}, but "
-            f"{record.run_id} was trained on {record.task}: choose a run of {composed.trained_on}"
+            f"{record.run_id} was trained on {of_training.task}: choose a run of "
+            f"{composed.trained_on}"
         )
-    trained = {k: v for k, v in record.config["tasks"].items() if k != "_target_"}
-    fixed = sorted(set(settings) & set(trained))
+    trained = {k: v for k, v in of_training.tasks.items() if k not in ("_target_", *settings)}
+    fixed = sorted(set(settings) & set(of_training.tasks) - set(of_training.locations))
     if fixed:
         free = sorted(f"tasks.{k}" for k in set(composed.tasks) - set(trained) - {"_target_"})
         raise UserError(
             f"tasks.{fixed[0]} decided how the run was trained, and is not for its evaluation to "
             f"change: {nearest(f'tasks.{fixed[0]}', free)}"
         )
-    here = {k: v for k, v in recorded_locations(record, root).items() if k not in settings}
-    training = {**record.config["training"], "checkpoint_every": 1}
     configuration = composed.model_copy(
         update={
             "label": record.label,
             "model": record.model,
-            "models": known,
-            "tasks": {**composed.tasks, **here, **trained},
-            "training": type(composed.training).model_validate(training),
+            "models": record.config["models"],
+            "tasks": {**composed.tasks, **trained},
+            "training": recorded.training,
         }
     )
     with progress() as report:
-        again = identify(training_configuration(configuration))
+        again = identify(recorded)
         if again.identity != record.identity:
             changed = [
                 what
@@ -136,7 +141,7 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
             ]
             other = " and other ".join(changed or ["settings"])
             raise UserError(
-                f"{record.run_id} was trained with other {other} than are here now, so its "
+                f"{record.run_id} was made with other {other} than are here now, so its "
                 "weights do not stand for a run of today: train it again",
                 RUN_FAILED,
             )

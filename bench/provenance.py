@@ -38,6 +38,7 @@ class Identity:
         return make_run_id(c.task, c.model, c.preset, self.identity, seed)
 
 
+PLACES = ("store", "output")  # words of a command that name a place on this machine
 # The libraries that compute: another version of one of them is another identity.
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
 
@@ -217,4 +218,5 @@ def _command(locations: Collection[str] = ()) -> str:
 
 def _without_place(word: str, locations: Collection[str]) -> str:
     key, equals, _ = word.partition("=")
-    return f"{key}=PATH" if equals and key.removeprefix("tasks.") in locations else word
+    place = key in PLACES or key.removeprefix("tasks.") in locations
+    return f"{key}=PATH" if equals and place else word

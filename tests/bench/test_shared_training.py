@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import building
+from bench import building, provenance
 from bench.config import compose, training_configuration
 from bench.errors import UserError
 from bench.evaluate import main as evaluate
@@ -91,6 +91,14 @@ def test_a_saved_run_is_measured_by_another_task(
     (path,) = records_of(place, "wikipedia")
     found = read_record(path)
     assert found.weights_sha256 == record.weights_sha256
+    measured = f"run={found.run_id}"  # a run of the other task stands for the same model
+    assert (
+        evaluate([measured, store, "tasks=attention", "tasks.windows=3", "tasks.extension=1"]) == 0
+    )
+    (of_attention,) = records_of(place, "attention")
+    assert read_record(of_attention).weights_sha256 == record.weights_sha256
+    assert evaluate([measured, store, "tasks=wikipedia", wiki, "tasks.windows=4"]) == 0
+    (path,) = [p for p in records_of(place, "wikipedia") if found.run_id == p.stem]
     path.unlink()
     shutil.rmtree(place / "store" / "work")
     assert make(place, "wikipedia").metrics == found.metrics  # trained anew: the same numbers
@@ -111,6 +119,17 @@ def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixtur
     record = make(place, "wikipedia")
     text = records_of(place, "wikipedia")[0].read_text()
     assert str(place) not in text
+    words_ = ["x", f"store={place}", f"tasks.wiki={place}", f"wiki={place}", "seed=1", "wikis=2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", words_)
+        command = provenance._command(("wiki",))
+    assert command.split()[-5:] == [
+        "store=PATH",
+        "tasks.wiki=PATH",
+        "wiki=PATH",
+        "seed=1",
+        "wikis=2",
+    ]
     facts: dict[str, Any] = record.arrays["corpus"]
     assert {split: facts[split]["corpus"] for split in facts} == {
         "train": "local",
