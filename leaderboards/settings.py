@@ -17,6 +17,8 @@ from bench.records import RunRecord
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
 SIZE_PREFIX = "training_"
+# A number on text says nothing without the text, even where there is no other to tell it from.
+ALWAYS_NAMED = ("corpus",)
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,9 @@ def _variants(groups: Mapping[str, RunRecord]) -> dict[str, str]:
         flat = [task_settings(groups[group]) for group in members]
         found = [training_size(groups[group]) for group in members]
         names = [[size[0]] if size else [] for size in found]
-        differing = [key for key in _differing(flat) if [key] not in names]
+        always = [key for key in ALWAYS_NAMED if any(key in settings for settings in flat)]
+        others = [key for key in _differing(flat) if key not in always and [key] not in names]
+        differing = always + others
         texts = [_describe(settings, differing) for settings in flat]
         codes = [f"task code {groups[group].provenance.task_code[:6]}" for group in members]
         texts = _where_shared(texts, codes)
