@@ -27,7 +27,7 @@ from reproduce.language import GPT2, UNINFORMED
 from reproduce.regbench import LABELS, MOSAIC
 
 TITLE = "Figure 7. Training on stories: Memory Mosaics and transformers of several depths"
-SOURCE = f"{language.PAPER}, section 6, figure 7"
+SOURCE = f"{language.PAPER}, section 7, figure 7"
 RELEASE_SOURCE = f"{SOURCE}; README of its released library (12 blocks)"
 DEPTHS = {"smoke": (1, 2), "laptop": (1, 4), "gpu": (1, 8), "paper": (1, 8, 12, 18)}
 EQUAL = (8, 12, 18)  # the depths at which the losses are said to be indistinguishable

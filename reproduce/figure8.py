@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Figure 8. Models of stories on an encyclopedia: loss by position in the window"
-SOURCE = f"{language.PAPER}, section 6, figure 8"
+SOURCE = f"{language.PAPER}, section 7, figure 8"
 ARTICLES = ("stream", "article")
 BANDS: tuple[Band, ...] = ((1, 50), (51, 150), (151, 512))
 AHEAD = BANDS[1:]  # where the Mosaic is said to be better

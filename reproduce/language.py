@@ -41,9 +41,6 @@ BABISTORIES = "babistories"
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
 _ABSENT = object()
-# The settings under which the paper's losses were measured, beside its corpus.
-PUBLISHED_TRAINING = {"batch_size": 512, "steps": 80_000}
-PUBLISHED_MODEL = {"width": 768, "heads": 12}
 
 
 def runs_of(models: Sequence[str], seeds: int | None, *words: str) -> tuple[tuple[str, ...], ...]:
@@ -230,10 +227,13 @@ def at_published_scale(
 
 
 def _of_published_scale(record: RunRecord) -> bool:
-    training, model = record.config["training"], record.config["models"]
-    return all(training[key] == value for key, value in PUBLISHED_TRAINING.items()) and all(
-        model[key] == value for key, value in PUBLISHED_MODEL.items()
-    )
+    """Whether a run has the windows, the tokens, the training and the model of the paper, at
+    whatever depth."""
+    tasks = record.config["tasks"]
+    own = preset_settings(record.task, record.model, "paper")["tasks"]
+    same_tokens = tasks.get("tokenizer", own["tokenizer"]) in (own["tokenizer"], "gpt2")
+    same_windows = tasks.get("length", own["length"]) == own["length"]
+    return same_tokens and same_windows and not _changed(record, "paper", but=("models.layers",))
 
 
 def metric(record: RunRecord, name: str) -> float | None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.config import compose
+from bench.config import ROOT, compose
 from bench.errors import UserError
 from bench.judgement import LeftOut
 from bench.plan import make_plan
 from bench.records import Curve, RunRecord
 from bench.reproduction import Reproduction, View, render
-from reproduce import figure7, figure13, language, table1, table2
+from reproduce import figure7, figure8, figure13, language, table1, table2
 from reproduce.depths import published_levels
 from reproduce.language import GPT2
 from reproduce.regbench import MOSAIC
@@ -126,6 +127,31 @@ def test_levels_are_judged_on_babistories_at_its_scale_only() -> None:
         assert isinstance(found, LeftOut)
 
 
+@pytest.mark.parametrize(
+    ("words", "judged"),
+    [
+        ("training.lr=1e-3", False),
+        ("training.weight_decay=0.01", False),
+        ("training.warmup_steps=100", False),
+        ("training.gradient_clip=0", False),
+        ("models.dropout=0", False),
+        ("models.heads=6", False),
+        ("tasks.length=256", False),
+        ("tasks.tokenizer=grammar", False),
+        ("tasks.tokenizer=gpt2", True),  # what "auto" is on this corpus
+        ("tasks.data_seed=0", True),
+    ],
+)
+def test_levels_are_judged_at_the_published_settings_only(words: str, judged: bool) -> None:
+    runs = [
+        run(GPT2, seed, ("models.layers=12", words), 1.494, 1.336, "paper", "babistories")
+        for seed in SEEDS
+    ]
+    found = judge(figure7.REPRODUCTION, runs)["losses of GPT2, 12 blocks"]
+    assert isinstance(found, LeftOut) == (not judged)
+    assert found.verdict == (REPRODUCED if judged else UNDECIDED)
+
+
 def test_one_lost_seed_leaves_it_open() -> None:
     runs = of_depths({1: 0.1, 2: 0.0})
     at = next(i for i, r in enumerate(runs) if (r.model, r.seed) == (MOSAIC, 1))
@@ -183,6 +209,18 @@ def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
     assert len(select([made(GPT2, longer), made(MOSAIC, longer)])) == 2
     # A setting that the other model does not have is no difference between the two.
     assert len(select([made(GPT2), made(MOSAIC, "models.persistent_slots=8")])) == 2
+
+
+@pytest.mark.parametrize(
+    ("reproduction", "task", "figure"),
+    [(figure7.REPRODUCTION, "babistories", 7), (figure8.REPRODUCTION, "wikipedia", 8)],
+)
+def test_the_section_is_that_of_the_task(
+    reproduction: Reproduction, task: str, figure: int
+) -> None:
+    card = " ".join((ROOT / "tasks" / f"{task}.yaml").read_text().split())
+    (section,) = set(re.findall(rf"section (\d), Figure {figure}", card))
+    assert reproduction.source.endswith(f"section {section}, figure {figure}")
 
 
 def test_figure_13_has_the_depths_of_figure_7() -> None:
