@@ -56,6 +56,7 @@ def main(words: list[str]) -> int:
 
 
 def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
+    from bench.building import data_hashes
     from bench.making import evaluate, measured_fields
     from bench.progress import progress
     from bench.report import print_comparison
@@ -65,6 +66,11 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
     with progress() as report:
         saved = load_run(run, root, None if device is None else str(device), locations, report)
     record, task = saved.record, saved.task
+    if data_hashes(saved.configuration) != record.provenance.data:
+        raise UserError(
+            f"the data of {record.run_id} are not those that it was made with: put them back, or "
+            "say where they are by tasks.KEY=PATH"
+        )
     splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
     evaluations: dict[str, Evaluation] = {
         s: evaluate(task, saved.model, s, saved.device) for s in splits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -99,11 +100,12 @@ def obtain(
     """
     prepare_data(configuration, report or silent)
     identity = identify(configuration)
+    store = Store(configuration.store)
+    run_id = identity.run_id(configuration.seed)
+    _note_locations(configuration, store.work(run_id))
     found = _find(identity, role)
     if found is not None:
         return found
-    store = Store(configuration.store)
-    run_id = identity.run_id(configuration.seed)
     with only_one(store.work(run_id)):
         record = _run(identity, store, report or silent).make(role, study)
         path = write_record(record, store.record_folder(role))
@@ -114,6 +116,14 @@ def obtain(
     return record
 
 
+def _note_locations(configuration: Configuration, work: Path) -> None:
+    """Say beside the weights where data lie: no record does, and evaluating again needs it."""
+    if configuration.locations:
+        given = {name: configuration.tasks[name] for name in configuration.locations}
+        here = {k: str(Path(v).resolve()) if isinstance(v, str) else v for k, v in given.items()}
+        write_atomically(work / LOCATIONS, json.dumps(here).encode())
+
+
 def _run(identity: Identity, store: Store, report: Report) -> Run:
     configuration = identity.configuration
     work = store.work(identity.run_id(configuration.seed))
@@ -121,9 +131,6 @@ def _run(identity: Identity, store: Store, report: Report) -> Run:
     training = None
     if trained is not configuration:
         training = _run(identify(trained), store, report)
-    if configuration.locations:  # records do not say where data lie, and evaluating again needs it
-        here = {name: configuration.tasks[name] for name in configuration.locations}
-        write_atomically(work / LOCATIONS, json.dumps(here).encode())
     return Run(identity, work, report, training)
 
 

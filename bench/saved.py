@@ -85,8 +85,7 @@ def load_run(
         locations: where the task's data lies, if it is no longer where it was.
 
     Raises:
-        UserError: no such run, or its weights are missing or not those of the record, or the data
-            are not those that it was made with.
+        UserError: no such run, or its weights are missing or not those of the record.
     """
     record, root = find_record(run, root)
     if record.role == "baseline":

@@ -144,6 +144,13 @@ def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(UserError, match=r"stories\.txt"):
         evaluate(run)
     assert evaluate([*run, f"tasks.stories={moved}"]) == 0
+    (place / "other.txt").write_text(STORIES.replace("cat", "dog"))
+    with pytest.raises(UserError, match="not those that it was made with"):
+        evaluate([*run, f"tasks.stories={place / 'other.txt'}"])
+    again = make(place, "wikipedia", f"tasks.stories={moved}")  # served, and the place noted
+    assert again.run_id == record.run_id
+    forget()
+    assert evaluate(run) == 0
     capsys.readouterr()
 
 
