@@ -11,7 +11,7 @@ from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, View
 from bench.statistics import mean_interval
-from reproduce import language
+from reproduce import language, presets
 from reproduce.language import GPT2, UNINFORMED
 from reproduce.regbench import COLOURS, LABELS, MOSAIC
 from reproduce.style import GREY, new_figure, quiet
@@ -62,7 +62,7 @@ def select(records: Sequence[RunRecord], chosen: Mapping[str, Sequence[int]]) ->
             f"no run has one of the depths {', '.join(map(str, chosen[preset]))}, which are those "
             f"of this figure at preset {preset}: leave models.layers to the figure"
         )
-    return language.as_preset(language.of_one_corpus(found), but=("models.layers",))
+    return presets.as_preset(language.of_one_corpus(found), but=("models.layers",))
 
 
 def depth_of(record: RunRecord) -> int:

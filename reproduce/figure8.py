@@ -16,7 +16,7 @@ from bench.judgement import LeftOut
 from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
-from reproduce import language, positions
+from reproduce import language, positions, presets
 from reproduce.language import GPT2, UNINFORMED
 from reproduce.positions import BIN, KINDS, Band, band_name, length_of
 from reproduce.regbench import COLOURS, LABELS, MODELS, MOSAIC
@@ -61,7 +61,7 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
                 f"{one.run_id} and {record.run_id} were measured on different windows, so they "
                 "cannot be compared by position: keep the records of one of them"
             )
-    return language.as_preset(found)
+    return presets.as_preset(found)
 
 
 def mosaic_is_ahead(
@@ -186,6 +186,8 @@ def _crossing_in_words(found: Mapping[str, Any] | None) -> str:
         return "no pair of models"
     if found["position"] is None:
         return "at the end of the window the Mosaic is not ahead"
+    if found["documents"] is None:
+        return f"ahead from position {found['position']} on (of a single document)"
     low, high = ("never" if place is None else place for place in found["documents"])
     return f"ahead from position {found['position']} on (95 % over documents {low} to {high})"
 

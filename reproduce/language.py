@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from bench.claims import CONTRADICTED, LEVEL, MAXIMUM_SEEDS, REPRODUCED, UNDECIDED, Finding, Verdict
-from bench.config import ROOT, compose
+from bench.config import ROOT
 from bench.errors import UserError
 from bench.judgement import LeftOut
 from bench.observations import Sample, observe
@@ -25,6 +25,7 @@ from bench.records import RunRecord
 from bench.reproduction import View
 from bench.statistics import Interval, mean_interval
 from reproduce import style
+from reproduce.presets import of_published_scale
 from reproduce.style import GREY
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ SEEDS = 3
 BABISTORIES = "babistories"
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
-_ABSENT = object()
+FEW_DOCUMENTS = 10  # whose interval is called one of few: a bootstrap of them is rough
 
 
 def runs_of(models: Sequence[str], seeds: int | None, *words: str) -> tuple[tuple[str, ...], ...]:
@@ -78,83 +79,6 @@ def of_one_corpus(records: Iterable[RunRecord]) -> list[RunRecord]:
                     "corpus: keep the records of one of them"
                 )
     return ordered
-
-
-def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
-    """The runs with the settings that their preset has for training and model, and the predictors
-    without training. Of a model that has no such run all are taken, since its settings were then
-    changed by the user.
-
-    Args:
-        but: settings that a figure varies itself, such as "models.layers"; each of their values is
-            looked at by itself, like a model.
-
-    Raises:
-        UserError: a setting was changed for some of these runs, not for all.
-    """
-    groups: dict[tuple[str, ...], list[RunRecord]] = {}
-    for record in trained(records):
-        varied = (repr(_setting(record, record.preset, key)) for key in but)
-        groups.setdefault((record.model, *varied), []).append(record)
-    kept = {
-        record.run_id
-        for group in groups.values()
-        for record in [one for one in group if not _changed(one, one.preset, but)] or group
-    }
-    found = [r for r in records if r.role == "baseline" or r.run_id in kept]
-    _refuse_unequal_settings(trained(found), but)
-    return found
-
-
-def _refuse_unequal_settings(runs: Sequence[RunRecord], but: Collection[str]) -> None:
-    for key in dict.fromkeys(key for run in runs for key in _changed(run, run.preset, but)):
-        first: tuple[RunRecord, Any] | None = None
-        for run in runs:
-            if not _has(run, key):
-                continue  # a setting that only the other models have
-            value = _setting(run, run.preset, key)
-            one, other = first = first or (run, value)
-            if other != value:
-                raise UserError(
-                    f"{one.run_id} has {key}={other} and {run.run_id} has {value}, and one figure "
-                    "compares runs of the same settings: keep the records of one setting, or make "
-                    "the others with it too"
-                )
-
-
-def _changed(record: RunRecord, preset: str, but: Collection[str] = ()) -> list[str]:
-    """The settings of training and model in which a run differs from a preset."""
-    own = preset_settings(record.task, record.model, preset)
-    keys = [f"{section}.{name}" for section in ("models", "training") for name in own[section]]
-    return [
-        key for key in keys if key not in but and _setting(record, preset, key) != _at(own, key)
-    ]
-
-
-def _setting(record: RunRecord, preset: str, key: str) -> Any:
-    """The value that a run has. Where its record is older than the setting, that of the preset: a
-    new setting leaves what was there before as its default."""
-    value = _at(record.config, key, _ABSENT)
-    return (
-        _at(preset_settings(record.task, record.model, preset), key) if value is _ABSENT else value
-    )
-
-
-def _has(record: RunRecord, key: str) -> bool:
-    own = preset_settings(record.task, record.model, record.preset)
-    return _at(own, key, _ABSENT) is not _ABSENT
-
-
-def _at(config: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    section, _, name = key.partition(".")
-    return config[section].get(name, default)
-
-
-@cache
-def preset_settings(task: str, model: str, preset: str, *words: str) -> dict[str, Any]:
-    """The resolved configuration of a preset, as a record has it; ``words`` change it."""
-    choice = [f"tasks={task}", f"models={model}", f"preset={preset}"]
-    return compose([*choice, *words]).resolved()
 
 
 def corpus_name(records: Sequence[RunRecord]) -> str:
@@ -217,23 +141,13 @@ def at_published_scale(
         reason = None
         if not records or corpus_name(records) != BABISTORIES:
             reason = "losses of another corpus differ: use corpus=babistories preset=paper"
-        elif not all(map(_of_published_scale, of(records))):
+        elif not all(map(of_published_scale, of(records))):
             reason = "losses of another scale differ: use preset=paper as it is"
         if reason is not None:
             return LeftOut(UNDECIDED, reason, 0, topic=topic)
         return test(records, numbers)
 
     return guarded
-
-
-def _of_published_scale(record: RunRecord) -> bool:
-    """Whether a run has the windows, the tokens, the training and the model of the paper, at
-    whatever depth."""
-    tasks = record.config["tasks"]
-    own = preset_settings(record.task, record.model, "paper")["tasks"]
-    same_tokens = tasks.get("tokenizer", own["tokenizer"]) in (own["tokenizer"], "gpt2")
-    same_windows = tasks.get("length", own["length"]) == own["length"]
-    return same_tokens and same_windows and not _changed(record, "paper", but=("models.layers",))
 
 
 def metric(record: RunRecord, name: str) -> float | None:
@@ -254,10 +168,12 @@ def losses(
 
 @dataclass(frozen=True)
 class Documents:
-    """How much a mean depends on which documents were drawn: its variance, and how many."""
+    """How much a mean depends on which documents were drawn: its variance, without bias, and how
+    many there are. A single one says nothing about the spread over documents."""
 
     variance: float
     count: int
+    name: str = "documents"
 
 
 def interval(
@@ -271,18 +187,22 @@ def interval(
     Satterthwaite's degrees of freedom of the sum.
 
     Args:
-        groups: one number for each seed, of each group; there is no interval for a single seed.
+        groups: one number for each seed, of each group.
         documents: of this very difference, measured on the same documents.
+
+    Returns:
+        No interval for a single seed, for a single document, or where nothing varies: that the few
+        values at hand are equal does not make the next one equal.
     """
     means = [math.fsum(group) / len(group) for group in groups]
     centre = means[0] - math.fsum(means[1:])
-    if any(len(group) < 2 for group in groups):
+    if any(len(group) < 2 for group in groups) or (documents is not None and documents.count < 2):
         return centre, None
     parts = [(_variance(group) / len(group), len(group) - 1) for group in groups]
     if documents is not None:
-        parts.append((documents.variance, max(documents.count - 1, 1)))
+        parts.append((documents.variance, documents.count - 1))
     half = _half_width(parts, level)
-    return centre, Interval(centre - half, centre + half)
+    return centre, Interval(centre - half, centre + half) if half > 0 else None
 
 
 def difference_within(
@@ -313,7 +233,7 @@ def difference_within(
     centre, found = interval(known, documents, level)
     means = [f"{s.label} {math.fsum(s.values) / len(s.values):.3f}" for s in samples]
     difference = f": difference {centre:+.3f}" if len(samples) > 1 else ""
-    evidence = f"{', '.join(means)}{difference}{_in_words(found, documents, level)}"
+    evidence = f"{', '.join(means)}{difference}{_in_words(found, known, documents, level)}"
     needed = None
     if verdict == UNDECIDED and not failures and found is not None:
         gap = min(abs(centre - edge) for edge in (low, high) if math.isfinite(edge))
@@ -329,11 +249,22 @@ def _place(found: Interval | None, low: float, high: float) -> Verdict:
     return CONTRADICTED if found.high < low or found.low > high else UNDECIDED
 
 
-def _in_words(found: Interval | None, documents: Documents | None, level: float) -> str:
-    if found is None:
+def _in_words(
+    found: Interval | None,
+    groups: Sequence[Sequence[float]],
+    documents: Documents | None,
+    level: float,
+) -> str:
+    if found is not None:
+        over = "" if documents is None else f" over seeds and {documents.count} {documents.name}"
+        few = documents is not None and documents.count < FEW_DOCUMENTS
+        caution = ", which are few" if few else ""
+        return f" ({level:.0%} interval{over}{caution} {found.low:.3f} to {found.high:.3f})"
+    if min(map(len, groups)) < 2:
         return " (one seed: no interval)"
-    over = "" if documents is None else f" over seeds and {documents.count} documents"
-    return f" ({level:.0%} interval{over} {found.low:.3f} to {found.high:.3f})"
+    if documents is not None and documents.count < 2:
+        return f" ({documents.count} of the {documents.name}: no interval)"
+    return " (no spread at all: no interval)"
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -356,7 +287,7 @@ def _seeds_needed(
     groups: Sequence[Sequence[float]], documents: Documents | None, gap: float, level: float
 ) -> int | None:
     """Seeds of each group whose interval would not reach over ``gap``; None if no number would."""
-    of_documents = [] if documents is None else [(documents.variance, max(documents.count - 1, 1))]
+    of_documents = [] if documents is None else [(documents.variance, documents.count - 1)]
     variances = [_variance(group) for group in groups]
     for seeds in range(2, MAXIMUM_SEEDS + 1):
         parts = [*((variance / seeds, seeds - 1) for variance in variances), *of_documents]

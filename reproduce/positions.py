@@ -106,8 +106,22 @@ def spread(
         if found is None:
             return None
         total = total + factor * (found @ _weights(found.shape[1], length_of(records[0]), band))
-    counts = (r.arrays[kind]["documents"] for r in records if kind in r.arrays)
-    return Documents(float(np.var(total, ddof=1)), next(counts))
+    return over_documents(np.asarray(total), documents_of(records, kind))
+
+
+def over_documents(drawn: Losses, count: int) -> Documents:
+    """The variance of a mean over documents from its bootstrap samples, float64 (samples,).
+
+    The variance over draws from n documents is on average (n − 1) / n of that over new documents
+    (Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 5.3).
+    """
+    unbiased = count / (count - 1) if count > 1 else 1.0
+    return Documents(unbiased * float(np.var(drawn, ddof=1)), count)
+
+
+def documents_of(records: Sequence[RunRecord], kind: str) -> int:
+    """How many documents the windows of a kind are from; the same for all runs."""
+    return int(next(r.arrays[kind]["documents"] for r in records if kind in r.arrays))
 
 
 def _weights(bins: int, length: int, band: Band) -> Losses:
@@ -132,7 +146,8 @@ def crossing(found: Losses) -> float | None:
 
 def crossings(records: Sequence[RunRecord], kind: str) -> dict[str, Any] | None:
     """The position from which on the Mosaic is better: of the mean over seeds, its 95 % range over
-    documents, and of each pair of seeds; null: it is not better at the end."""
+    documents (none for a single document), and of each pair of seeds; null: it is not better at the
+    end."""
     ours, theirs = (
         {run.seed: run for run in runs(records, model) if kind in run.arrays}
         for model in (MOSAIC, GPT2)
@@ -146,9 +161,10 @@ def crossings(records: Sequence[RunRecord], kind: str) -> dict[str, Any] | None:
     places = [crossing(row) for row in drawn[0] - drawn[1]]
     ordered = sorted(places, key=lambda place: np.inf if place is None else place)
     tail = len(ordered) // 40  # 2.5 %
+    several = documents_of(records, kind) > 1
     return {
         "position": _whole(crossing(means[0] - means[1])),
-        "documents": [_whole(ordered[tail]), _whole(ordered[-1 - tail])],
+        "documents": [_whole(ordered[tail]), _whole(ordered[-1 - tail])] if several else None,
         "seeds": {
             str(seed): _whole(crossing(binned(theirs[seed], kind) - binned(ours[seed], kind)))
             for seed in sorted(ours.keys() & theirs.keys())
@@ -168,14 +184,14 @@ def difference(records: Sequence[RunRecord], kind: str) -> list[tuple[float, Int
         return []
     theirs, ours = (np.stack([binned(run, kind) for run in of]) for of in measured)
     drawn = [np.mean([samples(run, kind) for run in of], axis=0) for of in measured]
-    variances = np.var(drawn[0] - drawn[1], axis=0, ddof=1)
-    count = measured[0][0].arrays[kind]["documents"]
+    paired = drawn[0] - drawn[1]
+    count = documents_of(measured[0], kind)
     return [
         language.interval(
             (theirs[:, place].tolist(), ours[:, place].tolist()),
-            Documents(float(variances[place]), count),
+            over_documents(paired[:, place], count),
         )
-        for place in range(len(variances))
+        for place in range(paired.shape[1])
     ]
 
 

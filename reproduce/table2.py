@@ -20,7 +20,7 @@ from bench.observations import Observation, Sample, how_it_ended
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
 from bench.statistics import Mean, mean_interval
-from reproduce import language
+from reproduce import language, presets
 from reproduce.language import GPT2
 from reproduce.regbench import COLOURS
 from reproduce.style import GREY, LIGHT, VERMILLION, new_figure, quiet
@@ -78,7 +78,7 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
             f"no run has the settings of a row at preset {runs[0].preset}: the table varies "
             f"{', '.join(VARIED)} itself, so leave them out"
         )
-    return language.as_preset(language.of_one_corpus(found), but=VARIED)
+    return presets.as_preset(language.of_one_corpus(found), but=VARIED)
 
 
 def worse(

@@ -13,7 +13,7 @@ from typing import Any
 from bench.observations import Sample
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
-from reproduce import language
+from reproduce import language, presets
 from reproduce.language import GPT2, UNINFORMED
 
 PUBLISHED = "Memory Mosaics, Table 2"
@@ -66,7 +66,7 @@ ROWS = (FIRST, SLOWER, NO_DROPOUT, LESS_DECAY, SHORT_WARMUP, HALF, TWICE)
 @cache
 def settings(preset: str, row: Row) -> dict[str, Any]:
     """The varied settings of a row at a preset."""
-    own = language.preset_settings("babistories", GPT2, preset)
+    own = presets.preset_settings("babistories", GPT2, preset)
     values = {}
     for key in VARIED:
         section, _, name = key.partition(".")

@@ -178,7 +178,43 @@ def test_spread_is_that_of_a_bootstrap_over_whole_documents() -> None:
     rows = np.random.default_rng(0).integers(count, size=(200, count))
     means = (losses[GPT2] - losses[MOSAIC])[rows].mean(axis=1)
     assert found.count == count
-    assert found.variance == pytest.approx(np.var(means, ddof=1), rel=1e-9)
+    unbiased = count / (count - 1)
+    assert found.variance == pytest.approx(unbiased * np.var(means, ddof=1), rel=1e-9)
+
+
+@pytest.mark.parametrize("documents", [2, 3, 6])
+def test_the_spread_of_few_documents_is_that_over_new_ones(documents: int) -> None:
+    band = (1, 512)
+    run = of_documents(GPT2, 0, tables(transformer, documents=documents))
+    found = positions.spread([run], "stream", [(1, GPT2, band)])
+    assert found is not None
+    means = tables(transformer, documents=documents)["stream"].mean(axis=1)
+    truth = np.var(means, ddof=1) / documents
+    assert found.variance == pytest.approx(
+        truth, rel=0.15
+    )  # 200 draws; the bias is a sixth to half
+
+
+def test_one_document_settles_nothing_and_few_are_called_few() -> None:
+    one = judge(world(documents=1))
+    assert {finding.verdict for finding in one.values()} == {UNDECIDED}
+    evidence = one["ahead after 50 tokens (stream)"].evidence
+    assert "1 of the documents: no interval" in evidence
+    assert "(of a single document)" in evidence
+    assert all(
+        interval is None for _, interval in positions.difference(world(documents=1), "stream")
+    )
+    few = judge(world(documents=9))["ahead after 50 tokens (stream)"].evidence
+    assert "over seeds and 9 documents, which are few" in few
+    enough = judge(world(documents=10))["ahead after 50 tokens (stream)"].evidence
+    assert "few" not in enough
+
+
+def test_seeds_that_agree_exactly_have_no_interval() -> None:
+    assert language.interval(([0.5, 0.5], [0.25, 0.25]), None) == (0.25, None)
+    still = Documents(0.0, 40)
+    assert language.interval(([0.5, 0.5], [0.25, 0.25]), still) == (0.25, None)
+    assert language.interval(([0.5, 0.5], [0.25, 0.25]), Documents(0.01, 40))[1] is not None
 
 
 def test_bands_are_means_of_positions() -> None:
