@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.claims import LEVEL, UNDECIDED, Claim, Finding, Tolerance, every
+from bench.claims import LEVEL, REPRODUCED, UNDECIDED, Claim, Finding, Tolerance, every
 from bench.errors import UserError
 from bench.judgement import LeftOut
 from bench.observations import Sample, observe
@@ -124,7 +124,23 @@ def equal_on_stories(records: Sequence[RunRecord], numbers: Mapping[str, float])
     if missing is not None:
         return missing
     bound = numbers["tolerance"]
-    return _gap(records, "stories", (1, length_of(records[0])), -bound, bound)
+    finding = _gap(records, "stories", (1, length_of(records[0])), -bound, bound)
+    if finding.verdict == REPRODUCED and not _have_learned(records):
+        reason = "but a model that is no better than counting tokens equals another for no reason"
+        return replace(finding, verdict=UNDECIDED, evidence=f"{finding.evidence}; {reason}")
+    return finding
+
+
+def _have_learned(records: Sequence[RunRecord]) -> bool:
+    """Whether every run predicts stories better than the predictors without training."""
+    trained: list[float] = []
+    counted: list[float] = []
+    for record in records:
+        curve = record.curves.get("stories_loss")
+        if curve is not None:
+            kind = counted if record.role == "baseline" else trained
+            kind.append(math.fsum(curve.y) / len(curve.y))
+    return max(trained) < min(counted, default=UNINFORMED)
 
 
 def _gap(

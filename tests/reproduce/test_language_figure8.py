@@ -72,6 +72,18 @@ def test_models_of_the_other_kind_contradict() -> None:
     assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
 
 
+def test_models_that_have_learned_nothing_are_not_called_equal() -> None:
+    name = "equal on stories (control)"
+    untrained = world(ours=lambda p, kind: 11 + 0 * p, theirs=lambda p, kind: 11 + 0 * p)
+    finding = judge(untrained)[name]
+    assert finding.verdict == UNDECIDED
+    assert "no better than counting tokens" in finding.evidence
+    runs = world()
+    assert judge(runs)[name].verdict == REPRODUCED
+    unigram = of_documents("unigram", 0, tables(lambda p, kind: 1 + 0 * p), role="baseline")
+    assert judge([*runs, unigram])[name].verdict == UNDECIDED
+
+
 def test_the_crossing_is_where_the_curves_cross() -> None:
     equal = [
         of_documents(model, seed, tables(loss))
