@@ -41,6 +41,7 @@ SEEDS = 3
 BABISTORIES = "babistories"
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
+ROUNDING = 1e-9  # of losses and shares; equal numbers differ by less from their mean
 FEW_DOCUMENTS = 10  # whose interval is called one of few: a bootstrap of them is rough
 
 
@@ -202,7 +203,7 @@ def interval(
     if documents is not None:
         parts.append((documents.variance, documents.count - 1))
     half = _half_width(parts, level)
-    return centre, Interval(centre - half, centre + half) if half > 0 else None
+    return centre, Interval(centre - half, centre + half) if half > ROUNDING else None
 
 
 def difference_within(

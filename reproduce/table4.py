@@ -57,8 +57,8 @@ REPRODUCTION = Reproduction(
             f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
             "Both models continue the 24 prompts about equally well.",
             Tolerance(
-                "the 95 % interval over seeds of the difference of the shares of sensible "
-                "continuations lies within ±{tolerance:g} (three prompts), " + GUARD,
+                "the 95 % interval over seeds and prompts of the difference of the shares of "
+                "sensible continuations lies within ±{tolerance:g} (three prompts), " + GUARD,
                 {"tolerance": 0.125, "floor": FLOOR},
             ),
             language.stating_corpus(story_prompts.where_passed(alike, MODELS, shallow=False)),
@@ -68,9 +68,9 @@ REPRODUCTION = Reproduction(
             f"{language.PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
             "The Memory Mosaic satisfies narrative constraints as well as the transformer.",
             Tolerance(
-                "on the 15 prompts of reasoning and consistency the 95 % interval over seeds of "
-                "the Mosaic's share minus the transformer's lies above −{tolerance:g} (two "
-                "prompts), " + GUARD,
+                "on the 15 prompts of reasoning and consistency the 95 % interval over seeds and "
+                "prompts of the Mosaic's share minus the transformer's lies above "
+                "−{tolerance:g} (two prompts), " + GUARD,
                 {"tolerance": 0.134, "floor": FLOOR},
             ),
             language.stating_corpus(story_prompts.where_passed(not_behind, MODELS, shallow=False)),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from bench.claims import Claim, Finding, Tolerance, difference_above, every
+from bench.claims import Claim, Finding, Tolerance, every
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction
 from reproduce import language, story_prompts
@@ -38,7 +38,8 @@ def depth_helps(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> F
             story_prompts.sample(records, model, shallow, label=f"{LABELS[model]}, {name}")
             for shallow, name in ((False, "deep"), (True, "one block"))
         )
-        return difference_above(deep, one, numbers["margin"], level)
+        prompts = story_prompts.over_prompts(records, [(1, model, False), (-1, model, True)])
+        return language.difference_within([deep, one], prompts, numbers["margin"], level=level)
 
     return every([partial(of, model) for model in MODELS])
 
@@ -66,8 +67,8 @@ REPRODUCTION = Reproduction(
             "transformer 4 against 20, Mosaic 6 against 19 of 24)",
             "With one block either model continues fewer prompts sensibly than with many.",
             Tolerance(
-                "for both models the 95 % interval over seeds of the share of the deep model minus "
-                "that of the model with one block lies above {margin:g}",
+                "for both models the 95 % interval over seeds and prompts of the share of the deep "
+                "model minus that of the model with one block lies above {margin:g}",
                 {"margin": 0.0},
             ),
             language.stating_corpus(depth_helps),
@@ -79,9 +80,9 @@ REPRODUCTION = Reproduction(
             "With one block the Mosaic continues at least as many prompts sensibly as the "
             "transformer.",
             Tolerance(
-                "the 95 % interval over seeds of the Mosaic's share minus the transformer's lies "
-                "above −{tolerance:g} (one prompt), where the Mosaic's share is surely above that "
-                "of sentences of other stories",
+                "the 95 % interval over seeds and prompts of the Mosaic's share minus the "
+                "transformer's lies above −{tolerance:g} (one prompt), where the Mosaic's share is "
+                "surely above that of sentences of other stories",
                 {"tolerance": 0.042},
             ),
             language.stating_corpus(story_prompts.where_passed(not_behind, [MOSAIC], shallow=True)),

@@ -104,8 +104,10 @@ def tables(
     shift: float = 0.0,
     spread: float = 0.3,
 ) -> dict[str, NDArray[np.float64]]:
-    """Losses (documents, length): a function of the position and kind, and of the document."""
+    """Losses (documents, length): a function of the position and kind, and of the document. The
+    shift doubles along the window, so that falls from one position to another have one as well."""
     of_document = spread * np.sin(1.7 * np.arange(documents))[:, None]
     noise = 0.05 * np.random.default_rng(7).standard_normal((documents, length))
     positions = np.arange(1.0, length + 1)
-    return {kind: loss(positions, kind) + of_document + noise + shift for kind in kinds}
+    shifts = shift * (1 + positions / length)
+    return {kind: loss(positions, kind) + of_document + noise + shifts for kind in kinds}

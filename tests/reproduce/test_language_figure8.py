@@ -133,11 +133,7 @@ def test_documents_alone_can_leave_it_open() -> None:
     assert finding.verdict == UNDECIDED
     assert "over seeds and 6 documents" in finding.evidence
     assert finding.seeds_needed is None  # more seeds are no more documents
-    many = [
-        of_documents(r.model, r.seed, tables(mosaic if r.model == MOSAIC else transformer))
-        for r in runs
-    ]
-    assert judge(many)["ahead after 50 tokens (stream)"].verdict == REPRODUCED
+    assert judge(world())["ahead after 50 tokens (stream)"].verdict == REPRODUCED
 
 
 def test_seeds_alone_can_leave_it_open() -> None:
