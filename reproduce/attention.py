@@ -48,6 +48,8 @@ SCALE = {
     "paper": (),
 }
 
+VARIED = ("models.layers", "models.positions")
+
 TRAINED, EXTENDED = "trained", "extended"  # windows of the training length, and longer ones
 RECENT = 8  # the newest eighth is no part of the flat level
 PEAK = 2.0  # times the flat level, where the recent peak ends

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = (MOSAIC, GPT2)
+VARIED = ("models.layers",)
 METRICS = {"loss": "validation", "train_loss": "training"}
 PUBLISHED_DEPTH = 12
 PUBLISHED = {  # the model -> the files and labels of its published losses
@@ -62,7 +63,7 @@ def select(records: Sequence[RunRecord], chosen: Mapping[str, Sequence[int]]) ->
             f"no run has one of the depths {', '.join(map(str, chosen[preset]))}, which are those "
             f"of this figure at preset {preset}: leave models.layers to the figure"
         )
-    return presets.as_preset(language.of_one_corpus(found), but=("models.layers",))
+    return presets.as_preset(language.of_one_corpus(found), but=VARIED)
 
 
 def depth_of(record: RunRecord) -> int:

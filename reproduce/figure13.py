@@ -30,6 +30,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=partial(depths.select, chosen=DEPTHS),
     variant=depths.depth_of,
+    varied=depths.VARIED,
     draw=partial(depths.draw, title=TITLE),
     curves=depths.curves,
     note=language.corpus_line,

@@ -61,6 +61,7 @@ REPRODUCTION = Reproduction(
     plan=attention.plan(*KINDS),
     select=attention.select(*KINDS),
     variant=attention.kind_of,
+    varied=attention.VARIED,
     draw=draw,
     curves=attention.curves(TRAINED),
     note=corpus_line,

@@ -62,6 +62,7 @@ REPRODUCTION = Reproduction(
     plan=attention.plan(*KINDS),
     select=attention.select(*KINDS),
     variant=attention.kind_of,
+    varied=attention.VARIED,
     draw=draw,
     curves=attention.curves(EXTENDED),
     note=corpus_line,

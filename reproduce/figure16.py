@@ -128,6 +128,7 @@ REPRODUCTION = Reproduction(
     plan=attention.plan(MOSAIC),
     select=attention.select(MOSAIC),
     variant=attention.kind_of,
+    varied=attention.VARIED,
     draw=draw,
     curves=curves,
     note=corpus_line,

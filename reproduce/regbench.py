@@ -40,6 +40,7 @@ PUBLISHED_LANGUAGES = {
     "strings": [10, 19],
     "string_length": [1, 49],
 }
+VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 
 

@@ -293,6 +293,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=lambda record: (row_of(record) or FIRST).name,
+    varied=(*VARIED, "sweep.search_space"),
     draw=draw,
     curves=curves,
     note=language.corpus_line,

@@ -197,6 +197,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=regbench.variant,
+    varied=regbench.VARIED,
     draw=draw,
     curves=curves,
     table=table,
