@@ -34,7 +34,16 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 # Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
-DESCRIPTIVE = ("card", "presets", "protocols", "sweep", "trained_on", "locations", "defaults")
+DESCRIPTIVE = (
+    "card",
+    "presets",
+    "protocols",
+    "sweep",
+    "trained_on",
+    "needs",
+    "locations",
+    "defaults",
+)
 
 
 def choices(group: str) -> list[str]:
@@ -109,6 +118,7 @@ def compose(words: Sequence[str]) -> Configuration:
             tasks=_constructor_arguments(task),
             models=_constructor_arguments(model),
             trained_on=task.get("trained_on"),
+            needs=task.get("needs", ()),
             locations=task.get("locations", ()),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
         )
@@ -132,6 +142,7 @@ def training_configuration(configuration: Configuration) -> Configuration:
         update={
             "task": name,
             "trained_on": None,
+            "needs": tuple(theirs.get("needs", ())),
             "tasks": {**arguments, "_target_": theirs["_target_"]},
             "locations": tuple(theirs.get("locations", ())),
         }
@@ -170,6 +181,7 @@ def recorded_configuration(
                 "training": {**record.config["training"], "checkpoint_every": 1},
                 "sweep": sweep,
                 "trained_on": task.get("trained_on"),
+                "needs": task.get("needs", ()),
                 "locations": names,
             }
         )

@@ -123,6 +123,8 @@ class Run:
     def _trained(self) -> _Trained:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
         if self.training is not None:
+            # Whether this task can measure the model is known before another one trains it.
+            build_model(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
             return _read_trained(summary)

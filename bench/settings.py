@@ -86,6 +86,8 @@ class Configuration(Settings):
     Attributes:
         trained_on: the task whose training this task only evaluates in another way; None where a
             task trains its own models.
+        needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
+            this task.
         locations: arguments of the task that say where data lies on this machine. The data are
             known by their content, so these are neither in an identity nor in a record.
     """
@@ -103,6 +105,7 @@ class Configuration(Settings):
     training: TrainingSettings
     sweep: SweepSettings
     trained_on: str | None = None
+    needs: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
 
     @field_validator("store", mode="before")

@@ -11,8 +11,10 @@ import pytest
 
 from bench import building, provenance
 from bench.config import compose, training_configuration
+from bench.driver import Job, execute
 from bench.errors import UserError
 from bench.evaluate import main as evaluate
+from bench.progress import silent
 from bench.records import RunRecord, read_record
 from bench.runs import obtain
 
@@ -113,6 +115,26 @@ def test_a_saved_run_is_measured_by_another_task(
         with pytest.raises(UserError, match=sentence):
             evaluate(wrong)
     capsys.readouterr()
+
+
+def without_attention(place: Path, *more: str) -> list[str]:
+    """The words of a model that has none."""
+    own = [w for w in words(place, "attention", "models=lstm", *more) if "heads" not in w]
+    return [word for word in own if word != "models=gpt2"]
+
+
+def test_a_model_that_a_task_cannot_measure_is_refused_before_it_is_trained(place: Path) -> None:
+    configuration = compose(without_attention(place))
+    with pytest.raises(UserError) as error:
+        obtain(configuration)
+    assert str(error.value) == (
+        "LSTM has no attention_of_last, which task 'attention' measures: choose memory_mosaic or "
+        "gpt2"
+    )
+    refused = execute(Job("trial 0", configuration, "trial"), silent)  # of a sweep: a failed trial
+    assert str(refused) == str(error.value)
+    assert not [*(place / "store").rglob("*.safetensors"), *(place / "store").rglob("*.pt")]
+    assert not (place / "store" / "records").exists()
 
 
 def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
