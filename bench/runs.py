@@ -107,7 +107,12 @@ def obtain(
     if found is not None:
         return found
     with only_one(store.work(run_id)):
-        record = _run(identity, store, report or silent).make(role, study)
+        run = _run(identity, store, report or silent)
+        record = run.make(role, study)
+        if record.outcome == "diverged" and run.training is not None:
+            # The cause names the training, which has nothing to evaluate: its record is complete.
+            own: Role = "trial" if role == "trial" else "single"
+            obtain(training_configuration(configuration), role=own, report=report)
         path = write_record(record, store.record_folder(role))
     if configuration.tracking == "mlflow":
         from bench.tracking import track

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import building, provenance
+from bench import building, loop, provenance
 from bench.config import compose, training_configuration
 from bench.driver import Job, execute
 from bench.errors import UserError
@@ -115,6 +115,37 @@ def test_a_saved_run_is_measured_by_another_task(
         with pytest.raises(UserError, match=sentence):
             evaluate(wrong)
     capsys.readouterr()
+
+
+def test_a_training_that_diverges_is_kept_and_not_tried_by_each_task(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = ("training.lr=1e30", "training.gradient_clip=0")
+    first = make(place, "wikipedia", *lost)
+    (path,) = records_of(place, "babistories")
+    training = read_record(path)
+    assert (first.outcome, training.outcome) == ("diverged", "diverged")
+    assert training.cause is not None
+    assert first.cause == f"in its training, {training.run_id}: {training.cause}"
+    for record in (first, training):
+        assert record.cost.training_steps > 0
+        assert record.cost.parameters > 0
+        assert record.curves["training_loss"] == training.curves["training_loss"]
+
+    def again(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was tried again")
+
+    monkeypatch.setattr(loop, "fit", again)
+    other = make(place, "attention", "tasks.windows=3", "tasks.extension=1", *lost)
+    assert (other.outcome, other.cause) == ("diverged", first.cause)
+    path.unlink()  # of a record that is lost the folder of the run knows the end
+    assert make(place, "babistories", *lost).metrics == training.metrics
+    assert read_record(path).cause == training.cause
+    kept = place / "store" / "work" / training.run_id / "diverged.json"
+    kept.write_text(kept.read_text()[:50])
+    path.unlink()
+    with pytest.raises(UserError, match="truncated or edited: delete the folder"):
+        make(place, "babistories", *lost)
 
 
 def without_attention(place: Path, *more: str) -> list[str]:
