@@ -83,8 +83,8 @@ def words_of(preset: str, row: Row) -> tuple[str, ...]:
 
 
 def row_of(record: RunRecord) -> Row | None:
-    """The row that a run belongs to."""
-    actual = {key: record.config[key.split(".")[0]][key.split(".")[1]] for key in VARIED}
+    """The row that a run belongs to; what its record is older than was as in the preset."""
+    actual = {key: presets.setting(record, record.preset, key) for key in VARIED}
     return next((row for row in ROWS if settings(record.preset, row) == actual), None)
 
 

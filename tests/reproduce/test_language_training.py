@@ -30,6 +30,7 @@ from reproduce.transformer_settings import (
     VARIED,
     Row,
     published,
+    row_of,
     settings,
     words_of,
 )
@@ -190,6 +191,13 @@ def test_runs_older_than_a_setting_stay_in_their_figure(key: str) -> None:
     # What was changed beside that is still seen.
     tuned = without(run(MOSAIC, 0, ("models.layers=1", "training.lr=2e-3"), 1.0, 1.0), key)
     assert {r.run_id for r in select([*old, tuned])} == {r.run_id for r in runs}
+
+
+def test_a_run_older_than_a_setting_that_table_2_varies_stays_in_its_row() -> None:
+    for row in (FIRST, SLOWER, TWICE):
+        made = run(GPT2, 0, words_of("smoke", row), 1.0, 1.0)
+        for key in set(VARIED) - set(row.changes):  # as in the preset, so that it may be missing
+            assert row_of(without(made, key)) == row
 
 
 def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
