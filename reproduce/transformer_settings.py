@@ -14,11 +14,9 @@ from bench.observations import Sample
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
 from reproduce import language, presets
-from reproduce.language import GPT2, UNINFORMED
+from reproduce.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
 PUBLISHED = "Memory Mosaics, Table 2"
-METRICS = {"train_loss": "training", "loss": "validation"}
-PUBLISHED_METRICS = {"train_loss": "train_loss", "loss": "window_loss"}
 VARIED = (
     "training.lr",
     "training.minimum_lr_fraction",

@@ -149,7 +149,7 @@ def test_the_section_is_that_of_the_task(
 
 def test_figure_13_has_the_depths_of_figure_7() -> None:
     for preset in figure7.DEPTHS:
-        fewer = figure7.plan(preset, None).runs
-        more = figure13.plan(preset, None).runs
+        fewer = figure7.REPRODUCTION.plan(preset, None).runs
+        more = figure13.REPRODUCTION.plan(preset, None).runs
         assert set(fewer) < set(more)
         assert len(fewer) == 2 * 3 * len(figure7.DEPTHS[preset])
