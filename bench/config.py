@@ -34,17 +34,42 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 # Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
-DESCRIPTIVE = ("card", "presets", "protocols", "sweep", "trained_on", "locations", "defaults")
+DESCRIPTIVE = (
+    "card",
+    "presets",
+    "protocols",
+    "sweep",
+    "takes",
+    "trained_on",
+    "locations",
+    "defaults",
+)
+
+
+def folder_of(group: str) -> Path:
+    """Where the YAML files of a group lie; a folder below models/ is a group of its own."""
+    return GROUPS.get(group) or GROUPS["models"] / group
 
 
 def choices(group: str) -> list[str]:
     """The names that can be chosen in a group: the YAML files of its folder."""
-    return sorted(path.stem for path in GROUPS[group].glob("*.yaml"))
+    return sorted(path.stem for path in folder_of(group).glob("*.yaml"))
+
+
+def model_groups() -> list[str]:
+    """ "models", and the folders below it with models that only some tasks take."""
+    below = sorted(path.parent.name for path in GROUPS["models"].glob("*/*.yaml"))
+    return ["models", *dict.fromkeys(below)]
+
+
+def models_of(task: str) -> str:
+    """The group that a task's models come from: "models", or what its YAML file ``takes``."""
+    return str(group_file("tasks", task).get("takes", "models"))
 
 
 def card(group: str, name: str) -> dict[str, Any]:
     """The card of a task, model or preset: its label, source and note, or description."""
-    content = OmegaConf.load(GROUPS[group] / f"{name}.yaml")
+    content = OmegaConf.load(folder_of(group) / f"{name}.yaml")
     plain = OmegaConf.to_container(content)
     assert isinstance(plain, dict)
     return dict(plain.get("card", plain))
@@ -66,7 +91,11 @@ def compose(words: Sequence[str]) -> Configuration:
     given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
     if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
         given["models._target_"] = given.pop("models")
-    chosen = {key: _checked_choice(key, value) for key, value in given.items() if key in GROUPS}
+    chosen = {
+        key: _checked_choice(key, value)
+        for key, value in given.items()
+        if key in GROUPS and key != "models"
+    }
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
     for plural, singular in SINGULAR.items():
@@ -74,10 +103,13 @@ def compose(words: Sequence[str]) -> Configuration:
             raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
     if "tasks" not in chosen:
         raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
-    if "models" not in chosen and external is None:
-        raise UserError(f"choose a model with models=NAME; models: {', '.join(choices('models'))}")
+    group = models_of(chosen["tasks"])
+    if "models" in given:
+        chosen["models"] = _checked_model(given["models"], group, chosen["tasks"])
+    elif external is None:
+        raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
 
-    tree = _load(chosen)
+    tree = _load(chosen, group)
     if external is not None:
         _use_external_model(tree, str(external))
     task, model = tree["tasks"], tree["models"]
@@ -94,6 +126,11 @@ def compose(words: Sequence[str]) -> Configuration:
     if values.get("training.epochs") is not None and "training.steps" not in values:
         tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():
+        if group != "models" and key.startswith("training.") and key != "training.threads":
+            raise UserError(
+                f"'{key}' is about trainings by the engine, and {chosen['tasks']} measures what "
+                "it builds itself: its own settings are called tasks.KEY and models.KEY"
+            )
         _assign(tree, key, value)
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
@@ -108,6 +145,7 @@ def compose(words: Sequence[str]) -> Configuration:
             preset=preset,
             tasks=_constructor_arguments(task),
             models=_constructor_arguments(model),
+            takes=task.get("takes"),
             trained_on=task.get("trained_on"),
             locations=task.get("locations", ()),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
@@ -153,7 +191,7 @@ def recorded_configuration(
     task = _load({"tasks": record.task})["tasks"] if known else {}
     names = tuple(task.get("locations", ()))
     here = {name: task[name] for name in names} | dict(locations or {})
-    sweep = _load({})["sweep"]
+    default = _load({})
     with _first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
         return Configuration.model_validate(
             {
@@ -167,8 +205,13 @@ def recorded_configuration(
                 "tracking": "none",
                 "tasks": {**record.config["tasks"], **here},
                 "models": record.config["models"],
-                "training": {**record.config["training"], "checkpoint_every": 1},
-                "sweep": sweep,
+                "training": {
+                    **(default["training"] if task.get("takes") else {}),
+                    **record.config["training"],
+                    "checkpoint_every": 1,
+                },
+                "sweep": default["sweep"],
+                "takes": task.get("takes"),
                 "trained_on": task.get("trained_on"),
                 "locations": names,
             }
@@ -200,8 +243,11 @@ def parse(words: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _load(chosen: Mapping[str, str]) -> dict[str, Any]:
-    return copy.deepcopy(_load_files(*sorted(chosen.items())))
+def _load(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
+    files = dict(chosen)
+    if group != "models" and "models" in files:
+        files["models"] = f"{group}/{files['models']}"
+    return copy.deepcopy(_load_files(*sorted(files.items())))
 
 
 @lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
@@ -226,14 +272,25 @@ def _checked_choice(group: str, name: Any) -> str:
     valid = choices(group)
     if name in valid:
         return str(name)
-    kind = SINGULAR[group]
-    if group == "models" and name == "all":
-        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
     listing = "" if hint.startswith("valid") else f" {group}: {', '.join(valid)}"
     raise UserError(f"there is no {kind} '{name}': {hint}{listing}")
+
+
+def _checked_model(name: Any, group: str, task: str) -> str:
+    """A model that the task takes; of the wrong kind is another mistake than unknown."""
+    if name == "all":
+        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
+    if elsewhere and name not in choices(group):
+        raise UserError(
+            f"models={name} is one of the {elsewhere[0]}, and {task} takes: "
+            f"{', '.join(choices(group))}"
+        )
+    return _checked_choice(group, name)
 
 
 def _use_external_model(tree: dict[str, Any], target: str) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunReco
 from bench.seeding import derive_seed
 from bench.training import Diverged, Stopped, TrainingReport, set_numerics
 from tasks.interface import Evaluation, Split, Task
+from tasks.measurement import Measurement
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Run:
             except UnfitModel as error:
                 outcome, cause = "failed", str(error)
             except Exception as error:
-                outcome, cause = self._failure(error)
+                outcome, cause = failure(error, self.work)
         return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
 
     def _trained(self) -> _Trained:
@@ -227,16 +228,6 @@ class Run:
         model.load_state_dict(read_weights(path, trained.weights_sha256))
         return model.to(self.device).eval()
 
-    def _failure(self, error: Exception) -> tuple[Outcome, str]:
-        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
-            return "out_of_memory", text or "out of memory"
-        if isinstance(error, OSError):
-            raise error  # a full disk is no property of the model
-        log = self.work / "traceback.txt"
-        write_atomically(log, traceback.format_exc().encode())
-        return "failed", f"{type(error).__name__}: {text} (details in {log})"
-
     def _record(
         self,
         role: Role,
@@ -247,9 +238,7 @@ class Run:
         cause: str | None,
         peak: int | None,
     ) -> RunRecord:
-        configuration = self.configuration
         cost = trained.cost if trained else self.cost
-        trials = len(study.trials) if study else 0
         curves: dict[str, Curve] = {}
         done = trained.report if trained else self.unfinished
         if done:
@@ -257,29 +246,75 @@ class Run:
             curves["validation_loss"] = Curve(
                 x=_floats(done.validation_steps), y=done.validation_losses
             )
-        fields = measured_fields(
-            self.task, evaluations, "validation" if role == "trial" else "test"
-        )
-        fields["curves"] = {**curves, **fields["curves"]}
-        return RunRecord(
-            run_id=self.work.name,
-            identity=self.identity.identity,
-            seed=configuration.seed,
-            task=configuration.task,
-            model=configuration.model,
-            label=configuration.label,
-            preset=configuration.preset,
+        return make_record(
+            self.identity,
+            self.task,
+            evaluations,
             role=role,
+            study=study,
             outcome=outcome,
             cause=cause,
-            config=configuration.resolved(),
-            cost=cost.model_copy(update={"tuning_trials": trials, "peak_memory_bytes": peak}),
+            cost=cost.model_copy(update={"peak_memory_bytes": peak}),
+            curves=curves,
             restarts=trained.restarts if trained else [],
-            study=study,
-            provenance=self.identity.provenance,
             weights_sha256=trained.weights_sha256 if trained else None,
-            **fields,
         )
+
+
+def failure(error: Exception, work: Path) -> tuple[Outcome, str]:
+    """How a run ended that stopped with ``error``; the details go to a file in ``work``.
+
+    Raises:
+        OSError: the error, if it is one: a full disk is no property of the model.
+    """
+    text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
+        return "out_of_memory", text or "out of memory"
+    if isinstance(error, OSError):
+        raise error
+    log = work / "traceback.txt"
+    write_atomically(log, traceback.format_exc().encode())
+    return "failed", f"{type(error).__name__}: {text} (details in {log})"
+
+
+def make_record(
+    identity: Identity,
+    task: Task | Measurement,
+    evaluations: Mapping[str, Evaluation],
+    *,
+    role: Role,
+    study: Study | None,
+    outcome: Outcome,
+    cause: str | None,
+    cost: Cost,
+    curves: Mapping[str, Curve] | None = None,
+    restarts: Sequence[Restart] = (),
+    weights_sha256: str | None = None,
+) -> RunRecord:
+    """The record of a run that has ended; ``curves`` are those of its training."""
+    configuration = identity.configuration
+    trials = len(study.trials) if study else 0
+    fields = measured_fields(task, evaluations, "validation" if role == "trial" else "test")
+    fields["curves"] = {**(curves or {}), **fields["curves"]}
+    return RunRecord(
+        run_id=identity.run_id(configuration.seed),
+        identity=identity.identity,
+        seed=configuration.seed,
+        task=configuration.task,
+        model=configuration.model,
+        label=configuration.label,
+        preset=configuration.preset,
+        role=role,
+        outcome=outcome,
+        cause=cause,
+        config=configuration.resolved(),
+        cost=cost.model_copy(update={"tuning_trials": trials}),
+        restarts=list(restarts),
+        study=study,
+        provenance=identity.provenance,
+        weights_sha256=weights_sha256,
+        **fields,
+    )
 
 
 @contextmanager
@@ -304,7 +339,7 @@ def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | 
 
 
 def measured_fields(
-    task: Task, evaluations: Mapping[str, Evaluation], split: str
+    task: Task | Measurement, evaluations: Mapping[str, Evaluation], split: str
 ) -> dict[str, Any]:
     """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
     are those of ``split``. What is not finite is left out: a record holds numbers."""

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from bench import PROTOCOL_VERSION, provenance
-from bench.building import build_task, data_hashes, prepare_data, resolve_device
+from bench.building import data_hashes, prepare_data, resolve_device, task_or_measurement
 from bench.config import training_configuration
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
 from bench.making import Run, measured_fields, only_one
+from bench.measuring import MeasuringRun
 from bench.progress import Report, silent
 from bench.provenance import Identity
 from bench.records import (
@@ -107,7 +108,11 @@ def obtain(
     if found is not None:
         return found
     with only_one(store.work(run_id)):
-        record = _run(identity, store, report or silent).make(role, study)
+        if configuration.takes is None:
+            run: Run | MeasuringRun = _run(identity, store, report or silent)
+        else:
+            run = MeasuringRun(identity, store.work(run_id), report or silent)
+        record = run.make(role, study)
         path = write_record(record, store.record_folder(role))
     if configuration.tracking == "mlflow":
         from bench.tracking import track
@@ -136,7 +141,7 @@ def _run(identity: Identity, store: Store, report: Report) -> Run:
 
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
     """Records of the task's predictors that need no training."""
-    task = build_task(configuration)
+    task = task_or_measurement(configuration)
     prepare_data(configuration, report or silent)
     store = Store(configuration.store)
     own = configuration.model_copy(

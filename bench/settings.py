@@ -86,6 +86,8 @@ class Configuration(Settings):
     Attributes:
         trained_on: the task whose training this task only evaluates in another way; None where a
             task trains its own models.
+        takes: the folder below models/ whose models a measurement builds and measures itself; None
+            for a task whose models are trained by the engine.
         locations: arguments of the task that say where data lies on this machine. The data are
             known by their content, so these are neither in an identity nor in a record.
     """
@@ -102,6 +104,7 @@ class Configuration(Settings):
     models: dict[str, Any]
     training: TrainingSettings
     sweep: SweepSettings
+    takes: str | None = None
     trained_on: str | None = None
     locations: tuple[str, ...] = ()
 
@@ -126,8 +129,9 @@ class Configuration(Settings):
         later = {
             k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
         }
+        kept = {k: v for k, v in training.items() if k not in later or v != later[k]}
         return {
             "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
             "models": self.models,
-            "training": {k: v for k, v in training.items() if k not in later or v != later[k]},
+            "training": kept if self.takes is None else {"threads": kept["threads"]},
         }

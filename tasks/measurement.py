@@ -26,9 +26,13 @@ class Build(Protocol):
         numbers that its constructor draws are those of ``seed``.
 
         Raises:
-            ValueError: the model refuses its sizes or settings.
+            Refused: the model refuses its sizes or settings.
         """
         ...
+
+
+class Refused(ValueError):
+    """A model cannot be built with the sizes that a measurement asks for."""
 
 
 class Diverged(ArithmeticError):
@@ -48,6 +52,9 @@ class Measurement(ABC):
     def data_hashes(self) -> dict[str, str]:
         """Split -> SHA-256 of what seed 0 draws there, or of the files that are read."""
 
+    def prepare(self, report: Report) -> None:  # noqa: B027 - most measurements keep nothing
+        """Make on disk what is needed and not there yet; as that of a task."""
+
     @abstractmethod
     def measure(
         self,
@@ -66,5 +73,5 @@ class Measurement(ABC):
         """
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
-        """Deterministic references: label -> its evaluation on a split, such as a theory's value."""
+        """Deterministic references: label -> its evaluation on a split, such as a theory."""
         return {}

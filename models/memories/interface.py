@@ -132,7 +132,7 @@ class Memory(nn.Module, ABC):
             )
         if not given.is_floating_point():
             raise ValueError(f"{name} are {given.dtype}: give a float type, such as float32")
-        fixed = next((*self.parameters(), *self.buffers()), None)
+        fixed = next(iter((*self.parameters(), *self.buffers())), None)
         if fixed is not None and (fixed.dtype, fixed.device) != (given.dtype, given.device):
             raise ValueError(
                 f"{name} are {given.dtype} on {given.device}, but this memory is {fixed.dtype} on "
