@@ -57,9 +57,7 @@ class TrainingSettings(Settings):
     devices: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
-    def _needs_a_length(self) -> TrainingSettings:
-        if self.steps is None and self.epochs is None:
-            raise ValueError("set training.steps, or training.epochs for a task with epochs")
+    def _decay_without_correction(self) -> TrainingSettings:
         if not self.bias_correction and self.weight_decay > 0:
             # The rule is a factor on the learning rate, which would scale the decay as well.
             raise ValueError("training.bias_correction=false needs training.weight_decay=0")
@@ -114,6 +112,13 @@ class Configuration(Settings):
         if store == "":
             raise ValueError("the store needs a name; store=. is the working directory")
         return store
+
+    @model_validator(mode="after")
+    def _training_has_a_length(self) -> Configuration:
+        lengths = (self.training.steps, self.training.epochs)
+        if self.takes is None and lengths == (None, None):
+            raise ValueError("set training.steps, or training.epochs for a task with epochs")
+        return self
 
     @model_validator(mode="after")
     def _numbers_are_finite(self) -> Configuration:
