@@ -3,12 +3,21 @@
 A memory holds state that writing changes and ``reset`` clears; what is fixed before it is used
 (random features, initial weights) are buffers or parameters. State is made of tensors with their
 graph, so that gradients flow from what is read to what was written.
+
+The card in the YAML file of a memory says, beside label, source and note, what its theory promises;
+the conformance tests hold it to that:
+
+* ``order``: ``any`` where items in any order leave the same memory, else ``matters``;
+* ``state``: ``fixed`` where its size does not depend on how much was written, else ``grows``;
+* ``calls: matter`` where one call and several calls with the same items leave different memories,
+  because a call is a training of its own (left out otherwise);
+* ``gradients: false`` where no gradient flows through write and read (left out otherwise).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,12 +36,26 @@ class Reading(NamedTuple):
     confidence: Tensor
 
 
+def wide(x: Tensor) -> Tensor:
+    """``x`` in float32 or wider: sums over many items do not fit in half precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def bytes_of(*state: Tensor | None) -> int:
+    """Bytes of the tensors that are there."""
+    return sum(part.numel() * part.element_size() for part in state if part is not None)
+
+
 class Memory(nn.Module, ABC):
     """Pairs of vectors, kept so that a key finds its value again.
 
     Leading axes of keys and values are a batch of independent memories; the first ``write`` after
     ``reset`` fixes them. Items are written in the order in which they stand. Subclasses give
-    ``_write``, ``_read``, ``reset`` and ``size_in_bytes`` and may rely on checked arguments.
+    ``_write``, ``_read``, ``_reset`` and ``size_in_bytes`` and may rely on checked arguments: at
+    least one item to write, and something written before ``_read``.
+
+    Attributes:
+        lowest_confidence: what an empty memory answers with.
 
     Args:
         key_size: width of keys.
@@ -41,6 +64,8 @@ class Memory(nn.Module, ABC):
     Raises:
         ValueError: a size below 1.
     """
+
+    lowest_confidence: ClassVar[float] = 0.0
 
     def __init__(self, key_size: int, value_size: int) -> None:
         super().__init__()
@@ -92,6 +117,9 @@ class Memory(nn.Module, ABC):
         Args:
             keys: (*batch, queries, key_size), of the type and on the device of what was written.
 
+        Returns:
+            values and confidence of the type of ``keys``.
+
         Raises:
             ValueError: as ``write``; a query that is not finite is refused too.
         """
@@ -99,6 +127,12 @@ class Memory(nn.Module, ABC):
         self._check_batch(keys)
         if not torch.isfinite(keys).all():
             raise ValueError("keys hold NaN or infinity, which are near no key: ask finite numbers")
+        if self._batch is None:
+            shape = keys.shape[:-1]
+            return Reading(
+                keys.new_zeros(*shape, self.value_size),
+                keys.new_full(shape, self.lowest_confidence),
+            )
         return self._read(keys)
 
     def reset(self) -> None:
