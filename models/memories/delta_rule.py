@@ -46,7 +46,7 @@ def delta_update(matrix: Tensor, keys: Tensor, values: Tensor, rate: float, deca
     for key, value in zip(keys.split(CHUNK, -2), values.split(CHUNK, -2), strict=True):
         items = key.shape[-2]
         age = torch.arange(items, 0, -1, device=key.device, dtype=key.dtype)
-        apart = (age - age[:, None]).neg().clamp_min(0)
+        apart = (age - age[:, None]).clamp_min(0)
         system = rate * (key @ key.mT) * (keep**apart).tril(-1)
         known = (keep ** age.flip(0))[:, None] * (key @ matrix.mT)
         corrections = torch.linalg.solve_triangular(

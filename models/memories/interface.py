@@ -7,11 +7,13 @@ graph, so that gradients flow from what is read to what was written.
 The card in the YAML file of a memory says, beside label, source and note, what its theory promises;
 the conformance tests hold it to that:
 
-* ``order``: ``any`` where items in any order leave the same memory, else ``matters``;
 * ``state``: ``fixed`` where its size does not depend on how much was written, else ``grows``;
-* ``calls: matter`` where one call and several calls with the same items leave different memories,
-  because a call is a training of its own (left out otherwise);
-* ``gradients: false`` where no gradient flows through write and read (left out otherwise).
+* ``order``: ``any`` where items in any order leave the same memory, else ``matters``;
+* ``calls: matter`` where a call is a training of its own, so that one call and several calls with
+  the same items leave different memories; nothing is then promised of their order either, and
+  ``order`` is left out. Where ``calls`` is left out, calls may be split anywhere;
+* ``gradients: false`` where gradients do not flow all the way from what is read to what was
+  written; left out otherwise.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from models.layers.contextual_memory import read_slots, unit
 from models.memories.interface import Reading, wide
@@ -30,10 +31,17 @@ def read_by_softmax(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     Returns:
         (*batch, queries, value size)
     """
-    *batch, asked, _ = queries.shape
-    flat = (x.reshape(math.prod(batch), *x.shape[-2:]) for x in (queries, keys, values))
-    queries, keys, values = flat
-    return read_slots(queries[None], keys, values, 0.0).reshape(*batch, asked, values.shape[-1])
+    # ``read_slots`` takes one width for all: zeros in keys add nothing to a product, and zeros in
+    # values are cut off again.
+    *batch, asked, size = queries.shape
+    value_size = values.shape[-1]
+    width = max(size, value_size)
+    queries, keys, values = (
+        functional.pad(x, (0, width - x.shape[-1])).reshape(math.prod(batch), -1, width)
+        for x in (queries, keys, values)
+    )
+    read = read_slots(queries[None], keys, values, 0.0)
+    return read[0, ..., :value_size].reshape(*batch, asked, value_size)
 
 
 class Kernel(StoredPairs):

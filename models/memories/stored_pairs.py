@@ -45,8 +45,13 @@ class StoredPairs(Memory):
         return bytes_of(self._keys, self._values)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
-        self._keys = keys if self._keys is None else torch.cat((self._keys, keys), -2)
-        self._values = values if self._values is None else torch.cat((self._values, values), -2)
+        # A copy also of the first call: the caller may change its own tensors.
+        self._keys = torch.cat((*_given(self._keys), keys), -2)
+        self._values = torch.cat((*_given(self._values), values), -2)
 
     def _reset(self) -> None:
         self._keys = self._values = None
+
+
+def _given(x: Tensor | None) -> tuple[Tensor, ...]:
+    return () if x is None else (x,)
