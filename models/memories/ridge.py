@@ -28,7 +28,7 @@ class Ridge(Memory):
         ridge: r, above 0.
 
     Raises:
-        ValueError: a ridge that is not above 0.
+        ValueError: a ridge that is not above 0, or, at a read, one too small for the float type.
     """
 
     def __init__(self, key_size: int, value_size: int, *, ridge: float = 1e-3) -> None:
@@ -64,7 +64,13 @@ class Ridge(Memory):
         system = self._covariance + self.ridge * torch.eye(
             size, dtype=queries.dtype, device=queries.device
         )
-        solved = torch.linalg.solve(system, queries.mT).mT
+        solved, singular = torch.linalg.solve_ex(system, queries.mT)
+        if singular.any():
+            raise ValueError(
+                f"ridge {self.ridge} vanishes beside the keys in {queries.dtype}, and they do not "
+                "span the space: give a larger ridge or write float64"
+            )
+        solved = solved.mT
         length = queries.square().sum(-1).clamp_min(torch.finfo(queries.dtype).tiny)
         confidence = 1 - self.ridge * (solved * queries).sum(-1) / length
         return Reading((solved @ self._products).to(keys.dtype), confidence.to(keys.dtype))
