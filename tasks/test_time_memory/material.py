@@ -9,7 +9,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -185,12 +185,13 @@ class Sentences(Material):
         return " ".join(w for w, k in zip(words, kept.tolist(), strict=True) if k) or words[0]
 
     def _features(self, texts: list[str]) -> Tensor:
-        counts = torch.zeros(len(texts), self.FEATURES)
+        places: list[int] = []
         for row, text in enumerate(texts):
             padded = f" {text.lower()} "
-            for k in range(len(padded) - 2):
-                counts[row, zlib.crc32(padded[k : k + 3].encode()) % self.FEATURES] += 1
-        return unit(counts.sqrt())
+            grams = (padded[k : k + 3] for k in range(len(padded) - 2))
+            places += [row * self.FEATURES + _hashed(gram) for gram in grams]
+        counts = torch.bincount(torch.tensor(places), minlength=len(texts) * self.FEATURES)
+        return unit(counts.view(len(texts), self.FEATURES).float().sqrt())
 
     def _projected(self, which: int, texts: list[str]) -> Tensor:
         return unit(self._features(texts) @ self._projections[which])
@@ -218,6 +219,11 @@ class Sentences(Material):
                 loss.backward()
                 optimizer.step()
         return projection.detach()
+
+
+@cache
+def _hashed(gram: str) -> int:
+    return zlib.crc32(gram.encode()) % Sentences.FEATURES
 
 
 MATERIALS = {"vectors": Vectors, "numbers": NumberSequences, "text": Sentences}
