@@ -38,6 +38,7 @@ class MLP(TrainedMemory):
         steps: int = 32768,
         check_every: int = 256,
         stop_at: float = 0.99,
+        patience: int | None = None,
         replay: float = 1.0,
     ) -> None:
         super().__init__(
@@ -47,6 +48,7 @@ class MLP(TrainedMemory):
             steps=steps,
             check_every=check_every,
             stop_at=stop_at,
+            patience=patience,
             replay=replay,
         )
         hidden = round(expansion * key_size)

@@ -6,6 +6,7 @@ takes from Behrouz et al. 2025 (arXiv 2501.00663) that a memory is learned by on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -58,6 +59,7 @@ class StoredInWeights(TrainedMemory):
         tolerance: float = 1e-5,
         check_every: int = 5,
         stop_at: float = 1.0,
+        patience: int | None = None,
         replay: float = 1.0,
         online: bool = False,
         vocabulary: int | None = None,
@@ -70,6 +72,7 @@ class StoredInWeights(TrainedMemory):
             steps=1 if online else steps,
             check_every=check_every,
             stop_at=stop_at,
+            patience=patience,
             replay=0.0 if online else replay,
         )
         if loss not in ("classes", "squared"):
@@ -168,11 +171,12 @@ class StoredInWeights(TrainedMemory):
         return (outputs - self.stored_values(labels)).square().mean((-1, -2)).sum()
 
     def check(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Recall; the squared form looks at the loss alone and keeps its last weights."""
+        """Recall; in the squared form minus the loss, and weights that diverged are kept."""
         if not self.squared:
             return super().check(outputs, labels)
-        loss = (outputs - self.stored_values(labels)).square().mean((-1, -2))
-        return torch.zeros_like(loss, dtype=torch.float64), ~(loss >= self.tolerance)
+        loss = (outputs - self.stored_values(labels)).square().mean((-1, -2)).double()
+        diverged = ~loss.isfinite()  # it never comes back, and must be seen
+        return torch.where(diverged, math.inf, -loss), diverged | (loss < self.tolerance)
 
     def before_step(self, weights: Weights) -> None:
         """Each memory's gradient is shortened to the norm ``clip``."""

@@ -35,6 +35,7 @@ class TrainedMemory(Memory):
         check_every: passes between two checks of the recall.
         stop_at: share of pairs recalled at which training ends. May be set later too: a measurement
             that asks for less need not wait for more.
+        patience: checks in a row without a better recall after which it gives up; None: never.
         replay: share of the pairs of each ``write`` that is kept and trained again by later ones.
 
     Raises:
@@ -54,6 +55,7 @@ class TrainedMemory(Memory):
         steps: int,
         check_every: int,
         stop_at: float,
+        patience: int | None,
         replay: float,
     ) -> None:
         super().__init__(key_size, value_size)
@@ -69,13 +71,16 @@ class TrainedMemory(Memory):
                 f"stop_at={stop_at} and replay={replay} are shares: give numbers up to 1, the "
                 "first above 0 and the other at least 0"
             )
+        if patience is not None and patience < 1:
+            raise ValueError(f"patience={patience} counts checks: give 1 or more, or null")
         self.lr, self.steps, self.check_every = lr, steps, check_every
+        self.patience = patience
         self.stop_at, self.replay = stop_at, replay
         self._reset()
 
     @abstractmethod
     def initial(self, batch: int, like: Tensor) -> list[Tensor]:
-        """Weights before training, each (batch, rows, columns), of the type of ``like`` and there."""
+        """Weights before training, each (batch, rows, columns), like ``like``."""
 
     @abstractmethod
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
@@ -156,7 +161,8 @@ class TrainedMemory(Memory):
         weights = [weight.clone().requires_grad_() for weight in self._weights]
         optimizer = self.optimizer(weights)
         best = torch.full((len(keys),), -math.inf, dtype=torch.float64, device=keys.device)
-        done = torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+        done = torch.zeros_like(best, dtype=torch.bool)
+        stale = torch.zeros_like(best)
         for step in range(self.steps + 1):
             if step % self.check_every == 0 or step == self.steps:
                 with torch.no_grad():
@@ -166,7 +172,10 @@ class TrainedMemory(Memory):
                         torch.where(better[:, None, None], new, old).detach()
                         for new, old in zip(weights, self._weights, strict=True)
                     ]
+                stale = torch.where(score > best, 0, stale + 1)
                 best, done = torch.maximum(best, score), done | enough
+                if self.patience is not None:
+                    done |= stale >= self.patience
                 if step == self.steps or done.all():
                     break
             for chosen in self.batches(keys.shape[1]):

@@ -30,6 +30,7 @@ class TrainedLinear(TrainedMemory):
         steps: int = 4096,
         check_every: int = 32,
         stop_at: float = 0.99,
+        patience: int | None = None,
         replay: float = 1.0,
     ) -> None:
         super().__init__(
@@ -39,6 +40,7 @@ class TrainedLinear(TrainedMemory):
             steps=steps,
             check_every=check_every,
             stop_at=stop_at,
+            patience=patience,
             replay=replay,
         )
 
