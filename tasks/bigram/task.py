@@ -128,9 +128,13 @@ class Bigram(Task):
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
         """int64 (batch, time); every next token is asked for."""
-        sequences = self._draw(size, TRAIN, seed, step)
+        sequences = self.training_sequences(seed, step, size)
         tokens = torch.from_numpy(sequences.tokens)
         return Batch(tokens[:, :-1], tokens[:, 1:], tokens=size * self.length)
+
+    def training_sequences(self, seed: int, step: int, size: int) -> Sequences:
+        """What ``training_batch`` is made of, with its triggers and outputs."""
+        return self._draw(size, TRAIN, seed, step)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
