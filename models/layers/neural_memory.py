@@ -143,8 +143,7 @@ def initial_weights(key_size: int, value_size: int, depth: int, width: int) -> W
         )
     sizes = [key_size, *[width] * (depth - 1)]
     hidden = (
-        torch.randn(outputs, inputs) * math.sqrt(2 / inputs)
-        for inputs, outputs in pairwise(sizes)
+        torch.randn(outputs, inputs) * math.sqrt(2 / inputs) for inputs, outputs in pairwise(sizes)
     )
     return (*hidden, torch.zeros(value_size, sizes[-1]))
 
@@ -163,7 +162,7 @@ def start_of(weights: Weights, like: Writes) -> MemoryState:
 
 def read_memory(weights: Weights, queries: Tensor, activation: Activation) -> Tensor:
     """M(q): queries (*batch, time, key size) -> (*batch, time, value size)."""
-    return _forward(queries, [lambda x, layer=layer: x @ layer.mT for layer in weights], activation)
+    return _forward(queries, [_times(layer) for layer in weights], activation)
 
 
 def scan_memory(
@@ -191,7 +190,7 @@ def scan_memory(
     whole = chunks * rule.chunk
     parts = [(index * rule.chunk, (index + 1) * rule.chunk) for index in range(chunks)]
     shares = _shares(writes.between(0, whole), chunks) if chunks else []
-    weights, momentum = state.weights, state.momentum
+    layers = _stacked(state)
     readings = []
     if rest:
         parts.append((whole, writes.time))
@@ -200,16 +199,16 @@ def scan_memory(
         if end > whole and queries is None:
             break
         part = writes.between(start, end)
-        gradients = _steps(weights, part, rule)
+        gradients = _steps(_weights(layers), part, rule)
         if queries is not None:
             asked = queries[..., start:end, :]
-            rows = share.of_weights[..., 1:, :] if read_own else share.of_weights[..., :-1, :]
-            readings.append(_read_within(weights, momentum, gradients, rows, asked, rule))
+            rows = share.within[..., 1:, :] if read_own else share.within[..., :-1, :]
+            readings.append(_read_within(layers, gradients, rows, asked, rule))
         if end <= whole:
-            weights, momentum = _end_of_chunk(weights, momentum, gradients, share)
-    pending = writes.between(whole, writes.time)
+            layers = _end_of_chunk(layers, gradients, share.at_end)
     found = torch.cat(readings, -2)[..., before:, :] if readings else None
-    return found, MemoryState(weights, momentum, pending)
+    momentum = tuple(layer[..., 1, :, :] for layer in layers)
+    return found, MemoryState(_weights(layers), momentum, writes.between(whole, writes.time))
 
 
 def recur_memory(
@@ -245,7 +244,7 @@ def weights_now(state: MemoryState, rule: Rule) -> Weights:
         return state.weights
     (share,) = _shares(state.pending, 1)
     gradients = _steps(state.weights, state.pending, rule)
-    return _end_of_chunk(state.weights, state.momentum, gradients, share)[0]
+    return _weights(_end_of_chunk(_stacked(state), gradients, share.at_end))
 
 
 def surprise(
@@ -268,15 +267,25 @@ def surprise(
 
 
 class _Share(NamedTuple):
-    """Shares of M_0, S_0 and the n steps −θu of a chunk.
+    """Shares of M_0, S_0 and the n steps −θu of a chunk, on the last axis.
 
     Attributes:
-        of_weights: in M_0 … M_n, (*batch, n + 1, 1 + 1 + n).
-        of_momentum: of S_0 and the steps in S_n, (*batch, 1 + n).
+        within: in M_0 … M_n, (*batch, n + 1, 2 + n).
+        at_end: in M_n and S_n, (*batch, 2, 2 + n).
     """
 
-    of_weights: Tensor
-    of_momentum: Tensor
+    within: Tensor
+    at_end: Tensor
+
+
+def _stacked(state: MemoryState) -> Weights:
+    """M and S of each layer in one tensor (*batch, 2, outputs, inputs): they change together."""
+    return tuple(torch.stack(pair, -3) for pair in zip(state.weights, state.momentum, strict=True))
+
+
+def _weights(layers: Weights) -> Weights:
+    """M of ``_stacked``."""
+    return tuple(layer[..., 0, :, :] for layer in layers)
 
 
 def _linear_scan(factors: Tensor, inputs: Tensor) -> Tensor:
@@ -311,12 +320,9 @@ def _shares(writes: Writes, chunks: int) -> list[_Share]:
     of_momentum = _linear_scan(momenta, units.expand(*momenta.shape, size))
     added = functional.pad(of_momentum[..., 1:, :], (1, 0, 1, 0))
     of_weights = _linear_scan(keeps, added + functional.pad(units[:1], (0, 1, 0, size - 1)))
-    return [
-        _Share(weights, last)
-        for weights, last in zip(
-            of_weights.unbind(-3), of_momentum[..., -1, :].unbind(-2), strict=True
-        )
-    ]
+    momentum_at_end = functional.pad(of_momentum[..., -1, :], (1, 0))
+    at_end = torch.stack((of_weights[..., -1, :], momentum_at_end), -2)
+    return [_Share(*pair) for pair in zip(of_weights.unbind(-3), at_end.unbind(-3), strict=True)]
 
 
 def _steps(weights: Weights, writes: Writes, rule: Rule) -> list[tuple[Tensor, Tensor]]:
@@ -333,43 +339,42 @@ def _steps(weights: Weights, writes: Writes, rule: Rule) -> list[tuple[Tensor, T
 
 
 def _read_within(
-    weights: Weights,
-    momentum: Weights,
+    layers: Weights,
     gradients: list[tuple[Tensor, Tensor]],
     rows: Tensor,
     queries: Tensor,
     rule: Rule,
 ) -> Tensor:
     """M_t(q_t) at every position of a chunk; ``rows`` are the shares in these M_t."""
-    of_start, of_momentum, of_steps = rows.split((1, 1, rows.shape[-1] - 2), -1)
+    of_start, of_steps = rows[..., :2, None], rows[..., 2:]
 
-    def layer_at(index: int) -> Callable[[Tensor], Tensor]:
-        inputs, errors = gradients[index]
-        return lambda x: (
-            of_start * (x @ weights[index].mT)
-            + of_momentum * (x @ momentum[index].mT)
-            + (of_steps * (x @ inputs.mT)) @ errors
-        )
+    def layer_at(layer: Tensor, inputs: Tensor, errors: Tensor) -> Callable[[Tensor], Tensor]:
+        def apply(x: Tensor) -> Tensor:
+            from_start = (x @ layer.flatten(-3, -2).mT).unflatten(-1, (2, -1))
+            return (of_start * from_start).sum(-2) + (of_steps * (x @ inputs.mT)) @ errors
 
-    return _forward(queries, [layer_at(index) for index in range(len(weights))], rule.activation)
+        return apply
+
+    each = zip(layers, gradients, strict=True)
+    return _forward(queries, [layer_at(layer, *own) for layer, own in each], rule.activation)
 
 
 def _end_of_chunk(
-    weights: Weights, momentum: Weights, gradients: list[tuple[Tensor, Tensor]], share: _Share
-) -> tuple[Weights, Weights]:
-    """M and S after the last position of a chunk."""
-    of_weights, of_momentum = share.of_weights[..., -1, :, None], share.of_momentum.unsqueeze(-1)
-    new_weights, new_momentum = [], []
-    for m, s, (inputs, errors) in zip(weights, momentum, gradients, strict=True):
-        new_weights.append(
-            of_weights[..., :1, :] * m
-            + of_weights[..., 1:2, :] * s
-            + (of_weights[..., 2:, :] * errors).mT @ inputs
-        )
-        new_momentum.append(
-            of_momentum[..., :1, :] * s + (of_momentum[..., 1:, :] * errors).mT @ inputs
-        )
-    return tuple(new_weights), tuple(new_momentum)
+    layers: Weights, gradients: list[tuple[Tensor, Tensor]], at_end: Tensor
+) -> Weights:
+    """M and S after the last position of a chunk, stacked as before it."""
+    of_start, of_steps = at_end[..., :2], at_end[..., 2:, None]
+    following = []
+    for layer, (inputs, errors) in zip(layers, gradients, strict=True):
+        kept = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
+        # One product for M and S: their rows side by side.
+        shared = (of_steps * errors.unsqueeze(-3)).transpose(-1, -2).flatten(-3, -2)
+        following.append(kept + (shared @ inputs).unflatten(-2, (2, -1)))
+    return tuple(following)
+
+
+def _times(layer: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda x: x @ layer.mT
 
 
 def _forward(x: Tensor, layers: list[Callable[[Tensor], Tensor]], activation: Activation) -> Tensor:
