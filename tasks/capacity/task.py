@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -107,7 +107,8 @@ class Capacity(Measurement):
 
     def draw(self, width: int, split: Split, seed: int) -> tuple[Tensor, Tensor]:
         """Keys (trials, N, d) and values (trials, N or M, d), float32, for the largest N."""
-        keys, values = [], []
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
         for trial in range(self.trials):
             name = f"capacity/{split}/{seed}/{width}/{trial}".encode()
             number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
@@ -138,7 +139,12 @@ class Capacity(Measurement):
         evaluation = Evaluation({}, arrays={"widths": widths})
         total = len(widths) * len(self.thresholds)
         for done, (width, threshold) in enumerate((w, t) for w in widths for t in self.thresholds):
-            at = f"d = {width}, {threshold:g} recalled"
+
+            def tried(
+                count: int, at: str = f"d = {width}, {threshold:g} recalled", done: int = done
+            ) -> None:
+                report(f"{at}, try {count}", done, total)
+
             keys, values = (x.to(device) for x in self.draw(width, split, seed))
             store = _Store(build, seed, keys, values, self.classes, threshold)
             found = largest(
@@ -147,7 +153,7 @@ class Capacity(Measurement):
                 threshold,
                 start=min(width, self.most(width)),
                 most=self.most(width),
-                report=lambda tried, at=at, done=done: report(f"{at}, try {tried}", done, total),
+                report=tried,
             )
             self._collect(evaluation, width, threshold, found, store)
         report("measured", total, total)
@@ -238,10 +244,10 @@ class _Store:
 
     def _filled(self, keys: Tensor, values: Tensor, steps: int | None = None) -> Memory:
         width = keys.shape[-1]
-        memory = self.build(width, width, seed=self.seed)
+        memory: Any = self.build(width, width, seed=self.seed)
         if hasattr(memory, "stop_at"):
             memory.stop_at = self.threshold
             memory.steps = steps or memory.steps
-        filled = cast(Memory, memory)
+        filled: Memory = memory
         filled.write(keys, values)
         return filled
