@@ -119,13 +119,22 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     """A model with the initial weights of ``seed``.
 
     Raises:
-        UserError: the model refuses its settings, or is larger than this machine.
+        UserError: the model refuses its settings, is larger than this machine, or lacks a method
+            that the task needs.
     """
     if configuration.models["_target_"].startswith("models."):
         check_memory(configuration.models)
     with kept_random_state(resolve_device(configuration.device)):
         torch.manual_seed(derive_seed(seed, "initial weights"))
-        return _construct(configuration.models, "models", task.specification())
+        model: nn.Module = _construct(configuration.models, "models", task.specification())
+    missing = [name for name in configuration.needs if not hasattr(model, name)]
+    if missing:
+        fit = [name for name in configuration.sweep.models if name != configuration.model]
+        raise UserError(
+            f"{configuration.label} has no {missing[0]}, which task '{configuration.task}' "
+            f"measures: choose {' or '.join(fit) or 'a model that offers it'}"
+        )
+    return model
 
 
 def model_builder(configuration: Configuration, device: torch.device) -> Build:

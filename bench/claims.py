@@ -15,7 +15,13 @@ from typing import Any, Literal
 
 from bench.observations import Sample
 from bench.records import RunRecord
-from bench.statistics import Interval, difference_interval, mean_interval, seeds_needed
+from bench.statistics import (
+    MAXIMUM_SEEDS,
+    Interval,
+    difference_interval,
+    mean_interval,
+    seeds_needed,
+)
 
 Verdict = Literal["reproduced", "contradicted", "not enough evidence"]
 REPRODUCED: Verdict = "reproduced"
@@ -23,7 +29,6 @@ CONTRADICTED: Verdict = "contradicted"
 UNDECIDED: Verdict = "not enough evidence"
 
 LEVEL = 0.95
-MAXIMUM_SEEDS = 200  # a claim that would need more is called not computable
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,9 @@ class Finding:
     evidence: str
     seeds: int
     seeds_needed: int | None = None
+
+
+Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Claim:
     source: str
     sentence: str
     tolerance: Tolerance
-    test: Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
+    test: Test
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``."""
@@ -104,16 +112,16 @@ def mean_within(
     """Is the mean over seeds between ``low`` and ``high``? The whole interval has to be inside for
     "reproduced" and outside for "contradicted"."""
     if not sample.observations:
-        return _no_runs(sample)
-    verdict = _agreed(
-        _place(_mean_interval(values, sample.deterministic, level), low, high)
+        return no_runs(sample)
+    verdict = agreed(
+        place_of(_mean_interval(values, sample.deterministic, level), low, high)
         for values in sample.possibilities()
     )
     needed = None
     if verdict == UNDECIDED and not sample.failures and len(sample.values) > 1:
         edges = [edge for edge in (low, high) if math.isfinite(edge)]
         gap = min(abs(_mean(sample.values) - edge) for edge in edges)
-        needed = seeds_needed(_deviation(sample), gap=gap, level=level, maximum=MAXIMUM_SEEDS)
+        needed = seeds_needed(_deviation(sample), gap=gap, level=level)
     evidence = f"{sample.label} {describe_mean(sample, level)}"
     return Finding(verdict, _with_failures(evidence, sample), _count(sample), needed)
 
@@ -122,15 +130,15 @@ def difference_above(a: Sample, b: Sample, margin: float = 0.0, level: float = L
     """Is the mean of ``a`` more than ``margin`` above the mean of ``b``? Decided by Welch's
     interval of the difference over independent seeds; where no seed enters either, exactly."""
     if not a.observations or not b.observations:
-        return _no_runs(a, b)
+        return no_runs(a, b)
     exact = a.deterministic and b.deterministic
 
     def place(interval: Interval | None) -> Verdict:
         if exact and interval is not None and interval.high <= margin:
             return CONTRADICTED  # a tie, too, is not above
-        return _place(interval, margin, math.inf)
+        return place_of(interval, margin, math.inf)
 
-    verdict = _agreed(
+    verdict = agreed(
         place(_difference(x, y, a, b, level))
         for x, y in itertools.product(a.possibilities(), b.possibilities())
     )
@@ -148,7 +156,7 @@ def difference_above(a: Sample, b: Sample, margin: float = 0.0, level: float = L
     if unsettled and not exact and interval is not None:
         spread = [_deviation(sample) for sample in (a, b) if not sample.deterministic]
         gap = difference - margin
-        needed = seeds_needed(*spread, gap=gap, level=level, maximum=MAXIMUM_SEEDS)
+        needed = seeds_needed(*spread, gap=gap, level=level)
     return Finding(verdict, _with_failures(evidence, a, b), _count(a, b), needed)
 
 
@@ -189,7 +197,7 @@ def share_of_seeds(
     """
     count = len(sample.observations)
     if not count:
-        return _no_runs(sample)
+        return no_runs(sample)
 
     def place(successes: int, of: int) -> Verdict:
         if of < 2 and not sample.deterministic:
@@ -201,7 +209,7 @@ def share_of_seeds(
 
     fewest = sum(item.low >= 1 for item in sample.observations)
     most = sum(item.high >= 1 for item in sample.observations)
-    verdict = _agreed([place(fewest, count), place(most, count)])
+    verdict = agreed([place(fewest, count), place(most, count)])
     needed = None
     if verdict == UNDECIDED and fewest == most:
         larger = range(count + 1, MAXIMUM_SEEDS + 1)
@@ -240,7 +248,8 @@ def describe_mean(sample: Sample, level: float = LEVEL) -> str:
     return f"{_mean(sample.values):.3f}{_in_words(interval, level)}"
 
 
-def _place(interval: Interval | None, low: float, high: float) -> Verdict:
+def place_of(interval: Interval | None, low: float, high: float) -> Verdict:
+    """Reproduced inside of ``low`` to ``high``, contradicted outside, open across an end."""
     if interval is None:
         return UNDECIDED
     if low < interval.low and interval.high < high:
@@ -250,7 +259,8 @@ def _place(interval: Interval | None, low: float, high: float) -> Verdict:
     return UNDECIDED
 
 
-def _agreed(verdicts: Iterable[Verdict]) -> Verdict:
+def agreed(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict that is the same whatever runs without a number may have given, if there is."""
     different = set(verdicts)
     return different.pop() if len(different) == 1 else UNDECIDED
 
@@ -298,7 +308,8 @@ def _count(*samples: Sample) -> int:
     return min(counts, default=1)
 
 
-def _no_runs(*samples: Sample) -> Finding:
+def no_runs(*samples: Sample) -> Finding:
+    """No evidence: a sample has no observations."""
     missing = [sample.label for sample in samples if not sample.observations]
     return Finding(UNDECIDED, f"no runs of {' and '.join(missing)}", 0)
 

@@ -41,6 +41,7 @@ DESCRIPTIVE = (
     "sweep",
     "takes",
     "trained_on",
+    "needs",
     "locations",
     "defaults",
 )
@@ -147,6 +148,7 @@ def compose(words: Sequence[str]) -> Configuration:
             models=_constructor_arguments(model),
             takes=task.get("takes"),
             trained_on=task.get("trained_on"),
+            needs=task.get("needs", ()),
             locations=task.get("locations", ()),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
         )
@@ -170,6 +172,7 @@ def training_configuration(configuration: Configuration) -> Configuration:
         update={
             "task": name,
             "trained_on": None,
+            "needs": tuple(theirs.get("needs", ())),
             "tasks": {**arguments, "_target_": theirs["_target_"]},
             "locations": tuple(theirs.get("locations", ())),
         }
@@ -213,6 +216,7 @@ def recorded_configuration(
                 "sweep": default["sweep"],
                 "takes": task.get("takes"),
                 "trained_on": task.get("trained_on"),
+                "needs": task.get("needs", ()),
                 "locations": names,
             }
         )

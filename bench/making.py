@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from safetensors.torch import save as save_weights
@@ -37,6 +37,8 @@ from bench.training import Diverged, Stopped, TrainingReport, set_numerics
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Measurement
 
+DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
+
 
 @dataclass
 class _Trained:
@@ -49,14 +51,20 @@ class _Trained:
 
 
 def _read_trained(path: Path) -> _Trained:
-    try:
-        content = json.loads(path.read_bytes())
+    with _kept(path) as content:
         return _Trained(
             TrainingReport(**content["report"]),
             [Restart(**restart) for restart in content["restarts"]],
             Cost(**content["cost"]),
             content["weights_sha256"],
         )
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[dict[str, Any]]:
+    """What a training left in its folder, and a sentence where that cannot be read."""
+    try:
+        yield json.loads(path.read_bytes())
     except (ValueError, KeyError, TypeError):
         raise UserError(
             f"{path} is truncated or edited: delete the folder {path.parent} and run again",
@@ -124,9 +132,13 @@ class Run:
     def _trained(self) -> _Trained:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
         if self.training is not None:
+            # Whether this task can measure the model is known before another one trains it.
+            build_model(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
             return _read_trained(summary)
+        if (self.work / DIVERGED).exists():
+            self._diverge_again()
         from bench.loop import fit  # Lightning costs seconds to import; a served record needs none
 
         settings, seed = self.configuration.training, self.configuration.seed
@@ -157,6 +169,7 @@ class Run:
         if not finished:
             assert failure is not None
             self.cost, self.unfinished = _spent(cost, tried), failure.report
+            self._keep_diverged(failure)
             raise failure
         best = min(finished, key=lambda k: tried[k][1].final_loss())
         restarts = [
@@ -172,7 +185,12 @@ class Run:
     def _take_over(self, training: Run) -> None:
         """Let another run train, and keep its weights here too; a link costs no space."""
         with only_one(training.work):
-            training._trained()
+            try:
+                training._trained()
+            except Diverged as error:
+                self.cost, self.unfinished = training.cost, training.unfinished
+                cause = f"in its training, {training.work.name}: {error}"
+                raise Diverged(cause, error.report) from None
         for name in ("weights.safetensors", "trained.json"):
             own = self.work / name
             own.unlink(missing_ok=True)
@@ -201,9 +219,28 @@ class Run:
             "weights_sha256": sha256,
         }
         write_atomically(self.work / "trained.json", json.dumps(summary).encode())
+        self._drop_checkpoints()
+        return trained
+
+    def _keep_diverged(self, failure: Diverged) -> None:
+        """Other tasks that this training is for need not try it again."""
+        content = {
+            "cause": str(failure),
+            "report": asdict(failure.report),
+            "cost": self.cost.model_dump(),
+        }
+        write_atomically(self.work / DIVERGED, json.dumps(content).encode())
+        self._drop_checkpoints()
+
+    def _diverge_again(self) -> NoReturn:
+        with _kept(self.work / DIVERGED) as content:
+            cause, report = str(content["cause"]), TrainingReport(**content["report"])
+            self.cost, self.unfinished = Cost(**content["cost"]), report
+        raise Diverged(cause, report)
+
+    def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):
             checkpoint.unlink()
-        return trained
 
     def _count_cost(self, seed: int) -> Cost:
         """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""

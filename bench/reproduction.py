@@ -106,7 +106,8 @@ class Reproduction:
         draw: the figure, deterministic.
         curves: the numbers in the figure, ready for JSON.
         variant: what the figure tells apart beside models: it shows one setting of a model in each.
-        check: refuses, by a UserError, settings of the task that the figure cannot show.
+        check: refuses, by a UserError, a resolved configuration that the figure cannot show.
+        varied: settings that the figure chooses itself, such as "models.layers".
         table: the numbers as a Markdown table, where the original is a table.
         note: a line about the records that the console shows, such as their corpus.
     """
@@ -119,7 +120,8 @@ class Reproduction:
     curves: Callable[[Sequence[RunRecord]], dict[str, Any]]
     claims: tuple[Claim, ...]
     variant: Callable[[RunRecord], Hashable] = lambda record: None
-    check: Callable[[Mapping[str, Any]], object] = lambda task: None
+    check: Callable[[Mapping[str, Any]], object] = lambda config: None
+    varied: tuple[str, ...] = ()
     table: Callable[[Sequence[RunRecord]], str] | None = None
     note: Callable[[Sequence[RunRecord]], str] | None = None
 
@@ -138,7 +140,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
-    request = _Request.read(rest, reproduction)
+    request = _Request.read(rest, name, reproduction)
     if request.dry_run:
         request.foretell(reproduction)
         return OK
@@ -166,22 +168,22 @@ class _Request:
     dry_run: bool
 
     @classmethod
-    def read(cls, words: Sequence[str], reproduction: Reproduction) -> _Request:
+    def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> _Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
         own |= {"records": None, "dry_run": False}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
-        words = list(words)
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
         task = _task_keys(reproduction, preset)
-        for place, override in enumerate(parse(words)):
-            key, word = override.key_or_group, words[place]
+        for word, override in zip(words, parse(words), strict=True):
+            key, refusal = override.key_or_group, f"'{word}' cannot be chosen here"
             if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
                 key, word = f"tasks.{key}", f"tasks.{word}"
             if key in CHOSEN_BY_THE_FIGURE:
-                raise UserError(
-                    f"'{word}' cannot be chosen here: a figure names its own tasks, models and "
-                    "seeds; seeds=N sets how many"
-                )
+                about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
+                raise UserError(f"{refusal}: {about}")
+            if key in reproduction.varied:
+                about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
+                raise UserError(f"{refusal}: {about}")
             if key in own:
                 own[key] = override.value()
             else:
@@ -231,7 +233,7 @@ class _Request:
             )
         _refuse_mixtures(found, reproduction.variant)
         for record in found:
-            reproduction.check(record.config["tasks"])
+            reproduction.check(record.config)
         return found
 
     def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
@@ -303,7 +305,7 @@ class _Request:
     ) -> list[Configuration]:
         configurations = [compose(words) for words in runs]
         for configuration in configurations:
-            reproduction.check(configuration.tasks)
+            reproduction.check(configuration.resolved())
         return configurations
 
 

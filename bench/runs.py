@@ -113,6 +113,10 @@ def obtain(
         else:
             run = MeasuringRun(identity, store.work(run_id), report or silent)
         record = run.make(role, study)
+        if record.outcome == "diverged" and configuration.trained_on is not None:
+            # The cause names the training, which has nothing to evaluate: its record is complete.
+            own: Role = "trial" if role == "trial" else "single"
+            obtain(training_configuration(configuration), role=own, report=report)
         path = write_record(record, store.record_folder(role))
     if configuration.tracking == "mlflow":
         from bench.tracking import track

@@ -86,6 +86,8 @@ class Configuration(Settings):
             task trains its own models.
         takes: the folder below models/ whose models a measurement builds and measures itself; None
             for a task whose models are trained by the engine.
+        needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
+            this task.
         locations: arguments of the task that say where data lies on this machine. The data are
             known by their content, so these are neither in an identity nor in a record.
     """
@@ -104,6 +106,7 @@ class Configuration(Settings):
     sweep: SweepSettings
     takes: str | None = None
     trained_on: str | None = None
+    needs: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
 
     @field_validator("store", mode="before")

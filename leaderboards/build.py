@@ -89,11 +89,17 @@ def gather(folders: Sequence[Path], local: bool = False) -> Board:
 
 
 def describe_difference(old: Board, new: Board) -> str:
-    """The first difference in words; empty if the boards are equal.
+    """The first difference in words, a missing record before all; empty if the boards are equal.
 
     Floats may differ by one part in 10⁹: quantiles differ in their last bits between versions of
     the library that computes them.
     """
+    known, there = ({record.run_id for record in board.records} for board in (old, new))
+    if lost := sorted(known - there):
+        more = f" and {len(lost) - 1} more" if lost[1:] else ""
+        return f"it has the record {lost[0]}{more}, whose file is not there (restore it)"
+    if added := sorted(there - known):
+        return f"it lacks the record {added[0]}"
     for section in ("rows", "lines", "claims", "records"):
         before, after = getattr(old, section), getattr(new, section)
         if len(before) != len(after):

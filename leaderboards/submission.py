@@ -60,17 +60,19 @@ def check(record: RunRecord) -> RunRecord:
 
 
 def read_checked(folders: Iterable[Path]) -> Iterator[RunRecord]:
-    """All records below ``folders``, sorted by run id; of equal run ids the first folder wins.
+    """All records below ``folders``, sorted by run id; of equal run ids the first folder wins, and
+    the others are read too: a damaged file is never passed over.
 
     Raises:
         UserError: at the first record that cannot be trusted.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, list[Path]] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")):
-            found.setdefault(path.stem, path)
-    for _, path in sorted(found.items()):
-        yield check(read_record(path))
+            found.setdefault(path.stem, []).append(path)
+    for _, paths in sorted(found.items()):
+        first, *_others = [check(read_record(path)) for path in paths]
+        yield first
 
 
 def _refused(record: RunRecord, why: str) -> UserError:

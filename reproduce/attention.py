@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.claims import Finding, mean_within
+from bench.claims import Claim, Finding, Test, mean_within
 from bench.errors import UserError
 from bench.observations import Sample, observe
 from bench.records import RunRecord
-from bench.reproduction import Plan
-from reproduce.language import PAPER, SEEDS, of_one_corpus
+from bench.reproduction import Plan, Reproduction, View
+from reproduce.language import PAPER, SEEDS, corpus_line, of_one_corpus
 from reproduce.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SOURCE = f"{PAPER}, appendix D.4"
 
@@ -48,13 +49,37 @@ SCALE = {
     "paper": (),
 }
 
+VARIED = ("models.layers", "models.positions")
+
 TRAINED, EXTENDED = "trained", "extended"  # windows of the training length, and longer ones
 RECENT = 8  # the newest eighth is no part of the flat level
 PEAK = 2.0  # times the flat level, where the recent peak ends
 
 Heads = NDArray[np.float64]
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
 Value = Callable[[RunRecord], float | None]
+
+
+def reproduction(
+    title: str,
+    source: str,
+    kinds: Sequence[str],
+    draw: Callable[[Sequence[RunRecord], View], Figure],
+    curves: Callable[[Sequence[RunRecord]], dict[str, Any]],
+    claims: Sequence[Claim],
+) -> Reproduction:
+    """A figure of one-block models of these kinds."""
+    return Reproduction(
+        title=title,
+        source=source,
+        plan=plan(*kinds),
+        select=select(*kinds),
+        variant=kind_of,
+        varied=VARIED,
+        draw=draw,
+        curves=curves,
+        note=corpus_line,
+        claims=tuple(claims),
+    )
 
 
 def plan(*kinds: str) -> Callable[[str, int | None], Plan]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench.claims import Claim
 from bench.errors import UserError
 from bench.observations import Sample, observe
 from bench.records import RunRecord
-from bench.reproduction import Plan, View
+from bench.reproduction import Plan, Reproduction, View
 from bench.statistics import mean_interval
 from reproduce import language, presets
-from reproduce.language import GPT2, UNINFORMED
+from reproduce.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 from reproduce.regbench import COLOURS, LABELS, MOSAIC
 from reproduce.style import GREY, new_figure, quiet
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = (MOSAIC, GPT2)
-METRICS = {"loss": "validation", "train_loss": "training"}
+VARIED = ("models.layers",)
 PUBLISHED_DEPTH = 12
 PUBLISHED = {  # the model -> the files and labels of its published losses
     GPT2: [("Memory Mosaics, Table 2", "GPT2")],
@@ -30,14 +32,31 @@ PUBLISHED = {  # the model -> the files and labels of its published losses
         ("Memory Mosaics, released library", "Memory Mosaic, CUDA version"),
     ],
 }
-PUBLISHED_METRICS = {"loss": "window_loss", "train_loss": "train_loss"}
 
 
-def plan(seeds: int | None, depths: Sequence[int]) -> Plan:
+def reproduction(
+    title: str, source: str, depths: Mapping[str, Sequence[int]], claims: Sequence[Claim]
+) -> Reproduction:
+    """A figure of these depths of each preset."""
+    return Reproduction(
+        title=title,
+        source=source,
+        plan=partial(plan, depths=depths),
+        select=partial(select, chosen=depths),
+        variant=depth_of,
+        varied=VARIED,
+        draw=partial(draw, title=title),
+        curves=curves,
+        note=language.corpus_line,
+        claims=tuple(claims),
+    )
+
+
+def plan(preset: str, seeds: int | None, depths: Mapping[str, Sequence[int]]) -> Plan:
     """Both models at each depth over seeds, with the same mini-batches in the same order."""
     runs = [
         run
-        for depth in depths
+        for depth in depths[preset]
         for run in language.runs_of(MODELS, seeds, "tasks=babistories", f"models.layers={depth}")
     ]
     return Plan(runs=tuple(runs))
@@ -62,7 +81,7 @@ def select(records: Sequence[RunRecord], chosen: Mapping[str, Sequence[int]]) ->
             f"no run has one of the depths {', '.join(map(str, chosen[preset]))}, which are those "
             f"of this figure at preset {preset}: leave models.layers to the figure"
         )
-    return presets.as_preset(language.of_one_corpus(found), but=("models.layers",))
+    return presets.as_preset(language.of_one_corpus(found), but=VARIED)
 
 
 def depth_of(record: RunRecord) -> int:

@@ -112,6 +112,7 @@ REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=moons.plan(heads=3, tables=False),
+    varied=moons.VARIED,
     select=moons.select(heads=3, tables=False),
     draw=draw,
     curves=curves,

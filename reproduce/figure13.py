@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from bench.reproduction import Plan, Reproduction
 from reproduce import depths, figure7, language
 
 TITLE = "Figure 13. Training on stories: more depths than figure 7"
@@ -19,20 +16,10 @@ DEPTHS = {
 AHEAD = (1, 4)
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """The depths of the preset; the runs of figure 7 are among them."""
-    return depths.plan(seeds, DEPTHS[preset])
-
-
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=partial(depths.select, chosen=DEPTHS),
-    variant=depths.depth_of,
-    draw=partial(depths.draw, title=TITLE),
-    curves=depths.curves,
-    note=language.corpus_line,
+REPRODUCTION = depths.reproduction(
+    TITLE,
+    SOURCE,
+    DEPTHS,
     claims=(
         *(figure7.ahead(depth, SOURCE) for depth in AHEAD),
         figure7.shrinking(SOURCE),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from bench.claims import Claim, Finding, Tolerance, difference_above
 from bench.records import RunRecord
-from bench.reproduction import Reproduction, View
+from bench.reproduction import View
 from reproduce import attention
 from reproduce.attention import LEARNED, MOSAIC, TRAINED
-from reproduce.language import corpus_line, frame, stating_corpus
+from reproduce.language import frame, stating_corpus
 from reproduce.style import new_figure
 
 if TYPE_CHECKING:
@@ -55,15 +55,12 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     return figure
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=attention.plan(*KINDS),
-    select=attention.select(*KINDS),
-    variant=attention.kind_of,
-    draw=draw,
-    curves=attention.curves(TRAINED),
-    note=corpus_line,
+REPRODUCTION = attention.reproduction(
+    TITLE,
+    SOURCE,
+    KINDS,
+    draw,
+    attention.curves(TRAINED),
     claims=(
         Claim(
             "the transformer has a sink",

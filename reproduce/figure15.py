@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from bench.claims import Claim, Tolerance
 from bench.records import RunRecord
-from bench.reproduction import Reproduction, View
+from bench.reproduction import View
 from reproduce import attention
 from reproduce.attention import ALIBI, EXTENDED, MOSAIC, ROPE
 from reproduce.figure14 import FLAT, PEAK
-from reproduce.language import corpus_line, frame, stating_corpus
+from reproduce.language import frame, stating_corpus
 from reproduce.style import GREY, new_figure
 
 if TYPE_CHECKING:
@@ -56,15 +56,12 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     return figure
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=attention.plan(*KINDS),
-    select=attention.select(*KINDS),
-    variant=attention.kind_of,
-    draw=draw,
-    curves=attention.curves(EXTENDED),
-    note=corpus_line,
+REPRODUCTION = attention.reproduction(
+    TITLE,
+    SOURCE,
+    KINDS,
+    draw,
+    attention.curves(EXTENDED),
     claims=(
         Claim(
             "RoPE does not extend",

@@ -9,10 +9,10 @@ import numpy as np
 
 from bench.claims import Claim, Finding, Tolerance, mean_within
 from bench.records import RunRecord
-from bench.reproduction import Reproduction, View
+from bench.reproduction import View
 from reproduce import attention
 from reproduce.attention import MOSAIC, TRAINED
-from reproduce.language import corpus_line, frame, stating_corpus
+from reproduce.language import frame, stating_corpus
 from reproduce.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, new_figure, quiet
 
 if TYPE_CHECKING:
@@ -122,15 +122,12 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
     return content
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=attention.plan(MOSAIC),
-    select=attention.select(MOSAIC),
-    variant=attention.kind_of,
-    draw=draw,
-    curves=curves,
-    note=corpus_line,
+REPRODUCTION = attention.reproduction(
+    TITLE,
+    SOURCE,
+    (MOSAIC,),
+    draw,
+    curves,
     claims=(
         Claim(
             "width of the peak and λ",

@@ -58,7 +58,8 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=moons.plan(heads=1, tables=True),
     select=moons.select(heads=1, tables=True),
-    check=moons.shown_system,
+    check=lambda config: moons.shown_system(config["tasks"]),
+    varied=moons.VARIED,
     draw=partial(moons.draw, title=TITLE, table="table_of_all_moons"),
     curves=moons.curves,
     claims=(

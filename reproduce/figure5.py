@@ -59,7 +59,8 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=moons.plan(heads=3, tables=True),
     select=moons.select(heads=3, tables=True),
-    check=moons.shown_system,
+    check=lambda config: moons.shown_system(config["tasks"]),
+    varied=moons.VARIED,
     draw=partial(moons.draw, title=TITLE, table="table_per_moon"),
     curves=moons.curves,
     claims=(

@@ -9,21 +9,17 @@ from functools import partial
 
 from bench.claims import UNDECIDED, Claim, Finding, Tolerance, difference_above, every, mean_within
 from bench.judgement import LeftOut
-from bench.observations import Sample
 from bench.records import RunRecord
-from bench.reproduction import Plan, Reproduction
 from reproduce import depths, language
 from reproduce.depths import (
-    METRICS,
     MODELS,
     PUBLISHED_DEPTH,
-    PUBLISHED_METRICS,
     depths_of,
     lead,
     published_levels,
     sample,
 )
-from reproduce.language import GPT2, UNINFORMED
+from reproduce.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 from reproduce.regbench import LABELS, MOSAIC
 
 TITLE = "Figure 7. Training on stories: Memory Mosaics and transformers of several depths"
@@ -31,11 +27,6 @@ SOURCE = f"{language.PAPER}, section 7, figure 7"
 RELEASE_SOURCE = f"{SOURCE}; README of its released library (12 blocks)"
 DEPTHS = {"smoke": (1, 2), "laptop": (1, 4), "gpu": (1, 8), "paper": (1, 8, 12, 18)}
 EQUAL = (8, 12, 18)  # the depths at which the losses are said to be indistinguishable
-
-
-def plan(preset: str, seeds: int | None) -> Plan:
-    """The depths of the preset."""
-    return depths.plan(seeds, DEPTHS[preset])
 
 
 def mosaic_is_ahead(
@@ -57,7 +48,9 @@ def losses_are_equal(
         return _no_depth(depth)
     pairs = [[sample(records, model, depth, metric) for model in MODELS] for metric in METRICS]
     bound = -numbers["tolerance"]
-    finding = every([partial(_above, a, b, bound) for x, y in pairs for a, b in ((x, y), (y, x))])
+    finding = every(
+        [partial(difference_above, a, b, bound) for x, y in pairs for a, b in ((x, y), (y, x))]
+    )
     # Each difference is tested from both sides; it is told once.
     told = "; ".join(difference_above(y, x).evidence for x, y in pairs)
     return replace(finding, evidence=told) if finding.seeds else finding
@@ -74,7 +67,7 @@ def lead_shrinks(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> 
     finding = every(
         [
             partial(mean_within, shallow, margin, math.inf),
-            partial(_above, shallow, deep, margin),
+            partial(difference_above, shallow, deep, margin),
         ]
     )
     note = "" if deepest >= EQUAL[0] else f" ({deepest} is the deepest at this preset, not 8)"
@@ -92,10 +85,6 @@ def loss_is_as_published(
         found = sample(records, model, PUBLISHED_DEPTH, metric, measured=measured)
         tests.append(partial(mean_within, found, low, high))
     return every(tests)
-
-
-def _above(a: Sample, b: Sample, margin: float, level: float) -> Finding:
-    return difference_above(a, b, margin, level)
 
 
 def _no_depth(depth: int) -> LeftOut:
@@ -165,15 +154,10 @@ def _level(model: str) -> Claim:
     )
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=partial(depths.select, chosen=DEPTHS),
-    variant=depths.depth_of,
-    draw=partial(depths.draw, title=TITLE),
-    curves=depths.curves,
-    note=language.corpus_line,
+REPRODUCTION = depths.reproduction(
+    TITLE,
+    SOURCE,
+    DEPTHS,
     claims=(
         ahead(1, SOURCE),
         shrinking(SOURCE),

@@ -256,6 +256,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=regbench.variant,
+    varied=regbench.VARIED,
     draw=draw,
     curves=curves,
     claims=(

@@ -13,32 +13,31 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from bench.claims import CONTRADICTED, LEVEL, MAXIMUM_SEEDS, REPRODUCED, UNDECIDED, Finding, Verdict
-from bench.config import ROOT
+from bench.claims import LEVEL, UNDECIDED, Finding, Test, agreed, no_runs, place_of
 from bench.errors import UserError
 from bench.judgement import LeftOut
 from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.reproduction import View
-from bench.statistics import Interval, mean_interval
+from bench.statistics import Interval, half_width, mean_interval, over_seeds, seeds_needed
 from reproduce import style
 from reproduce.presets import of_published_scale
+from reproduce.regbench import published
 from reproduce.style import GREY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from leaderboards.published import PublishedFile
-
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 GPT2 = "gpt2"
 SEEDS = 3
 BABISTORIES = "babistories"
+# A loss after training -> its split; and as it was published, of random windows.
+METRICS = {"train_loss": "training", "loss": "validation"}
+PUBLISHED_METRICS = {"train_loss": "train_loss", "loss": "window_loss"}
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
 ROUNDING = 1e-9  # of losses and shares; equal numbers differ by less from their mean
@@ -199,10 +198,8 @@ def interval(
     centre = means[0] - math.fsum(means[1:])
     if any(len(group) < 2 for group in groups) or (documents is not None and documents.count < 2):
         return centre, None
-    parts = [(_variance(group) / len(group), len(group) - 1) for group in groups]
-    if documents is not None:
-        parts.append((documents.variance, documents.count - 1))
-    half = _half_width(parts, level)
+    parts = [over_seeds(_deviation(group), len(group)) for group in groups]
+    half = half_width([*parts, *_fixed(documents)], level)
     return centre, Interval(centre - half, centre + half) if half > ROUNDING else None
 
 
@@ -218,14 +215,12 @@ def difference_within(
     The whole interval over seeds and documents has to be inside for "reproduced" and outside for
     "contradicted", whatever a run without a number may have given.
     """
-    missing = [sample.label for sample in samples if not sample.observations]
-    if missing:
-        return Finding(UNDECIDED, f"no runs of {' and '.join(missing)}", 0)
-    verdicts = {
-        _place(interval(groups, documents, level)[1], low, high)
+    if not all(sample.observations for sample in samples):
+        return no_runs(*samples)
+    verdict = agreed(
+        place_of(interval(groups, documents, level)[1], low, high)
         for groups in itertools.product(*(sample.possibilities() for sample in samples))
-    }
-    verdict = verdicts.pop() if len(verdicts) == 1 else UNDECIDED
+    )
     failures = [clause for sample in samples for clause in sample.failures]
     count = min(len(sample.observations) for sample in samples)
     known = [sample.values for sample in samples]
@@ -238,16 +233,18 @@ def difference_within(
     needed = None
     if verdict == UNDECIDED and not failures and found is not None:
         gap = min(abs(centre - edge) for edge in (low, high) if math.isfinite(edge))
-        needed = _seeds_needed(known, documents, gap, level)
+        deviations = [_deviation(values) for values in known]
+        needed = seeds_needed(*deviations, gap=gap, level=level, fixed=_fixed(documents))
     return Finding(verdict, "; ".join([evidence, *failures]), count, needed)
 
 
-def _place(found: Interval | None, low: float, high: float) -> Verdict:
-    if found is None:
-        return UNDECIDED
-    if low < found.low and found.high < high:
-        return REPRODUCED
-    return CONTRADICTED if found.high < low or found.low > high else UNDECIDED
+def _deviation(values: Sequence[float]) -> float:
+    return mean_interval(values).deviation or 0.0
+
+
+def _fixed(documents: Documents | None) -> list[tuple[float, int]]:
+    """What more seeds make no smaller."""
+    return [] if documents is None else [(documents.variance, documents.count - 1)]
 
 
 def _in_words(
@@ -268,35 +265,6 @@ def _in_words(
     return " (no spread at all: no interval)"
 
 
-def _variance(values: Sequence[float]) -> float:
-    return (mean_interval(values).deviation or 0.0) ** 2
-
-
-def _half_width(parts: Sequence[tuple[float, int]], level: float) -> float:
-    """Of an interval around a sum of independent estimates, (variance, degrees of freedom)."""
-    from scipy.special import stdtrit  # half a second to import
-
-    total = math.fsum(variance for variance, _ in parts)
-    if total == 0:
-        return 0.0
-    shares = [(variance / total, freedom) for variance, freedom in parts]
-    freedom = 1 / math.fsum(share**2 / freedom for share, freedom in shares)
-    return float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(total)
-
-
-def _seeds_needed(
-    groups: Sequence[Sequence[float]], documents: Documents | None, gap: float, level: float
-) -> int | None:
-    """Seeds of each group whose interval would not reach over ``gap``; None if no number would."""
-    of_documents = [] if documents is None else [(documents.variance, documents.count - 1)]
-    variances = [_variance(group) for group in groups]
-    for seeds in range(2, MAXIMUM_SEEDS + 1):
-        parts = [*((variance / seeds, seeds - 1) for variance in variances), *of_documents]
-        if _half_width(parts, level) < gap:
-            return seeds
-    return None
-
-
 def frame(figure: Figure, title: str, records: Sequence[RunRecord], view: View) -> None:
     """The frame of every figure, and a line that says which corpus it shows."""
     style.frame(figure, title, trained(records), view)
@@ -308,15 +276,6 @@ def frame(figure: Figure, title: str, records: Sequence[RunRecord], view: View) 
     assert engine is not None
     x, y, width, upper = engine.get()["rect"]
     figure.set_layout_engine("constrained", rect=(x, y, width, upper - 0.2 / height))
-
-
-@cache
-def published(short: str) -> PublishedFile:
-    """The data file of that short name."""
-    from leaderboards.published import read_published
-
-    files = read_published(ROOT / "leaderboards" / "published")
-    return next(file for file in files if file.short == short)
 
 
 def published_number(short: str, name: str, label: str) -> float | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for
+VARIED = ("models.heads", "models.weights")  # of the published network
 PLAUSIBLE = {"plausible_low": 0.4, "plausible_high": 1.2}
 # A rollout that diverges halves its error by accident; one that repeats what it saw starts here.
 GUARD = (

@@ -21,6 +21,7 @@ KINDS = {
     "article": "the beginning of each article",
     "stories": "stories (control)",
 }
+ARTICLES = ("stream", "article")
 BIN = 8  # positions of one kept bootstrap sample; see tasks.wikipedia
 SMOOTH = 2  # bins that the crossing is read from
 CROSSING_RULE = (

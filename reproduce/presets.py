@@ -26,7 +26,7 @@ def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[R
     trained = [record for record in records if record.role != "baseline"]
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in trained:
-        varied = (repr(_setting(record, record.preset, key)) for key in but)
+        varied = (repr(setting(record, record.preset, key)) for key in but)
         groups.setdefault((record.model, *varied), []).append(record)
     kept = {
         record.run_id
@@ -61,7 +61,7 @@ def _refuse_unequal_settings(runs: Sequence[RunRecord], but: Collection[str]) ->
         for run in runs:
             if not _has(run, key):
                 continue  # a setting that only the other models have
-            value = _setting(run, run.preset, key)
+            value = setting(run, run.preset, key)
             one, other = first = first or (run, value)
             if other != value:
                 raise UserError(
@@ -75,12 +75,10 @@ def _changed(record: RunRecord, preset: str, but: Collection[str] = ()) -> list[
     """The settings of training and model in which a run differs from a preset."""
     own = preset_settings(record.task, record.model, preset)
     keys = [f"{section}.{name}" for section in ("models", "training") for name in own[section]]
-    return [
-        key for key in keys if key not in but and _setting(record, preset, key) != _at(own, key)
-    ]
+    return [key for key in keys if key not in but and setting(record, preset, key) != _at(own, key)]
 
 
-def _setting(record: RunRecord, preset: str, key: str) -> Any:
+def setting(record: RunRecord, preset: str, key: str) -> Any:
     """The value that a run has. Where its record is older than the setting, that of the preset: a
     new setting leaves what was there before as its default."""
     own = preset_settings(record.task, record.model, preset)

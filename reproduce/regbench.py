@@ -7,11 +7,11 @@ can be learned at all depends on the length of strings and on the size of automa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from bench.claims import UNDECIDED, Finding, difference_above, every
+from bench.claims import UNDECIDED, Finding, Test, difference_above, every
 from bench.config import ROOT
 from bench.judgement import LeftOut
 from bench.observations import Sample, observe
@@ -21,8 +21,6 @@ from reproduce.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 
 if TYPE_CHECKING:
     from leaderboards.published import PublishedFile
-
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -40,6 +38,7 @@ PUBLISHED_LANGUAGES = {
     "strings": [10, 19],
     "string_length": [1, 49],
 }
+VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 
 
@@ -160,14 +159,10 @@ def mosaic_beats_every_baseline(
     theirs = [sample(records, model, metric, size) for model in BASELINES]
     higher = metric == "accuracy"
     pairs = [(ours, rival) if higher else (rival, ours) for rival in theirs]
-    return every([partial(above, *pair, numbers["margin"]) for pair in pairs])
+    return every([partial(difference_above, *pair, numbers["margin"]) for pair in pairs])
 
 
-def above(a: Sample, b: Sample, margin: float, level: float) -> Finding:
-    """Is the mean of ``a`` more than ``margin`` above that of ``b``? The level comes last."""
-    return difference_above(a, b, margin, level)
-
-
+@cache
 def published(short: str) -> PublishedFile:
     """The data file of that short name."""
     from leaderboards.published import read_published

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, Test
 from bench.observations import Sample, latest, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, View
 from bench.side_by_side import markdown_cell
 from bench.statistics import mean_interval
 from reproduce import language
-from reproduce.language import GPT2, Documents, Test
+from reproduce.language import GPT2, Documents
 from reproduce.regbench import COLOURS, LABELS, MOSAIC
 from reproduce.style import GREY, new_figure, quiet, seed_names
 

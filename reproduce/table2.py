@@ -21,16 +21,14 @@ from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
 from bench.statistics import Mean, mean_interval
 from reproduce import language, presets
-from reproduce.language import GPT2
+from reproduce.language import GPT2, METRICS, PUBLISHED_METRICS
 from reproduce.regbench import COLOURS
 from reproduce.style import GREY, LIGHT, VERMILLION, new_figure, quiet
 from reproduce.transformer_settings import (
     FIRST,
     HALF,
     LESS_DECAY,
-    METRICS,
     NO_DROPOUT,
-    PUBLISHED_METRICS,
     ROWS,
     SHORT_WARMUP,
     SLOWER,
@@ -90,11 +88,12 @@ def worse(
     """Is the validation loss of each row higher than the first's, and its training loss lower?"""
     first = sample(records, FIRST, "loss")
     margin = numbers["margin"]
-    tests = [partial(_above, sample(records, row, "loss"), first, margin) for row in rows]
+    tests = [partial(difference_above, sample(records, row, "loss"), first, margin) for row in rows]
     if lower_training:
         of_first = sample(records, FIRST, "train_loss")
         tests += [
-            partial(_above, of_first, sample(records, row, "train_loss"), margin) for row in rows
+            partial(difference_above, of_first, sample(records, row, "train_loss"), margin)
+            for row in rows
         ]
     return every(tests)
 
@@ -106,8 +105,8 @@ def twice_is_no_gain(records: Sequence[RunRecord], numbers: Mapping[str, float])
     )
     return every(
         [
-            partial(_above, first["train_loss"], twice["train_loss"], 0.0),
-            partial(_above, twice["loss"], first["loss"], -numbers["tolerance"]),
+            partial(difference_above, first["train_loss"], twice["train_loss"], 0.0),
+            partial(difference_above, twice["loss"], first["loss"], -numbers["tolerance"]),
         ]
     )
 
@@ -137,10 +136,6 @@ def levels(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Findin
             low, high = level - numbers["tolerance"], level + numbers["tolerance"]
             tests.append(partial(mean_within, found, low, high))
     return every(tests)
-
-
-def _above(a: Sample, b: Sample, margin: float, level: float) -> Finding:
-    return difference_above(a, b, margin, level)
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
@@ -293,6 +288,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=lambda record: (row_of(record) or FIRST).name,
+    varied=(*VARIED, "sweep.search_space"),
     draw=draw,
     curves=curves,
     note=language.corpus_line,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.claims import Claim, Finding, Tolerance, every, mean_within
+from bench.claims import Claim, Finding, Test, Tolerance, difference_above, every, mean_within
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
 from bench.statistics import Mean
@@ -50,7 +50,7 @@ def published(metric: str, model: str, variant: str) -> float:
 
 def of_every_baseline(
     one: Callable[[Sequence[RunRecord], str, Mapping[str, float]], Callable[[float], Finding]],
-) -> regbench.Test:
+) -> Test:
     """A test that has to succeed for each of the four baselines."""
 
     def test(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
@@ -73,14 +73,16 @@ def _is_worse_on_new_automata(
         regbench.sample(records, model, "accuracy", SIZE, variant, f"{LABELS[model]} on {name}")
         for variant, name in VARIANTS.items()
     )
-    return partial(regbench.above, known, new, numbers["margin"])
+    return partial(difference_above, known, new, numbers["margin"])
 
 
 def _has_lower_distance_than_the_mosaic(
     records: Sequence[RunRecord], model: str, numbers: Mapping[str, float]
 ) -> Callable[[float], Finding]:
     mosaic = regbench.sample(records, MOSAIC, "tvd", SIZE, "iid")
-    return partial(regbench.above, mosaic, regbench.sample(records, model, "tvd", SIZE, "iid"), 0.0)
+    return partial(
+        difference_above, mosaic, regbench.sample(records, model, "tvd", SIZE, "iid"), 0.0
+    )
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
@@ -197,6 +199,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=regbench.variant,
+    varied=regbench.VARIED,
     draw=draw,
     curves=curves,
     table=table,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from bench.claims import Claim, Finding, Tolerance
+from bench.errors import UserError
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction
 from reproduce import language, story_prompts
@@ -30,6 +32,19 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [r for r in story_prompts.select(records) if not story_prompts.is_shallow(r)]
 
 
+def several_blocks(config: Mapping[str, Any]) -> None:
+    """Refuse models of a single block.
+
+    Raises:
+        UserError: the table shows deeper ones.
+    """
+    if config.get("models", {}).get("layers") == 1:
+        raise UserError(
+            "this table shows models of more than one block: give models.layers=2 or more, or "
+            "reproduce table5, which has both"
+        )
+
+
 def alike(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
     """Shares of all prompts that differ by a few prompts at most."""
     bound = numbers["tolerance"]
@@ -47,6 +62,7 @@ REPRODUCTION = Reproduction(
     source=SOURCE,
     plan=plan,
     select=select,
+    check=several_blocks,
     draw=partial(story_prompts.draw, title=TITLE, depths=DEPTHS),
     curves=partial(story_prompts.curves, depths=DEPTHS),
     note=language.corpus_line,

@@ -56,6 +56,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=story_prompts.select,
     variant=story_prompts.is_shallow,
+    varied=("models.layers",),
     draw=partial(story_prompts.draw, title=TITLE, depths=DEPTHS),
     curves=partial(story_prompts.curves, depths=DEPTHS),
     note=language.corpus_line,

@@ -14,11 +14,9 @@ from bench.observations import Sample
 from bench.records import RunRecord
 from bench.statistics import Mean, mean_interval
 from reproduce import language, presets
-from reproduce.language import GPT2, UNINFORMED
+from reproduce.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
 PUBLISHED = "Memory Mosaics, Table 2"
-METRICS = {"train_loss": "training", "loss": "validation"}
-PUBLISHED_METRICS = {"train_loss": "train_loss", "loss": "window_loss"}
 VARIED = (
     "training.lr",
     "training.minimum_lr_fraction",
@@ -83,8 +81,8 @@ def words_of(preset: str, row: Row) -> tuple[str, ...]:
 
 
 def row_of(record: RunRecord) -> Row | None:
-    """The row that a run belongs to."""
-    actual = {key: record.config[key.split(".")[0]][key.split(".")[1]] for key in VARIED}
+    """The row that a run belongs to; what its record is older than was as in the preset."""
+    actual = {key: presets.setting(record, record.preset, key) for key in VARIED}
     return next((row for row in ROWS if settings(record.preset, row) == actual), None)
 
 

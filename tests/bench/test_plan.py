@@ -1,4 +1,4 @@
-"""What a sweep's words may search."""
+"""What a sweep's words mean, and what they may search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,46 @@ from bench.errors import UserError
 from bench.plan import make_plan
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
+
+
+def test_plan_reads_short_names_and_fixes_what_is_stated():
+    plan = make_plan(["tasks=three_moons", "models=gpt2,lstm", "models.heads=4", "n_trials=7"])
+    gpt2, lstm = (entry.configuration for entry in plan.entries)
+    assert plan.settings.n_trials == gpt2.sweep.n_trials == 7
+    assert gpt2.models["heads"] == 4
+    assert "heads" not in lstm.models  # a key that one of the models has is no mistake
+    fixed = make_plan(["tasks=three_moons", "models=lstm", "training.lr=0.5"])
+    assert "training.lr" not in fixed.entries[0].space
+    assert fixed.entries[0].at({}).training.lr == 0.5
+    listed = make_plan(["tasks=three_moons"]).entries
+    assert [entry.configuration.model for entry in listed] == plan.settings.models
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["models=gpt2"], "choose a task"),
+        (["tasks=three_moons", "models=[gpt2,lstn]"], "did you mean 'lstm'"),
+        (["tasks=three_moons", "models=[lstm,lstm]"], "list of different names"),
+        (["tasks=three_moons", "models=lstm", "models.headz=2"], "no model of this sweep has"),
+        (["tasks=three_moons", "models=lstm", "n_trials=none"], "n_trials"),
+        (["tasks=three_moons", "models=all"], "leave models= out"),
+        (["tasks=three_moons", "models=lstm", "dry_run=maybe"], "neither true nor false"),
+        (["tasks=three_moons", "models=lstm", "sampler=sobol"], "sampler"),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.rate:[1]}"],
+            "may hold models.KEY and training.KEY only",
+        ),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.lr:[1,1]}"],
+            "list of different",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence(words, sentence):
+    with pytest.raises(UserError, match=sentence) as caught:
+        make_plan(words)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from bench import building, provenance
+from bench import building, loop, provenance
 from bench.config import compose, training_configuration
+from bench.driver import Job, execute
 from bench.errors import UserError
 from bench.evaluate import main as evaluate
+from bench.progress import silent
 from bench.records import RunRecord, read_record
 from bench.runs import obtain
 
@@ -113,6 +115,57 @@ def test_a_saved_run_is_measured_by_another_task(
         with pytest.raises(UserError, match=sentence):
             evaluate(wrong)
     capsys.readouterr()
+
+
+def test_a_training_that_diverges_is_kept_and_not_tried_by_each_task(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = ("training.lr=1e30", "training.gradient_clip=0")
+    first = make(place, "wikipedia", *lost)
+    (path,) = records_of(place, "babistories")
+    training = read_record(path)
+    assert (first.outcome, training.outcome) == ("diverged", "diverged")
+    assert training.cause is not None
+    assert first.cause == f"in its training, {training.run_id}: {training.cause}"
+    for record in (first, training):
+        assert record.cost.training_steps > 0
+        assert record.cost.parameters > 0
+        assert record.curves["training_loss"] == training.curves["training_loss"]
+
+    def again(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was tried again")
+
+    monkeypatch.setattr(loop, "fit", again)
+    other = make(place, "attention", "tasks.windows=3", "tasks.extension=1", *lost)
+    assert (other.outcome, other.cause) == ("diverged", first.cause)
+    path.unlink()  # of a record that is lost the folder of the run knows the end
+    assert make(place, "babistories", *lost).metrics == training.metrics
+    assert read_record(path).cause == training.cause
+    kept = place / "store" / "work" / training.run_id / "diverged.json"
+    kept.write_text(kept.read_text()[:50])
+    path.unlink()
+    with pytest.raises(UserError, match="truncated or edited: delete the folder"):
+        make(place, "babistories", *lost)
+
+
+def without_attention(place: Path, *more: str) -> list[str]:
+    """The words of a model that has none."""
+    own = [w for w in words(place, "attention", "models=lstm", *more) if "heads" not in w]
+    return [word for word in own if word != "models=gpt2"]
+
+
+def test_a_model_that_a_task_cannot_measure_is_refused_before_it_is_trained(place: Path) -> None:
+    configuration = compose(without_attention(place))
+    with pytest.raises(UserError) as error:
+        obtain(configuration)
+    assert str(error.value) == (
+        "LSTM has no attention_of_last, which task 'attention' measures: choose memory_mosaic or "
+        "gpt2"
+    )
+    refused = execute(Job("trial 0", configuration, "trial"), silent)  # of a sweep: a failed trial
+    assert str(refused) == str(error.value)
+    assert not [*(place / "store").rglob("*.safetensors"), *(place / "store").rglob("*.pt")]
+    assert not (place / "store" / "records").exists()
 
 
 def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from bench.errors import UserError
 from bench.records import read_record, write_record
 from leaderboards import add, build, serve
 from leaderboards.contents import read_board
+from leaderboards.submission import read_checked
 from leaderboards.verdicts import read_verdicts
 
 ROOT = build.FOLDER.parent
@@ -76,6 +77,23 @@ def test_build_then_check_then_a_changed_record(records, tmp_path, make_record):
     assert different.stderr.startswith("error: ")
     assert different.stderr.count("\n") == 1
     assert output.read_bytes() == contents[0]  # --check writes nothing
+    (late,) = records.rglob("*late*.json")
+    late.unlink()
+    gone = min(records.rglob("*.json"))
+    gone.unlink()
+    with pytest.raises(UserError, match=f"the record {gone.stem}, whose file is not there"):
+        build.main([*words, "--check"])
+
+
+def test_a_damaged_record_is_not_passed_over_for_one_of_the_same_name(
+    records, tmp_path, make_record
+):
+    own = tmp_path / "own"
+    known = min(records.rglob("*.json"))
+    own.mkdir()
+    (own / known.name).write_bytes(known.read_bytes()[:-40])
+    with pytest.raises(UserError, match="truncated"):
+        list(read_checked([records, own]))
 
 
 def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch, make_record):

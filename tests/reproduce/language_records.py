@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.claims import Finding
+from bench.config import compose
 from bench.records import Curve, RunRecord
+from bench.reproduction import Reproduction
+from reproduce.language import GPT2
+from reproduce.regbench import MOSAIC
 from tests.bench.records import make_record
 
 LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}
 DOCUMENTS, SAMPLES, BIN = 40, 200, 8
+SEEDS = range(3)
 
 
 def sha256(*parts: Any) -> str:
@@ -111,3 +118,58 @@ def tables(
     positions = np.arange(1.0, length + 1)
     shifts = shift * (1 + positions / length)
     return {kind: loss(positions, kind) + of_document + noise + shifts for kind in kinds}
+
+
+def wobble(seed: int) -> float:
+    return 0.002 * math.sin(12.9898 * (seed + 1))
+
+
+def run(
+    model: str,
+    seed: int,
+    words: tuple[str, ...],
+    loss: float,
+    train: float,
+    preset: str = "smoke",
+    corpus: str = "grammar",
+) -> RunRecord:
+    """A run on stories with the settings that its command line has."""
+    choice = ("tasks=babistories", f"models={model}", f"preset={preset}")
+    config = compose([*choice, f"tasks.corpus={corpus}", *words]).resolved()
+    metrics = {"loss": loss + wobble(seed), "train_loss": train + wobble(seed)}
+    metrics["window_loss"] = metrics["loss"]
+    curve = Curve(x=[1.0, 2.0, 3.0], y=[6.0, loss + 1, loss])
+    return make_record(
+        task="babistories",
+        model=model,
+        label=model,
+        seed=seed,
+        preset=preset,
+        identity=sha256(config),
+        config=config,
+        metrics={"test": metrics},
+        curves={"training_loss": curve, "validation_loss": curve},
+        arrays={"corpus": {split: facts(corpus, split) for split in ("train", "valid")}},
+        per_sequence={},
+    )
+
+
+def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+    return {claim.name: claim.judge(records).finding for claim in reproduction.claims}
+
+
+def of_depths(leads: dict[int, float], **options: Any) -> list[RunRecord]:
+    """Both models; the transformer loses more by the lead."""
+    return [
+        run(model, seed, (f"models.layers={depth}",), level, level - 0.16, **options)
+        for depth, lead in leads.items()
+        for model, level in ((MOSAIC, 1.499), (GPT2, 1.499 + lead))
+        for seed in SEEDS
+    ]
+
+
+def without(record: RunRecord, key: str) -> RunRecord:
+    """The record of a run that was made before there was that setting."""
+    section, _, name = key.partition(".")
+    own = {k: v for k, v in record.config[section].items() if k != name}
+    return record.model_copy(update={"config": {**record.config, section: own}})

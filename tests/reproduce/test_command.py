@@ -11,6 +11,7 @@ from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from bench.records import make_run_id, write_record
 from bench.reproduction import HELP, View, main
 from leaderboards.verdicts import read_verdicts
+from reproduce import transformer_settings
 from reproduce.__main__ import reproductions
 from tests.reproduce.records import moons, ngram, regbench
 
@@ -175,6 +176,52 @@ def test_mistakes_get_one_sentence(words: list[str], sentence: str, tmp_path: Pa
         main([*words, f"store={tmp_path}"], FIGURES)
     assert sentence in str(error.value)
     assert len(str(error.value)) < 160 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "key"),
+    [
+        *((name, "models.layers=3", "models.layers") for name in ("figure7", "figure13", "table5")),
+        *((f"figure{k}", "models.layers=2", "models.layers") for k in (14, 15, 16)),
+        *((f"figure{k}", "models.positions=rope", "models.positions") for k in (14, 15)),
+        *(("table2", f"{key}=1", key) for key in transformer_settings.VARIED),
+        ("table2", "sweep.search_space={training.lr:[1e-3]}", "sweep.search_space"),
+        ("figure9", "training_automata=100", "tasks.training_automata"),
+        ("table3", "tasks.variant=iid", "tasks.variant"),
+        ("figure9", "protocol=as_released", "tasks.protocol"),
+        *((name, "models.heads=2", "models.heads") for name in ("figure4", "figure5", "figure10")),
+    ],
+)
+def test_what_a_figure_sets_itself_is_refused_before_any_run(
+    name: str, word: str, key: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError) as error:
+        main([name, word, f"store={tmp_path / 'store'}"], FIGURES)
+    assert f"'{word}' cannot be chosen here: {name} sets {key} itself" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["figure7", "training.steps=20", "models.heads=4"],
+        ["figure14", "training.steps=20", "models.heads=4"],
+        ["table4", "models.layers=3"],
+        ["table2", "training.batch_size=2"],
+    ],
+)
+def test_what_a_figure_does_not_set_can_be_chosen(
+    words: list[str], tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("bench.estimate._probe", lambda configuration: (7, 2.0, 0.5))
+    assert main([*words, f"store={tmp_path}", "dry_run=true"], FIGURES) == OK
+
+
+def test_table_4_shows_no_models_of_one_block(tmp_path: Path) -> None:
+    words = ["table4", "models.layers=1", f"store={tmp_path / 'store'}"]
+    with pytest.raises(UserError, match=r"more than one block.* or reproduce table5"):
+        main(words, FIGURES)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_word_that_is_far_from_all_gets_one_short_sentence(tmp_path: Path) -> None:

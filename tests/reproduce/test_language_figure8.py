@@ -72,6 +72,26 @@ def test_models_of_the_other_kind_contradict() -> None:
     assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
 
 
+@pytest.mark.parametrize(
+    ("theirs", "verdict"),
+    [
+        (lambda p, kind: 6 + 0.001 * p, CONTRADICTED),  # worse with every token that it has read
+        (lambda p, kind: 6 + 0.001 * np.minimum(p, 120), CONTRADICTED),
+        (lambda p, kind: 6 + 3e-5 * p, UNDECIDED),  # neither a fall nor a rise that can be told
+        (lambda p, kind: 6 - 0.01 * p, CONTRADICTED),  # better to the end
+        (lambda p, kind: 6 - 0.01 * np.minimum(p, 120), REPRODUCED),
+        (lambda p, kind: 6 - 0.01 * np.minimum(p, 120) + 0.001 * p, REPRODUCED),
+    ],
+)
+def test_only_a_loss_that_fell_before_flattens(theirs: Any, verdict: str) -> None:
+    found = judge(world(theirs=theirs))
+    for kind in ("stream", "article"):
+        finding = found[f"the transformer flattens ({kind})"]
+        assert finding.verdict == verdict
+        assert "from positions 1–50 to 101–150" in finding.evidence
+        assert "from positions 101–150 to 151–512" in finding.evidence
+
+
 def test_models_that_have_learned_nothing_are_not_called_equal() -> None:
     name = "equal on stories (control)"
     untrained = world(ours=lambda p, kind: 11 + 0 * p, theirs=lambda p, kind: 11 + 0 * p)
