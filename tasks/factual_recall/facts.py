@@ -9,10 +9,15 @@ import torch
 from torch import Tensor
 
 
+def seed_of(*names: str | int) -> int:
+    """A seed for a list of names, in [0, 2**63)."""
+    digest = hashlib.blake2b("/".join(map(str, names)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
 def generator_of(*names: str | int) -> torch.Generator:
     """Random numbers of their own for a list of names."""
-    digest = hashlib.blake2b("/".join(map(str, names)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+    return torch.Generator().manual_seed(seed_of(*names))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from tasks.capacity.search import largest
-from tasks.factual_recall.facts import Facts, generator_of
+from tasks.factual_recall.facts import Facts, generator_of, seed_of
 from tasks.factual_recall.phases import CURVES, learn, plateau, published_facts
 from tasks.factual_recall.stack import train
 from tasks.interface import Evaluation, Metric, Report, Split
@@ -116,7 +116,7 @@ class FactualRecall(Measurement):
     ) -> Evaluation:
         """Of the diagram: ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. Of
         the search: arrays of parameters, facts, widths and ratios by point. Of the phases: curves
-        by step, the length of the plateau in steps and its distance from ln D."""
+        by step and the length of the plateau in steps."""
         if self.part == "phases":
             return self._phases(build, split, seed, report)
         if self.part == "phase_diagram":
@@ -134,9 +134,15 @@ class FactualRecall(Measurement):
 
             # Each width of the MLP with each step size, all of them at once.
             sizes = [(width, lr) for width in self.mlp_widths for lr in self.learning_rates]
+            of_facts = (facts.vocabulary, facts.classes)
             models = [
                 build(
-                    facts.vocabulary, facts.classes, self.width, self.head_size, heads, m, seed=seed
+                    *of_facts,
+                    self.width,
+                    self.head_size,
+                    heads,
+                    m,
+                    seed=seed_of(split, seed, heads, m),
                 )
                 for m, _ in sizes
             ]
@@ -215,17 +221,10 @@ class FactualRecall(Measurement):
                 facts = Facts.random(
                     subjects, subjects, CHOICES, 2 * subjects, LENGTH, generator_of("facts", *names)
                 )
+                of_facts, (d, head, m) = (facts.vocabulary, facts.classes), sizes
+                start_at = seed_of(*names)
                 built = [
-                    build(
-                        facts.vocabulary,
-                        facts.classes,
-                        sizes[0],
-                        sizes[1],
-                        HEADS,
-                        sizes[2],
-                        seed=seed,
-                    )
-                    for _ in self.learning_rates
+                    build(*of_facts, d, head, HEADS, m, seed=start_at) for _ in self.learning_rates
                 ]
 
                 def at(step: int) -> None:
@@ -263,7 +262,6 @@ class FactualRecall(Measurement):
             total,
             lambda step: report(f"step {step}", step, total),
         )
-        length, distance = plateau(logged, facts.choices)
         parameters = sum(p.numel() for p in model.parameters())
         number = facts.subjects * facts.relations
         accuracy = logged["accuracy"][-1]
@@ -273,8 +271,7 @@ class FactualRecall(Measurement):
             {
                 "facts_per_parameter": number * accuracy / parameters,
                 "accuracy": accuracy,
-                "plateau_steps": length,
-                "plateau_distance": distance,
+                "plateau_steps": plateau(logged, facts.choices),
                 "parameters": float(parameters),
             },
             curves={name: {"x": logged["step"], "y": logged[name]} for name in CURVES},
