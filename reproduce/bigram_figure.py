@@ -120,6 +120,6 @@ def _lines(axes: Axes, found: Mapping[str, Any], colour: str, label: str) -> Non
     axes.plot(found["x"], found["mean"], color=colour, linewidth=1.8, label=label)
 
 
-def _legend(axes: Axes, place: str) -> None:
+def _legend(axes: Axes, place: Any) -> None:
     if axes.lines:
         axes.legend(fontsize=7, frameon=False, loc=place)
