@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bench.claims import CONTRADICTED, LEVEL, MAXIMUM_SEEDS, REPRODUCED, UNDECIDED, Finding, Verdict
+from bench.claims import LEVEL, MAXIMUM_SEEDS, UNDECIDED, Finding, place_of
 from bench.statistics import Interval
 
 RESAMPLES = 2000
@@ -40,6 +41,21 @@ class Fit:
     def __str__(self) -> str:
         low, high = self.interval()
         return f"{signed(self.slope)} ({LEVEL:.0%} interval {signed(low)} to {signed(high)})"
+
+
+class Band(NamedTuple):
+    """Means over trials and the ends of their percentile bootstrap intervals, each (points,)."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def band_over_trials(values: ArrayLike, level: float = LEVEL) -> Band:
+    """The mean of each point of ``values``, (trials, points), with its interval."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(resampled_means(values), (tail, 1 - tail), axis=0)
+    return Band(np.mean(np.asarray(values, dtype=np.float64), axis=0), low, high)
 
 
 def resampled_means(values: ArrayLike, seed: int = 0) -> NDArray[np.float64]:
@@ -92,11 +108,7 @@ def slope_within(
     if fit is None:
         return Finding(UNDECIDED, f"{label}: too few errors above 0 for a slope", seeds)
     found = fit.interval()
-    verdict: Verdict = UNDECIDED
-    if trials > 1 and low < found.low and found.high < high:
-        verdict = REPRODUCED
-    elif trials > 1 and (found.high < low or found.low > high):
-        verdict = CONTRADICTED
+    verdict = place_of(found if trials > 1 else None, low, high)
     needed = None
     if verdict == UNDECIDED and trials > 1:
         gap = min(abs(fit.slope - edge) for edge in (low, high))

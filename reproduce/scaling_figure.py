@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bench.records import RunRecord
 from bench.reproduction import View
-from bench.statistics import bootstrap_interval
 from reproduce import scaling_records as runs
-from reproduce.power_laws import fit_power_law
+from reproduce.power_laws import band_over_trials, fit_power_law
 from reproduce.scaling_records import NAIVE, POPULATION, SCHEMES, SMALL
 from reproduce.style import BLACK, GREY, frame, new_figure, quiet
 
@@ -25,7 +24,7 @@ TITLE = "Scaling laws of associative memories, by what is stored"
 # VivienCabannes/memory-theory, commit 99cca43): factor and exponent, for α = 2.
 AGAINST_SIZE = ((0.35, -1 / 4), (3.5, -1.0))
 AGAINST_SAMPLES = ((0.5, -1 / 2),)
-FLOOR = 1e-4  # of the error axes
+FLOOR = 2e-5  # of the error axes, with room for the legend
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
@@ -102,7 +101,7 @@ def _curves(
         values = values_of(name)
         if values is None:
             continue
-        band = bootstrap_interval(values)
+        band = band_over_trials(values)
         fit = fit_power_law(x, values, *window) if name in laws else None
         slope = ""
         if fit is not None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.power_laws import fit_power_law, slope_within
+from reproduce.power_laws import band_over_trials, fit_power_law, slope_within
 
 X = [8, 16, 32, 64, 128, 256]
 
@@ -56,6 +56,15 @@ def test_intervals_cover_the_true_slope() -> None:
         low, high = fit.interval()
         covered += low < -0.5 < high
     assert 50 <= covered <= 60  # 57 expected
+
+
+def test_bands_are_those_of_the_normal_law_for_many_trials() -> None:
+    values = np.random.default_rng(0).normal(5, 2, (400, 3))
+    band = band_over_trials(values)
+    np.testing.assert_allclose(band.mean, values.mean(0))
+    half = 1.96 * values.std(0) / 20
+    np.testing.assert_allclose(band.high - band.mean, half, rtol=0.1)
+    np.testing.assert_allclose(band.mean - band.low, half, rtol=0.1)
 
 
 def test_three_verdicts() -> None:
