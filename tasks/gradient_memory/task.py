@@ -43,12 +43,12 @@ class GradientMemory(Measurement):
 
     def __init__(
         self,
-        tokens: Sequence[int],
-        dimensions: Sequence[int],
-        noisy_tokens: Sequence[int],
-        noises: Sequence[int],
-        samples_per_token: Sequence[int],
-        trials: int,
+        tokens: Sequence[int] = (32, 64, 128, 256, 512),
+        dimensions: Sequence[int] = (16, 32, 64, 128, 256),
+        noisy_tokens: Sequence[int] = (32, 64, 128),
+        noises: Sequence[int] = (8, 64),
+        samples_per_token: Sequence[int] = (1, 4, 16, 64),
+        trials: int = 20,
     ) -> None:
         lists = {
             "tokens": tokens,

@@ -52,30 +52,35 @@ class Optimisation(Measurement):
 
     def __init__(
         self,
-        tokens: int,
-        classes: int,
-        alpha: float,
-        optimiser: str,
-        lr: float,
-        batch: int,
-        samples: int,
-        dimensions: Sequence[int],
-        first_seed: int,
-        trials: int,
+        tokens: int = 100,
+        classes: int = 5,
+        alpha: float = 2.0,
+        optimiser: str = "sgd",
+        lr: float = 10.0,
+        batch: int = 64,
+        samples: int = 10_240,
+        dimensions: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000),
+        first_seed: int = 42,
+        trials: int = 10,
     ) -> None:
         if optimiser not in OPTIMISERS:
             raise ValueError(
                 f"tasks.optimiser is '{optimiser}', expected one of {', '.join(OPTIMISERS)}"
             )
-        for name, number in (
-            ("tokens", tokens),
-            ("classes", classes),
-            ("batch", batch),
-            ("samples", samples),
-            ("trials", trials),
+        for name, number, least in (
+            ("tokens", tokens, 1),
+            ("classes", classes, 1),
+            ("batch", batch, 1),
+            ("samples", samples, 1),
+            ("first_seed", first_seed, 0),
+            ("trials", trials, 1),
         ):
-            if number < 1:
-                raise ValueError(f"tasks.{name} is {number}, expected a whole number from 1 on")
+            if number < least:
+                raise ValueError(
+                    f"tasks.{name} is {number}, expected a whole number from {least} on"
+                )
+        if not (math.isfinite(alpha) and alpha >= 0):
+            raise ValueError(f"tasks.alpha is {alpha}, expected a number from 0 on")
         if samples % batch:
             raise ValueError(
                 f"tasks.samples={samples} is not a whole number of batches of {batch}: choose "

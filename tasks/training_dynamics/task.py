@@ -56,15 +56,15 @@ class TrainingDynamics(Measurement):
 
     def __init__(
         self,
-        first_probability: float,
-        overlaps: Sequence[float],
-        lrs: Sequence[float],
-        horizon: int,
-        map_points: int,
-        margin_steps: int,
-        trials: int,
-        stream_trials: int,
-        draws: int,
+        first_probability: float = 0.75,
+        overlaps: Sequence[float] = (0.0, 0.5, 0.95),
+        lrs: Sequence[float] = (0.1, 1.0, 3.0, 10.0, 30.0),
+        horizon: int = 1000,
+        map_points: int = 10,
+        margin_steps: int = 10_000,
+        trials: int = 50,
+        stream_trials: int = 100,
+        draws: int = 400,
     ) -> None:
         if not 0 < first_probability < 1:
             raise ValueError(

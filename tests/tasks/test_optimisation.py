@@ -176,6 +176,8 @@ def test_a_dimension_that_diverges_is_left_out() -> None:
         ({"dimensions": []}, "dimensions"),
         ({"dimensions": [10, 10]}, "different"),
         ({"trials": 0}, "tasks.trials"),
+        ({"first_seed": -1}, "tasks.first_seed"),
+        ({"alpha": -1.0}, "tasks.alpha"),
     ],
 )
 def test_mistakes_get_a_sentence(change: dict[str, Any], sentence: str) -> None:
