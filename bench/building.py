@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from bench.config import load_class
 from bench.errors import RUN_FAILED, UserError
+from bench.external import load_class
 from bench.limits import check_memory
 from bench.progress import Report
 from bench.seeding import derive_seed

@@ -7,9 +7,6 @@ beside each task and each model: dropping a file in is the whole registration.
 from __future__ import annotations
 
 import copy
-import importlib
-import inspect
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
+from bench.external import kind_of, use_external_model
 from bench.limits import check_sizes
 from bench.records import RunRecord
 from bench.settings import Configuration
@@ -112,7 +110,7 @@ def compose(words: Sequence[str]) -> Configuration:
 
     tree = _load(chosen, group)
     if external is not None:
-        _use_external_model(tree, str(external))
+        use_external_model(tree, str(external))
     task, model = tree["tasks"], tree["models"]
     preset = tree["preset"]["name"]
     blocks = task.get("presets", {})
@@ -297,53 +295,6 @@ def _checked_model(name: Any, group: str, task: str) -> str:
     return _checked_choice(group, name)
 
 
-def _use_external_model(tree: dict[str, Any], target: str) -> None:
-    """Take the defaults of a model that has no YAML here from its constructor's signature."""
-    model = tree.setdefault("models", {"card": {}})
-    if model.get("_target_") == target:
-        return
-    for parameter in _hyperparameters(target):
-        default = None if parameter.default is parameter.empty else parameter.default
-        if default is None or _kind(default):  # a class or function cannot be set by a word
-            model.setdefault(parameter.name, default)
-    model["_target_"] = target
-
-
-def _hyperparameters(target: str) -> list[inspect.Parameter]:
-    """What a model's constructor takes after the specification."""
-    try:
-        parameters = list(inspect.signature(load_class(target)).parameters.values())
-    except ValueError:  # a class that is written in C may have none
-        raise UserError(
-            f"'{target}' does not say what its constructor takes: a model is a torch.nn.Module "
-            "that is built as Model(specification, **hyperparameters)"
-        ) from None
-    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-
-
-def load_class(target: str) -> type:
-    """Import ``package.module.Class``; the working directory is searched as Python does.
-
-    Raises:
-        UserError: no such module or class.
-    """
-    module_name, _, class_name = target.rpartition(".")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        loaded = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, ValueError) as error:
-        raise UserError(
-            f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
-            "installed, in the working directory, or on PYTHONPATH"
-        ) from None
-    except AttributeError:
-        raise UserError(f"module '{module_name}' has no class '{class_name}'") from None
-    if not inspect.isclass(loaded):
-        raise UserError(f"'{target}' is not a class: a model or task is a class")
-    return loaded
-
-
 def _merge_block(tree: dict[str, Any], block: Mapping[str, Any]) -> None:
     for section, values in block.items():
         if section == "models":  # one block serves all models: each takes the keys it has
@@ -379,24 +330,12 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
     if isinstance(old, dict) and not path:
         example = f"{key}.{_settable(old)[0]}"
         raise UserError(f"'{key}' is a group of settings: set one of them, such as {example}=…")
-    expected = _kind(old)
-    if expected and value is not None and _kind(value) != expected:
+    expected = kind_of(old)
+    if expected and value is not None and kind_of(value) != expected:
         raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
     if isinstance(old, int) and isinstance(value, float):
         raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")
-    node[last] = float(value) if isinstance(old, float) and _kind(value) == "number" else value
-
-
-def _kind(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "true or false value"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "word"
-    if isinstance(value, list):
-        return "list"
-    return "group of keys" if isinstance(value, dict) else None
+    node[last] = float(value) if isinstance(old, float) and kind_of(value) == "number" else value
 
 
 def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:

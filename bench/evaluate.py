@@ -61,8 +61,9 @@ def main(words: list[str]) -> int:
 def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     from bench.building import data_hashes
     from bench.config import models_of
-    from bench.making import evaluate, measured_fields
+    from bench.making import evaluate
     from bench.progress import progress
+    from bench.recording import measured_fields
     from bench.report import print_comparison
     from bench.saved import find_record, load_run
     from tasks.interface import Evaluation, Split
@@ -90,9 +91,9 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
 def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
     from bench.config import recorded_configuration
-    from bench.making import measured_fields
     from bench.measuring import MeasuringRun
     from bench.progress import progress
+    from bench.recording import measured_fields
     from bench.report import print_comparison
     from bench.runs import identify
     from bench.saved import recorded_locations

@@ -5,9 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,11 +29,11 @@ from bench.memory import peak_memory
 from bench.probe import UnfitModel, probe
 from bench.progress import Report
 from bench.provenance import Identity
-from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
+from bench.recording import failure, make_record
+from bench.records import Cost, Curve, Outcome, Restart, Role, RunRecord, Study
 from bench.seeding import derive_seed
 from bench.training import Diverged, Stopped, TrainingReport, set_numerics
 from tasks.interface import Evaluation, Split, Task
-from tasks.measurement import Measurement
 
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
 
@@ -298,62 +296,6 @@ class Run:
         )
 
 
-def failure(error: Exception, work: Path) -> tuple[Outcome, str]:
-    """How a run ended that stopped with ``error``; the details go to a file in ``work``.
-
-    Raises:
-        OSError: the error, if it is one: a full disk is no property of the model.
-    """
-    text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
-        return "out_of_memory", text or "out of memory"
-    if isinstance(error, OSError):
-        raise error
-    log = work / "traceback.txt"
-    write_atomically(log, traceback.format_exc().encode())
-    return "failed", f"{type(error).__name__}: {text} (details in {log})"
-
-
-def make_record(
-    identity: Identity,
-    task: Task | Measurement,
-    evaluations: Mapping[str, Evaluation],
-    *,
-    role: Role,
-    study: Study | None,
-    outcome: Outcome,
-    cause: str | None,
-    cost: Cost,
-    curves: Mapping[str, Curve] | None = None,
-    restarts: Sequence[Restart] = (),
-    weights_sha256: str | None = None,
-) -> RunRecord:
-    """The record of a run that has ended; ``curves`` are those of its training."""
-    configuration = identity.configuration
-    trials = len(study.trials) if study else 0
-    fields = measured_fields(task, evaluations, "validation" if role == "trial" else "test")
-    fields["curves"] = {**(curves or {}), **fields["curves"]}
-    return RunRecord(
-        run_id=identity.run_id(configuration.seed),
-        identity=identity.identity,
-        seed=configuration.seed,
-        task=configuration.task,
-        model=configuration.model,
-        label=configuration.label,
-        preset=configuration.preset,
-        role=role,
-        outcome=outcome,
-        cause=cause,
-        config=configuration.resolved(),
-        cost=cost.model_copy(update={"tuning_trials": trials}),
-        restarts=list(restarts),
-        study=study,
-        provenance=identity.provenance,
-        weights_sha256=weights_sha256,
-        **fields,
-    )
-
-
 @contextmanager
 def only_one(work: Path) -> Iterator[None]:
     """Refuse to make the same run in two processes at once."""
@@ -373,31 +315,6 @@ def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | 
     """The task's protocol on one split, without gradients and dropout."""
     with torch.no_grad():
         return task.evaluate(model.eval(), split, device)
-
-
-def measured_fields(
-    task: Task | Measurement, evaluations: Mapping[str, Evaluation], split: str
-) -> dict[str, Any]:
-    """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
-    are those of ``split``. What is not finite is left out: a record holds numbers."""
-    metrics = {
-        name: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
-        for name, measured in evaluations.items()
-    }
-    last = evaluations.get(split)
-    value = metrics.get(split, {}).get(task.headline.name)
-    return {
-        "headline": Headline(
-            name=task.headline.name,
-            direction=task.headline.direction,
-            unit=task.headline.unit,
-            value=value,
-        ),
-        "metrics": metrics,
-        "per_sequence": last.per_sequence if last else {},
-        "curves": {k: Curve(**v) for k, v in last.curves.items()} if last else {},
-        "arrays": last.arrays if last else {},
-    }
 
 
 def _floats(values: list[int]) -> list[float]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bench.building import build_measurement, kept_random_state, model_builder, resolve_device
 from bench.errors import UserError
-from bench.making import failure, make_record
 from bench.memory import peak_memory
 from bench.progress import Report
 from bench.provenance import Identity
+from bench.recording import failure, make_record
 from bench.records import Cost, Outcome, Role, RunRecord, Study
 from bench.training import set_numerics
 from tasks.interface import Evaluation, Split

@@ -15,10 +15,11 @@ from bench.building import data_hashes, prepare_data, resolve_device, task_or_me
 from bench.config import training_configuration
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
-from bench.making import Run, measured_fields, only_one
+from bench.making import Run, only_one
 from bench.measuring import MeasuringRun
 from bench.progress import Report, silent
 from bench.provenance import Identity
+from bench.recording import measured_fields
 from bench.records import (
     Cost,
     Outcome,
