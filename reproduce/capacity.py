@@ -370,7 +370,7 @@ REPRODUCTION = Reproduction(
             f"{PAPER}, MLP associative memory with 32 classes: fit m d = 1.2 N, search up to m d",
             "A perceptron of width m stores about one association for each entry of a layer.",
             2,
-            {"from": 8, "to": 64, "low": 0.85, "high": 1.0},
+            {"from": 8, "to": 64, "low": 0.85, "high": 1.000001},
         ),
     ),
 )

@@ -10,25 +10,37 @@ Recall = Callable[[list[int], int], Sequence[float]]
 
 @dataclass
 class Bracket:
-    """Of one trial: ``low`` associations are recalled, ``high`` are not (None: not yet found)."""
+    """Of one trial: ``low`` associations are recalled, ``high`` are not (None: not yet found).
+
+    Numbers are doubled until two in a row fail, since one failure of a training may be bad luck:
+    small stores are not always recalled where larger ones are. Then the bracket is halved until it
+    is within 1 % or of length 1 (the published rule).
+    """
 
     low: int = 0
     high: int | None = None
+    failed: int | None = None  # the last number of the doubling, if it failed
     tried: list[tuple[int, float]] = field(default_factory=list)
 
     def next(self, start: int, most: int) -> int | None:
-        """How many to try next; None when the search is over.
-
-        It doubles until it fails, then halves the bracket, until that is within 1 % or of length 1
-        (the published rule).
-        """
+        """How many to try next; None when the search is over."""
         if self.high is None:
-            if self.low >= most:
-                return None
-            return min(most, max(start, 2 * self.low))
+            last = self.failed or self.low
+            return None if last >= most else min(most, max(start, 2 * last))
         if self.high - self.low <= 1 or (self.low and self.high / self.low <= 1.01):
             return None
         return (self.low + self.high) // 2
+
+    def learn(self, number: int, recalled: bool, most: int) -> None:
+        """The outcome of a try."""
+        if recalled:
+            self.low, self.failed = number, None
+        elif self.high is not None:
+            self.high = number
+        elif self.failed is not None or number >= most:
+            self.high = self.failed or number
+        else:
+            self.failed = number
 
 
 def largest(
@@ -63,9 +75,6 @@ def largest(
             for trial, share in zip(chosen, recall(chosen, number), strict=True):
                 bracket = brackets[trial]
                 bracket.tried.append((number, share))
-                if share >= threshold - 1e-9:
-                    bracket.low = number
-                else:
-                    bracket.high = number
+                bracket.learn(number, share >= threshold - 1e-9, most)
             tried += 1
             report(tried)

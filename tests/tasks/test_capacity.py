@@ -42,6 +42,18 @@ def test_bisection_finds_the_limit_of_each_trial(limits: list[int], start: int, 
             assert bracket.high - bracket.low <= max(1, 0.01 * bracket.low)
 
 
+def test_one_failure_on_the_way_is_bad_luck_and_two_are_not() -> None:
+    def unlucky(*failures: int) -> int:
+        def recall(trials: list[int], number: int) -> list[float]:
+            return [0.0 if number in failures or number > 100 else 1.0]
+
+        return largest(recall, 1, 0.99, start=8, most=1000)[0].low
+
+    assert unlucky(8) == 100
+    assert unlucky(16) == 100
+    assert unlucky(8, 16) < 8
+
+
 def test_recall_of_outer_products_is_that_of_the_formula() -> None:
     task = Capacity(widths=[16], wide=[], trials=3, thresholds=[0.5])
     keys, values = task.draw(16, "test", 4)
