@@ -19,7 +19,7 @@ from bench.building import build_model, build_task, prepare_data, resolve_device
 from bench.config import ROOT
 from bench.errors import UserError
 from bench.loop import fit
-from bench.measurement import random_batch, synchronize
+from bench.timing import random_batch, synchronize
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.progress import Report
 from bench.provenance import processor

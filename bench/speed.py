@@ -83,7 +83,7 @@ def main(words: list[str]) -> int:
         print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
         return OK
     settings = read_settings(words)
-    from bench.measurement import measure, print_measurement
+    from bench.timing import measure, print_measurement
     from bench.progress import progress
 
     with progress() as report:

@@ -40,8 +40,7 @@ HEBB, DELTA, RIDGE = "outer_product", "delta_rule", "ridge"
 KERNEL, NEAREST = "kernel", "nearest_neighbour"
 NEURAL, LINEAR = "neural_memory", "neural_memory_linear"
 WEIGHTS = "stored_in_weights"
-# Model -> its colour and line; the two forms of one kind share a colour.
-LOOKS = {
+LOOKS = {  # two forms of one kind share a colour
     HEBB: (ORANGE, "-"),
     DELTA: (BLUE, "-"),
     "gated_delta": (BLUE, "--"),
@@ -55,7 +54,6 @@ LOOKS = {
     NEURAL: (VERMILLION, "-"),
     WEIGHTS: (GREY, "-"),
 }
-# Settings of the neural memory and of the stored weights that claims compare.
 MOMENTUM = ("models.momentum=0.9",)
 FORGETTING = ("models.rate=0.5", "models.momentum=0.0", "models.decay=0.02")
 NO_REPLAY = ("models.replay=0.0",)
