@@ -10,8 +10,8 @@ import torch
 
 from bench.engine_speed import _quartiles
 from bench.errors import OK, UserError
-from bench.timing import build_model, describe_engine
 from bench.speed import main, read_settings
+from bench.timing import build_model, describe_engine
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 
