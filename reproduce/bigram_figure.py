@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Bigram task: who finds what followed a trigger, and which memory is learned when"
-COLOURS = dict(zip(LABELS, (ORANGE, VERMILLION, BLUE, GREEN, PURPLE, GREY), strict=True))
+COLOURS = dict(zip(LABELS, (ORANGE, VERMILLION, BLUE, GREEN, PURPLE, GREY, BLACK), strict=True))
 OF_PROBE = {
     "accuracy": BLACK,
     "output_recall": ORANGE,
@@ -82,12 +82,19 @@ def _accuracies(axes: Axes, records: Sequence[RunRecord]) -> None:
             axes.plot([place + 0.22], [PUBLISHED[model]], "D", color=BLACK, markersize=4, mfc="w")
         if any(run.outcome != "ok" for run in runs):
             axes.annotate("✗", (place, 0.03), xycoords=("data", "axes fraction"), color=colour)
-    axes.set_xticks(range(len(LABELS)), [label.replace(", ", "\n") for label in LABELS.values()])
+    axes.set_xticks(range(len(LABELS)), [_tick(records, model) for model in LABELS])
     axes.tick_params(axis="x", labelsize=7)
     axes.set_ylim(-0.02, 1.04)
     axes.set_title(
         "in-context accuracy (●, seeds –), published (◇), first occurrence (×)", fontsize=9
     )
+
+
+def _tick(records: Sequence[RunRecord], model: str) -> str:
+    """The name of a row and how long it was trained."""
+    steps = sorted({run.config["training"]["steps"] for run in of_model(records, model)})
+    trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
+    return LABELS[model].replace(", ", "\n") + trained
 
 
 def _losses(axes: Axes, records: Sequence[RunRecord]) -> None:

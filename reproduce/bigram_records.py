@@ -18,8 +18,9 @@ LABELS = {
     "lstm/2": "LSTM",
     "s4d/2": "S4D",
     "mamba/2": "Mamba",
+    "titans/2": "Titans",
 }
-ANY_DEPTH = ("lstm", "s4d", "mamba")  # one row whatever the preset's depth
+ANY_DEPTH = ("lstm", "s4d", "mamba", "titans")  # one row whatever the preset's depth
 PROBES = {
     "output_recall": "W_O² (outputs)",
     "token_recall": "W_K² (triggers)",
