@@ -130,8 +130,12 @@ def _note_locations(configuration: Configuration, work: Path) -> None:
     """Say beside the weights where data lie: no record does, and evaluating again needs it."""
     if configuration.locations:
         given = {name: configuration.tasks[name] for name in configuration.locations}
-        here = {k: str(Path(v).resolve()) if isinstance(v, str) else v for k, v in given.items()}
+        here = {k: str(Path(v).resolve()) if _is_path(v) else v for k, v in given.items()}
         write_atomically(work / LOCATIONS, json.dumps(here).encode())
+
+
+def _is_path(place: Any) -> bool:
+    return isinstance(place, str) and "://" not in place  # else the address of a server
 
 
 def _run(identity: Identity, store: Store, report: Report) -> Run:

@@ -92,7 +92,7 @@ class Endpoint:
         self._key = os.environ.get(KEY_VARIABLE, "")
         self._system = instruction(noun)
         self._saved = SavedAnswers(_file(folder, model, self._system, limits.tokens))
-        self._failed_in_a_row = 0
+        self._failed_in_a_row, self._last_failure = 0, ""
 
     def answers(self, questions: Sequence[Question], report: Report) -> list[Answer]:
         """One answer for each question; one that failed is an answer with its kind of failure.
