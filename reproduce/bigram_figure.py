@@ -115,7 +115,7 @@ def _over_steps(axes: Axes, records: Sequence[RunRecord], names: Sequence[str]) 
         label = PROBES.get(name, "in-context accuracy")
         _lines(axes, curve_over_seeds(records, name), OF_PROBE[name], label)
     axes.set_ylim(-0.02, 1.04)
-    _legend(axes, "lower right")
+    _legend(axes, "best")
 
 
 def _lines(axes: Axes, found: Mapping[str, Any], colour: str, label: str) -> None:

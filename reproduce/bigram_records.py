@@ -23,7 +23,7 @@ LABELS = {
 ANY_DEPTH = ("lstm", "s4d", "mamba", "titans")  # one row whatever the preset's depth
 PROBES = {
     "output_recall": "W_O² (outputs)",
-    "token_recall": "W_K² (triggers)",
+    "token_recall": "W_K² (tokens)",
     "position_recall": "W_K¹ (all positions)",
     "early_position_recall": "W_K¹ (early positions)",
 }
