@@ -28,6 +28,9 @@ CONDITIONS = {
     "unseen": "accuracy_unseen",
     "unseen_confidence": "accuracy_unseen_confidence",
 }
+# Of the table of answers; "read" is the item, "unknown", "unreadable" or the kind of failure, and
+# "by" a place in the list of the names that answered.
+COLUMNS = ("condition", "sequence", "note", "confidence", "text", "read", "by")
 
 
 class MemoryInTheLoop(Measurement):
@@ -231,7 +234,8 @@ class Loop:
     ) -> Evaluation:
         """Metrics, the curve of use against confidence, and every answer."""
         metrics: dict[str, float] = {}
-        told: list[dict[str, Any]] = []
+        told: list[list[Any]] = []
+        by = sorted({answer.model for answer in answers if not answer.failure})
         shown: list[tuple[int, bool]] = []
         place = iter(zip(questions, answers, strict=True))
         for condition, accuracy in CONDITIONS.items():
@@ -241,13 +245,12 @@ class Loop:
             used: list[bool] = []
             for stem, last, note, percent in rows:
                 question, answer = next(place)
-                line = {"condition": condition, "stem": list(stem), "last": last}
-                line |= {"note": question.note, "confidence": question.confidence}
-                told.append(line | vars(answer))
+                line = [condition, " ".join((*stem, last)), question.note, question.confidence]
                 if answer.failure:
+                    told.append([*line, "", answer.failure, None])
                     continue
                 read = read_answer(answer.text, stem, self._known)
-                told[-1]["read"] = read.item or read.kind
+                told.append([*line, answer.text, read.item or read.kind, by.index(answer.model)])
                 reads.append(read)
                 right.append(read.item == last)
                 used.append(question.note is not None and read.item == note)
@@ -271,13 +274,12 @@ class Loop:
         metrics |= {f"failed_{kind}": float(failed[kind]) for kind in failures}
         levels = [k for k in range(0, 101, STEP) if any(percent == k for percent, _ in shown)]
         use = [_share([used for percent, used in shown if percent == k]) for k in levels]
-        by = sorted({answer.model for answer in answers if not answer.failure})
         return Evaluation(
             metrics,
             curves={"used_by_confidence": {"x": [k / 100 for k in levels], "y": use}}
             if levels
             else {},
-            arrays={"answered_by": by, "answers": told},
+            arrays={"answered_by": by, "answers": {"columns": list(COLUMNS), "rows": told}},
         )
 
 

@@ -133,6 +133,11 @@ def measured(address: str, folder: Path, report: Any = silent, **changes: Any) -
     return build_measurement(configuration).measure(build, "validation", 0, "cpu", report)
 
 
+def lines(evaluation: Evaluation) -> list[dict[str, Any]]:
+    table = evaluation.arrays["answers"]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
 def kept(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.glob("*.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines() if line]
@@ -230,13 +235,13 @@ def test_the_local_model_is_a_function_of_its_seed() -> None:
 
 
 def test_metrics_follow_from_the_answers(undisturbed: Evaluation) -> None:
-    metrics, told = undisturbed.metrics, undisturbed.arrays["answers"]
+    metrics, told = undisturbed.metrics, lines(undisturbed)
     assert undisturbed.arrays["answered_by"] == ["cautious-2026"]
     assert len(told) == 5 * ITEMS
 
     def share(condition: str, holds: Callable[[dict[str, Any]], bool]) -> float:
-        lines = [line for line in told if line["condition"] == condition]
-        return sum(map(holds, lines)) / len(lines)
+        these = [line for line in told if line["condition"] == condition]
+        return sum(map(holds, these)) / len(these)
 
     assert metrics["accuracy_before"] == 0
     assert metrics["unknown_before"] == 1
@@ -248,7 +253,7 @@ def test_metrics_follow_from_the_answers(undisturbed: Evaluation) -> None:
             metrics[f"used_{part}_confidence"] == sure == 1 - metrics[f"unknown_{part}_confidence"]
         )
         assert metrics[f"confidence_effect_{part}"] == pytest.approx(sure - 1)
-    recalled = share("seen", lambda line: line["note"] == line["last"])
+    recalled = share("seen", lambda line: line["note"] == line["sequence"].split()[-1])
     assert metrics["accuracy_after"] == metrics["recall_seen"] == recalled > 0
     assert metrics["accuracy_unseen"] == metrics["recall_unseen"] == 0
     assert metrics["failed_calls"] == 0
@@ -266,9 +271,9 @@ def test_what_the_server_is_sent(tmp_path: Path) -> None:
         assert (request["temperature"], request["max_tokens"]) == (0, 256)
         assert [message["role"] for message in request["messages"]] == ["system", "user"]
     assert set(server.authorisations) == {f"Bearer {KEY}"}
-    line = found.arrays["answers"][3 * ITEMS - 1]  # the last one that was seen, with confidence
+    line = lines(found)[3 * ITEMS - 1]  # the last one that was seen, with confidence
     expected = (
-        f"Sequence: {' '.join(line['stem'])} ?\nNote: {line['note']}\n"
+        f"Sequence: {line['sequence'].rpartition(' ')[0]} ?\nNote: {line['note']}\n"
         f"Confidence: {line['confidence']} %\nLast number:"
     )
     assert expected in server.answered
