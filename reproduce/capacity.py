@@ -27,7 +27,7 @@ from reproduce.style import (
     new_figure,
     quiet,
 )
-from reproduce.trials import missing, sample
+from reproduce.trials import in_seeds, missing, sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,10 +51,10 @@ CONSTANTS = {
     LINEAR: (
         "tasks.widths=[22,32,45]",
         "tasks.headline_width=22",
-        "tasks.trials=5",
+        "tasks.trials=3",
         "tasks.thresholds=[0.99]",
         "tasks.largest=0.5",
-        "models.patience=32",
+        "models.patience=16",
     ),
     MLP: (
         "tasks.widths=[16,32]",
@@ -177,7 +177,8 @@ def constant_within(
     if not tests:
         what = f"width from {numbers['from']:g} to {numbers['to']:g} of this memory"
         return missing(what, [r for r in records if r.model == model])
-    return every(tests)
+    found_at = [r for r in records if r.model == model and r.outcome == "ok"]
+    return in_seeds(every(tests), found_at)
 
 
 def lines(record: RunRecord, x: str) -> tuple[list[float], list[float]]:
@@ -190,13 +191,13 @@ def lines(record: RunRecord, x: str) -> tuple[list[float], list[float]]:
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
-    """N against d and against bytes for every memory, and the constants beside published ones."""
+    """N against d and against size for every memory, and the constants beside published ones."""
     runs = [record for record in overview(records) if record.outcome == "ok"]
     figure = new_figure(13.5, 5.4)
     panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 0.8))
     for axes, x, name in (
         (panels[0], "widths", "d, width of keys and values"),
-        (panels[1], "state_bytes", "bytes of all that is kept"),
+        (panels[1], "weights", "numbers that hold them, copies for replay left out"),
     ):
         quiet(axes)
         axes.set_xscale("log")
@@ -214,7 +215,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     share = {f"{record.config['tasks']['thresholds'][0]:.0%}" for record in runs}
     panels[0].set_ylabel(f"N, associations recalled to {' or '.join(sorted(share))}", fontsize=8.5)
     panels[0].set_title("against the width (dotted: as many as were tried)", fontsize=9)
-    panels[1].set_title("against what is kept, pairs for replay included", fontsize=9)
+    panels[1].set_title("against the size of the memory", fontsize=9)
     _limits(panels[0], runs)
     _constants(panels[2], records)
     frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
@@ -222,13 +223,16 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
 
 
 def _labels(axes: Axes, ends: Sequence[tuple[float, str, str, float]]) -> None:
-    """Names at the right; heights are moved apart in the logarithm of N."""
+    """Names at the right in the order of N, moved apart within the panel."""
     low, high = (math.log10(limit) for limit in axes.get_ylim())
     right = max(end[3] for end in ends)
-    placed = -math.inf
-    for y, text, colour, _ in sorted(ends):
-        placed = max(y, placed + (high - low) / 24)
-        direct_labels(axes, [(10**placed, text, colour)], x=right, gap=0)
+    gap = (high - low) / 22
+    heights: list[float] = []
+    for y, *_ in sorted(ends):
+        heights.append(max(y, heights[-1] + gap) if heights else y)
+    excess = max(0.0, heights[-1] - high)
+    for height, (_, text, colour, _) in zip(heights, sorted(ends), strict=True):
+        direct_labels(axes, [(10 ** (height - excess), text, colour)], x=right, gap=0)
 
 
 def _limits(axes: Axes, runs: Sequence[RunRecord]) -> None:
@@ -266,7 +270,7 @@ def _constants(axes: Axes, records: Sequence[RunRecord]) -> None:
     quiet(axes)
     axes.set_xscale("log")
     axes.set_xlabel("d", fontsize=8.5)
-    axes.set_title("constants: mean and 95 % interval over trials; dashed: published", fontsize=8)
+    axes.set_title("constants: trials, 95 % interval;\ndashed: published or theory", fontsize=9)
     ticks: set[int] = set()
     for place, (model, threshold, classes, constant, name, published) in enumerate(CURVES):
         colour = (ORANGE, VERMILLION, BLUE)[place]

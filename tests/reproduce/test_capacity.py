@@ -40,7 +40,7 @@ def measured(
         arrays={"widths": widths, f"associations/{name}": trials},
         curves={
             f"associations/{name}": Curve(x=across, y=means),
-            f"state_bytes/{name}": Curve(x=across, y=[4 * w * w for w in across]),
+            f"weights/{name}": Curve(x=across, y=[w * w for w in across]),
         },
     )
 
