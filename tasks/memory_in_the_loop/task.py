@@ -95,12 +95,20 @@ class MemoryInTheLoop(Measurement):
         ):
             if value not in known:
                 raise ValueError(f"{key}={value!r} is none of {', '.join(known)}")
-        least = {"retries": 0, "patience": 1, "workers": 1, "answer_tokens": 1, "length": 2}
-        least |= {"size": 2, "items": 2, "trials": 1, "training_steps": 1, "data_seed": 0}
-        given = locals()
-        for key, lowest in least.items():
-            if given[key] < lowest:
-                raise ValueError(f"{key}={given[key]}: {lowest} or more is needed")
+        for key, number, least in (
+            ("retries", retries, 0),
+            ("patience", patience, 1),
+            ("workers", workers, 1),
+            ("answer_tokens", answer_tokens, 1),
+            ("length", length, 2),
+            ("size", size, 2),
+            ("items", items, 2),
+            ("trials", trials, 1),
+            ("training_steps", training_steps, 1),
+            ("data_seed", data_seed, 0),
+        ):
+            if number < least:
+                raise ValueError(f"{key}={number}: {least} or more is needed")
         if timeout <= 0 or not 0 < note_accuracy < 1:
             raise ValueError(
                 f"timeout={timeout} is above 0, and note_accuracy={note_accuracy} between 0 and 1"
