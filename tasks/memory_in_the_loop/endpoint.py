@@ -122,6 +122,9 @@ class Endpoint:
             max_retries=0,
             timeout=self._limits.timeout,
         ) as client:
+            create = (
+                client.chat.completions.create
+            )  # imports more, which is none of the server's time
 
             async def work() -> None:
                 nonlocal done
@@ -129,7 +132,7 @@ class Endpoint:
                     text = next(waiting, None)
                     if text is None:
                         return
-                    answer, detail = await self._ask(client, text)
+                    answer, detail = await self._ask(create, text)
                     self._saved.add(text, answer, detail)
                     found[text] = answer
                     self._failed_in_a_row = self._failed_in_a_row + 1 if answer.failure else 0
@@ -139,13 +142,13 @@ class Endpoint:
 
             await asyncio.gather(*(work() for _ in range(self._limits.workers)))
 
-    async def _ask(self, client: Any, text: str) -> tuple[Answer, str]:
+    async def _ask(self, create: Any, text: str) -> tuple[Answer, str]:
         """The answer, and what is to be said of it: how it ended, or why there is none."""
         wait = FIRST_WAIT
         for tries_left in range(self._limits.retries, -1, -1):
             try:
                 async with asyncio.timeout(self._limits.timeout):
-                    completion = await client.chat.completions.create(
+                    completion = await create(
                         model=self.model,
                         messages=[
                             {"role": "system", "content": self._system},
