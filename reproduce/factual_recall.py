@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ def trade_off(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Fin
         return None if alone is None or helped is None else helped - alone
 
     poor, good, more = numbers["poor"], numbers["good"], numbers["more"]
-    asked = [
+    asked: list[tuple[str, Callable[[RunRecord], float | None], float, float]] = [
         ("one head alone", partial(cell, heads=1, mlp_width=0), -math.inf, poor),
         ("an MLP of width 64 adds to it", gain, more, math.inf),
         ("two heads and that MLP", partial(cell, heads=2, mlp_width=64), good, math.inf),
