@@ -10,6 +10,7 @@ COMMANDS = {
     "python -m bench.prepare": "make the data of a task that lie on disk, such as a token stream",
     "python -m tasks.text.recipe": "write a corpus of stories by the recipe of BabiStories",
     "python -m bench.train": "train one model on one task and write its record",
+    "python -m bench.measure": "measure one memory by a task that builds it, and write its record",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
     "python -m bench.generate": "let the model of a saved run go on with a text",
     "python -m bench.prompts": "continuations of the same prompts by several runs, side by side",
@@ -34,13 +35,13 @@ def main(words: list[str]) -> int:
         raise UserError(f"doctor takes no settings, got '{words[1]}': try `python -m bench doctor`")
     if words and not wants_help(words):
         raise UserError(f"there is no command '{words[0]}': try `python -m bench` or `... doctor`")
-    from bench.config import card, choices
+    from bench.config import card, choices, model_groups
 
     print("commands (each answers --help):")
     for name, purpose in COMMANDS.items():
         print(f"  {name:30} {purpose}")
-    for group in ("tasks", "models", "preset"):
-        print(f"\n{group}:")
+    for group in ("tasks", *model_groups(), "preset"):
+        print(f"\n{'models/' if group in model_groups()[1:] else ''}{group}:")
         for name in choices(group):
             content = card(group, name)
             label, note = content.get("label", ""), content.get("note", "")

@@ -14,18 +14,23 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from bench.config import load_class
 from bench.errors import RUN_FAILED, UserError
+from bench.external import load_class
 from bench.limits import check_memory
 from bench.progress import Report
 from bench.seeding import derive_seed
 from bench.settings import Configuration
 from tasks.interface import Task
+from tasks.measurement import Build, Measurement, Refused
 
-# Group -> what its classes are, and the class that they derive from, with its public name.
-KINDS: dict[str, tuple[str, type, str]] = {
-    "tasks": ("task", Task, "tasks.interface.Task"),
-    "models": ("model", nn.Module, "torch.nn.Module"),
+# Group -> what its classes are, and the classes that they derive from, with their public names.
+KINDS: dict[str, tuple[str, tuple[type, ...], str]] = {
+    "tasks": (
+        "task",
+        (Task, Measurement),
+        "tasks.interface.Task, or from tasks.measurement.Measurement",
+    ),
+    "models": ("model", (nn.Module,), "torch.nn.Module"),
 }
 
 
@@ -47,12 +52,41 @@ def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
 
 
 def build_task(configuration: Configuration) -> Task:
-    """The task of a configuration; equal settings share one object and so its data."""
+    """The task of a configuration; equal settings share one object and so its data.
+
+    Raises:
+        UserError: it refuses its settings, or is a measurement, which trains no model so.
+    """
+    task = task_or_measurement(configuration)
+    if not isinstance(task, Task):
+        raise UserError(
+            f"{configuration.task} is a measurement: it has no model that the engine trains"
+        )
+    return task
+
+
+def build_measurement(configuration: Configuration) -> Measurement:
+    """The measurement of a configuration whose task ``takes`` a group of models.
+
+    Raises:
+        UserError: it refuses its settings, or its class is no measurement.
+    """
+    task = task_or_measurement(configuration)
+    if not isinstance(task, Measurement):
+        raise UserError(
+            f"tasks ({configuration.tasks['_target_']}) is no tasks.measurement.Measurement: only "
+            "those have 'takes' in their YAML file"
+        )
+    return task
+
+
+def task_or_measurement(configuration: Configuration) -> Task | Measurement:
+    """The task of a configuration, of either kind."""
     return _build_task(json.dumps(configuration.tasks, sort_keys=True))
 
 
 @lru_cache(maxsize=4)
-def _build_task(text: str) -> Task:
+def _build_task(text: str) -> Task | Measurement:
     return _construct(json.loads(text), "tasks")
 
 
@@ -63,7 +97,7 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
         UserError: the data that the configuration names cannot be used.
     """
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        build_task(configuration).prepare(report)
+        task_or_measurement(configuration).prepare(report)
 
 
 def data_hashes(configuration: Configuration) -> dict[str, str]:
@@ -103,6 +137,21 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     return model
 
 
+def model_builder(configuration: Configuration, device: torch.device) -> Build:
+    """What a measurement builds its models with."""
+
+    def build(*sizes: Any, seed: int = 0) -> nn.Module:
+        with kept_random_state(device):
+            torch.manual_seed(derive_seed(seed, "initial weights"))
+            try:
+                model: nn.Module = _construct(configuration.models, "models", *sizes)
+            except UserError as error:
+                raise Refused(str(error)) from error
+        return model.to(device)
+
+    return build
+
+
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     with _mistakes_in_sentences(node, group):
@@ -116,8 +165,8 @@ def load_subclass(target: str, group: str) -> type:
         UserError: there is no such class, or it is no task or no model.
     """
     loaded = load_class(target)
-    kind, base, name = KINDS[group]
-    if not issubclass(loaded, base):
+    kind, bases, name = KINDS[group]
+    if not issubclass(loaded, bases):
         raise UserError(f"{group}._target_={target} is no {kind}: a {kind} derives from {name}")
     return loaded
 

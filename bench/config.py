@@ -7,9 +7,6 @@ beside each task and each model: dropping a file in is the whole registration.
 from __future__ import annotations
 
 import copy
-import importlib
-import inspect
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from bench.errors import UserError, nearest
+from bench.external import kind_of, use_external_model
 from bench.limits import check_sizes
 from bench.records import RunRecord
 from bench.settings import Configuration
@@ -39,6 +37,7 @@ DESCRIPTIVE = (
     "presets",
     "protocols",
     "sweep",
+    "takes",
     "trained_on",
     "needs",
     "locations",
@@ -46,14 +45,30 @@ DESCRIPTIVE = (
 )
 
 
+def folder_of(group: str) -> Path:
+    """Where the YAML files of a group lie; a folder below models/ is a group of its own."""
+    return GROUPS.get(group) or GROUPS["models"] / group
+
+
 def choices(group: str) -> list[str]:
     """The names that can be chosen in a group: the YAML files of its folder."""
-    return sorted(path.stem for path in GROUPS[group].glob("*.yaml"))
+    return sorted(path.stem for path in folder_of(group).glob("*.yaml"))
+
+
+def model_groups() -> list[str]:
+    """ "models", and the folders below it with models that only some tasks take."""
+    below = sorted(path.parent.name for path in GROUPS["models"].glob("*/*.yaml"))
+    return ["models", *dict.fromkeys(below)]
+
+
+def models_of(task: str) -> str:
+    """The group that a task's models come from: "models", or what its YAML file ``takes``."""
+    return str(group_file("tasks", task).get("takes", "models"))
 
 
 def card(group: str, name: str) -> dict[str, Any]:
     """The card of a task, model or preset: its label, source and note, or description."""
-    content = OmegaConf.load(GROUPS[group] / f"{name}.yaml")
+    content = OmegaConf.load(folder_of(group) / f"{name}.yaml")
     plain = OmegaConf.to_container(content)
     assert isinstance(plain, dict)
     return dict(plain.get("card", plain))
@@ -75,7 +90,11 @@ def compose(words: Sequence[str]) -> Configuration:
     given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
     if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
         given["models._target_"] = given.pop("models")
-    chosen = {key: _checked_choice(key, value) for key, value in given.items() if key in GROUPS}
+    chosen = {
+        key: _checked_choice(key, value)
+        for key, value in given.items()
+        if key in GROUPS and key != "models"
+    }
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
     for plural, singular in SINGULAR.items():
@@ -83,12 +102,15 @@ def compose(words: Sequence[str]) -> Configuration:
             raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
     if "tasks" not in chosen:
         raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
-    if "models" not in chosen and external is None:
-        raise UserError(f"choose a model with models=NAME; models: {', '.join(choices('models'))}")
+    group = models_of(chosen["tasks"])
+    if "models" in given:
+        chosen["models"] = _checked_model(given["models"], group, chosen["tasks"])
+    elif external is None:
+        raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
 
-    tree = _load(chosen)
+    tree = _load(chosen, group)
     if external is not None:
-        _use_external_model(tree, str(external))
+        use_external_model(tree, str(external))
     task, model = tree["tasks"], tree["models"]
     preset = tree["preset"]["name"]
     blocks = task.get("presets", {})
@@ -103,6 +125,11 @@ def compose(words: Sequence[str]) -> Configuration:
     if values.get("training.epochs") is not None and "training.steps" not in values:
         tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():
+        if group != "models" and key.startswith("training.") and key != "training.threads":
+            raise UserError(
+                f"'{key}' is about trainings by the engine, and {chosen['tasks']} measures what "
+                "it builds itself: its own settings are called tasks.KEY and models.KEY"
+            )
         _assign(tree, key, value)
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
@@ -117,6 +144,7 @@ def compose(words: Sequence[str]) -> Configuration:
             preset=preset,
             tasks=_constructor_arguments(task),
             models=_constructor_arguments(model),
+            takes=task.get("takes"),
             trained_on=task.get("trained_on"),
             needs=task.get("needs", ()),
             locations=task.get("locations", ()),
@@ -164,7 +192,7 @@ def recorded_configuration(
     task = _load({"tasks": record.task})["tasks"] if known else {}
     names = tuple(task.get("locations", ()))
     here = {name: task[name] for name in names} | dict(locations or {})
-    sweep = _load({})["sweep"]
+    default = _load({})
     with _first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
         return Configuration.model_validate(
             {
@@ -178,8 +206,13 @@ def recorded_configuration(
                 "tracking": "none",
                 "tasks": {**record.config["tasks"], **here},
                 "models": record.config["models"],
-                "training": {**record.config["training"], "checkpoint_every": 1},
-                "sweep": sweep,
+                "training": {
+                    **(default["training"] if task.get("takes") else {}),
+                    **record.config["training"],
+                    "checkpoint_every": 1,
+                },
+                "sweep": default["sweep"],
+                "takes": task.get("takes"),
                 "trained_on": task.get("trained_on"),
                 "needs": task.get("needs", ()),
                 "locations": names,
@@ -212,8 +245,11 @@ def parse(words: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _load(chosen: Mapping[str, str]) -> dict[str, Any]:
-    return copy.deepcopy(_load_files(*sorted(chosen.items())))
+def _load(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
+    files = dict(chosen)
+    if group != "models" and "models" in files:
+        files["models"] = f"{group}/{files['models']}"
+    return copy.deepcopy(_load_files(*sorted(files.items())))
 
 
 @lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
@@ -238,9 +274,7 @@ def _checked_choice(group: str, name: Any) -> str:
     valid = choices(group)
     if name in valid:
         return str(name)
-    kind = SINGULAR[group]
-    if group == "models" and name == "all":
-        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
@@ -248,51 +282,17 @@ def _checked_choice(group: str, name: Any) -> str:
     raise UserError(f"there is no {kind} '{name}': {hint}{listing}")
 
 
-def _use_external_model(tree: dict[str, Any], target: str) -> None:
-    """Take the defaults of a model that has no YAML here from its constructor's signature."""
-    model = tree.setdefault("models", {"card": {}})
-    if model.get("_target_") == target:
-        return
-    for parameter in _hyperparameters(target):
-        default = None if parameter.default is parameter.empty else parameter.default
-        if default is None or _kind(default):  # a class or function cannot be set by a word
-            model.setdefault(parameter.name, default)
-    model["_target_"] = target
-
-
-def _hyperparameters(target: str) -> list[inspect.Parameter]:
-    """What a model's constructor takes after the specification."""
-    try:
-        parameters = list(inspect.signature(load_class(target)).parameters.values())
-    except ValueError:  # a class that is written in C may have none
+def _checked_model(name: Any, group: str, task: str) -> str:
+    """A model that the task takes; of the wrong kind is another mistake than unknown."""
+    if name == "all":
+        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
+    if elsewhere and name not in choices(group):
         raise UserError(
-            f"'{target}' does not say what its constructor takes: a model is a torch.nn.Module "
-            "that is built as Model(specification, **hyperparameters)"
-        ) from None
-    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-
-
-def load_class(target: str) -> type:
-    """Import ``package.module.Class``; the working directory is searched as Python does.
-
-    Raises:
-        UserError: no such module or class.
-    """
-    module_name, _, class_name = target.rpartition(".")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        loaded = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, ValueError) as error:
-        raise UserError(
-            f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
-            "installed, in the working directory, or on PYTHONPATH"
-        ) from None
-    except AttributeError:
-        raise UserError(f"module '{module_name}' has no class '{class_name}'") from None
-    if not inspect.isclass(loaded):
-        raise UserError(f"'{target}' is not a class: a model or task is a class")
-    return loaded
+            f"models={name} is one of the {elsewhere[0]}, and {task} takes: "
+            f"{', '.join(choices(group))}"
+        )
+    return _checked_choice(group, name)
 
 
 def _merge_block(tree: dict[str, Any], block: Mapping[str, Any]) -> None:
@@ -330,24 +330,12 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
     if isinstance(old, dict) and not path:
         example = f"{key}.{_settable(old)[0]}"
         raise UserError(f"'{key}' is a group of settings: set one of them, such as {example}=…")
-    expected = _kind(old)
-    if expected and value is not None and _kind(value) != expected:
+    expected = kind_of(old)
+    if expected and value is not None and kind_of(value) != expected:
         raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
     if isinstance(old, int) and isinstance(value, float):
         raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")
-    node[last] = float(value) if isinstance(old, float) and _kind(value) == "number" else value
-
-
-def _kind(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "true or false value"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "word"
-    if isinstance(value, list):
-        return "list"
-    return "group of keys" if isinstance(value, dict) else None
+    node[last] = float(value) if isinstance(old, float) and kind_of(value) == "number" else value
 
 
 def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:

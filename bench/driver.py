@@ -120,6 +120,8 @@ def _refusal(configuration: Configuration) -> UserError | None:
     """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
     from bench.building import build_model, build_task
 
+    if configuration.takes is not None:  # it builds its models itself, and said what was refused
+        return None
     task = build_task(configuration)
     try:
         build_model(configuration, task, configuration.seed)
@@ -186,8 +188,9 @@ class _Contender:
     """One model on its way through a sweep: trials, then the best setting over seeds."""
 
     def __init__(self, entry: Entry, storage: optuna.storages.BaseStorage, store: Store) -> None:
+        from bench.building import task_or_measurement
         from bench.provenance import sha256_of
-        from bench.runs import build_task, identify
+        from bench.runs import identify
 
         self.entry, self.store = entry, store
         configuration = self.configuration = entry.configuration
@@ -197,7 +200,7 @@ class _Contender:
         held = [fixed.identity, list(entry.space.items()), sweep.sampler, seed]
         if sweep.storage != "journal":  # a database may serve several stores, each with its driver
             held.append(str(store.root.resolve()))
-        metric = build_task(configuration).headline
+        metric = task_or_measurement(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
         self.study = ModelStudy(
             storage,

@@ -19,12 +19,12 @@ from bench.building import build_model, build_task, prepare_data, resolve_device
 from bench.config import ROOT
 from bench.errors import UserError
 from bench.loop import fit
-from bench.measurement import random_batch, synchronize
 from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.progress import Report
 from bench.provenance import processor
 from bench.settings import Configuration, TrainingSettings
 from bench.speed import SpeedSettings
+from bench.timing import random_batch, synchronize
 from bench.training import set_numerics
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task

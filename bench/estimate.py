@@ -82,6 +82,9 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     sweep, training = configuration.sweep, configuration.training
     trials = min(sweep.n_trials, entry.settings)
     runs = trials + sweep.seeds
+    if configuration.takes is not None:
+        cause = f"{configuration.task} has no training steps to time"
+        return Estimate(*names, trials, runs, cause=cause)
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
@@ -141,7 +144,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     for e in estimates:
         counts = (str(e.trials), str(e.runs))
         if e.cause:
-            add(e.label, e.setting, *counts, "", "", f"cannot run: {e.cause}")
+            add(e.label, e.setting, *counts, "", "", f"no estimate: {e.cause}")
         else:
             shown = (f"{e.parameters:,}", f"{e.flops:.3g}", duration(e.seconds))
             add(e.label, e.setting, *counts, *shown)
@@ -169,6 +172,9 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
 def print_run_count(configurations: Sequence[Configuration]) -> None:
     """How many single runs there are, and of how many optimiser steps."""
     first = configurations[0]
+    if first.takes is not None:
+        console().print(f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.task}")
+        return
     steps = total_steps(build_task(first), first.training)
     starts = first.training.restarts
     each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")

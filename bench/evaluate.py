@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
 from bench.words import wants_help, word
+
+if TYPE_CHECKING:
+    from bench.records import RunRecord
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
@@ -57,12 +60,17 @@ def main(words: list[str]) -> int:
 
 def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     from bench.building import data_hashes
-    from bench.making import evaluate, measured_fields
+    from bench.config import models_of
+    from bench.making import evaluate
     from bench.progress import progress
+    from bench.recording import measured_fields
     from bench.report import print_comparison
-    from bench.saved import load_run
+    from bench.saved import find_record, load_run
     from tasks.interface import Evaluation, Split
 
+    found, root_of_run = find_record(run, root)
+    if found.role != "baseline" and models_of(found.task) != "models":
+        return _measure_again(found, root_of_run, device, locations)
     with progress() as report:
         saved = load_run(run, root, None if device is None else str(device), locations, report)
     record, task = saved.record, saved.task
@@ -76,6 +84,33 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
         s: evaluate(task, saved.model, s, saved.device) for s in splits
     }
     measured = measured_fields(task, evaluations, splits[-1])
+    largest = print_comparison(record, measured["metrics"])
+    return OK if largest <= TOLERANCE else VERIFICATION_FAILED
+
+
+def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
+    """A measurement keeps no weights: its whole protocol, training included, is run again."""
+    from bench.config import recorded_configuration
+    from bench.measuring import MeasuringRun
+    from bench.progress import progress
+    from bench.recording import measured_fields
+    from bench.report import print_comparison
+    from bench.runs import identify
+    from bench.saved import recorded_locations
+    from tasks.interface import Evaluation, Split
+
+    place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+    here = recorded_locations(record, root) | dict(locations)
+    identity = identify(recorded_configuration(record, root, str(place), here))
+    splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
+    if not splits:
+        raise UserError(
+            f"{record.run_id} ended as '{record.outcome}' and has no numbers to compare with"
+        )
+    with progress() as report:
+        run = MeasuringRun(identity, root, report)
+        evaluations: dict[str, Evaluation] = {split: run.measure(split) for split in splits}
+    measured = measured_fields(run.measurement, evaluations, splits[-1])
     largest = print_comparison(record, measured["metrics"])
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
-import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,7 +29,8 @@ from bench.memory import peak_memory
 from bench.probe import UnfitModel, probe
 from bench.progress import Report
 from bench.provenance import Identity
-from bench.records import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
+from bench.recording import failure, make_record
+from bench.records import Cost, Curve, Outcome, Restart, Role, RunRecord, Study
 from bench.seeding import derive_seed
 from bench.training import Diverged, Stopped, TrainingReport, set_numerics
 from tasks.interface import Evaluation, Split, Task
@@ -125,7 +124,7 @@ class Run:
             except UnfitModel as error:
                 outcome, cause = "failed", str(error)
             except Exception as error:
-                outcome, cause = self._failure(error)
+                outcome, cause = failure(error, self.work)
         return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
 
     def _trained(self) -> _Trained:
@@ -264,16 +263,6 @@ class Run:
         model.load_state_dict(read_weights(path, trained.weights_sha256))
         return model.to(self.device).eval()
 
-    def _failure(self, error: Exception) -> tuple[Outcome, str]:
-        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
-            return "out_of_memory", text or "out of memory"
-        if isinstance(error, OSError):
-            raise error  # a full disk is no property of the model
-        log = self.work / "traceback.txt"
-        write_atomically(log, traceback.format_exc().encode())
-        return "failed", f"{type(error).__name__}: {text} (details in {log})"
-
     def _record(
         self,
         role: Role,
@@ -284,9 +273,7 @@ class Run:
         cause: str | None,
         peak: int | None,
     ) -> RunRecord:
-        configuration = self.configuration
         cost = trained.cost if trained else self.cost
-        trials = len(study.trials) if study else 0
         curves: dict[str, Curve] = {}
         done = trained.report if trained else self.unfinished
         if done:
@@ -294,28 +281,18 @@ class Run:
             curves["validation_loss"] = Curve(
                 x=_floats(done.validation_steps), y=done.validation_losses
             )
-        fields = measured_fields(
-            self.task, evaluations, "validation" if role == "trial" else "test"
-        )
-        fields["curves"] = {**curves, **fields["curves"]}
-        return RunRecord(
-            run_id=self.work.name,
-            identity=self.identity.identity,
-            seed=configuration.seed,
-            task=configuration.task,
-            model=configuration.model,
-            label=configuration.label,
-            preset=configuration.preset,
+        return make_record(
+            self.identity,
+            self.task,
+            evaluations,
             role=role,
+            study=study,
             outcome=outcome,
             cause=cause,
-            config=configuration.resolved(),
-            cost=cost.model_copy(update={"tuning_trials": trials, "peak_memory_bytes": peak}),
+            cost=cost.model_copy(update={"peak_memory_bytes": peak}),
+            curves=curves,
             restarts=trained.restarts if trained else [],
-            study=study,
-            provenance=self.identity.provenance,
             weights_sha256=trained.weights_sha256 if trained else None,
-            **fields,
         )
 
 
@@ -338,31 +315,6 @@ def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | 
     """The task's protocol on one split, without gradients and dropout."""
     with torch.no_grad():
         return task.evaluate(model.eval(), split, device)
-
-
-def measured_fields(
-    task: Task, evaluations: Mapping[str, Evaluation], split: str
-) -> dict[str, Any]:
-    """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
-    are those of ``split``. What is not finite is left out: a record holds numbers."""
-    metrics = {
-        name: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
-        for name, measured in evaluations.items()
-    }
-    last = evaluations.get(split)
-    value = metrics.get(split, {}).get(task.headline.name)
-    return {
-        "headline": Headline(
-            name=task.headline.name,
-            direction=task.headline.direction,
-            unit=task.headline.unit,
-            value=value,
-        ),
-        "metrics": metrics,
-        "per_sequence": last.per_sequence if last else {},
-        "curves": {k: Curve(**v) for k, v in last.curves.items()} if last else {},
-        "arrays": last.arrays if last else {},
-    }
 
 
 def _floats(values: list[int]) -> list[float]:

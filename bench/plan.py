@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.config import choices, compose, parse
+from bench.config import choices, compose, models_of, parse
 from bench.errors import UserError, nearest
 from bench.settings import Configuration, SweepSettings, TrainingSettings
 from bench.words import word
@@ -149,11 +149,18 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
         return [chosen]
     if chosen is None:
         # Which models a task sweeps does not depend on the model that it is composed with.
-        listed = compose([f"models={choices('models')[0]}", *shared]).sweep.models
-        return listed or choices("models")
+        composed = compose([f"models={some_model(shared)}", *shared])
+        return composed.sweep.models or choices(composed.takes or "models")
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
         raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')
     return [str(name) for name in chosen]
+
+
+def some_model(words: Sequence[str]) -> str:
+    """A model that the task of a command line takes. Of no task, or an unknown one, compose says
+    what is wrong."""
+    task = next((w.partition("=")[2] for w in reversed(words) if w.startswith("tasks=")), None)
+    return choices(models_of(task) if task in choices("tasks") else "models")[0]
 
 
 def _model_keys(configurations: Iterable[Configuration]) -> set[str]:

@@ -20,11 +20,12 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import choices, compose
+    from bench.config import compose
+    from bench.plan import some_model
     from bench.progress import progress
 
-    some_model = choices("models")[0]  # data do not depend on it, but a configuration has one
-    configuration = compose([f"models={some_model}", *words])
+    # Data do not depend on the model, but a configuration has one.
+    configuration = compose([f"models={some_model(words)}", *words])
     from bench.building import data_hashes, prepare_data
 
     with progress() as report:

@@ -32,11 +32,12 @@ def print_record(record: RunRecord, store: Path) -> None:
             table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
         console.print(table)
         cost = record.cost
-        console.print(
+        training = (
             f"{cost.parameters:,} parameters, {cost.training_steps:,} steps, "
             f"{cost.training_tokens:,} tokens, {cost.training_flops or 0:.3g} training FLOPs, "
-            f"{cost.wall_seconds:.1f} s   (* is the headline)"
         )
+        trained = training if cost.training_steps else ""
+        console.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
     console.print(f"record: {path}", markup=False)
 
 

@@ -11,13 +11,15 @@ from typing import Any
 import torch
 
 from bench import PROTOCOL_VERSION, provenance
-from bench.building import build_task, data_hashes, prepare_data, resolve_device
+from bench.building import data_hashes, prepare_data, resolve_device, task_or_measurement
 from bench.config import training_configuration
 from bench.errors import RUN_FAILED, UserError
 from bench.files import write_atomically
-from bench.making import Run, measured_fields, only_one
+from bench.making import Run, only_one
+from bench.measuring import MeasuringRun
 from bench.progress import Report, silent
 from bench.provenance import Identity
+from bench.recording import measured_fields
 from bench.records import (
     Cost,
     Outcome,
@@ -107,9 +109,12 @@ def obtain(
     if found is not None:
         return found
     with only_one(store.work(run_id)):
-        run = _run(identity, store, report or silent)
+        if configuration.takes is None:
+            run: Run | MeasuringRun = _run(identity, store, report or silent)
+        else:
+            run = MeasuringRun(identity, store.work(run_id), report or silent)
         record = run.make(role, study)
-        if record.outcome == "diverged" and run.training is not None:
+        if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
             own: Role = "trial" if role == "trial" else "single"
             obtain(training_configuration(configuration), role=own, report=report)
@@ -125,8 +130,12 @@ def _note_locations(configuration: Configuration, work: Path) -> None:
     """Say beside the weights where data lie: no record does, and evaluating again needs it."""
     if configuration.locations:
         given = {name: configuration.tasks[name] for name in configuration.locations}
-        here = {k: str(Path(v).resolve()) if isinstance(v, str) else v for k, v in given.items()}
+        here = {k: str(Path(v).resolve()) if _is_path(v) else v for k, v in given.items()}
         write_atomically(work / LOCATIONS, json.dumps(here).encode())
+
+
+def _is_path(place: Any) -> bool:
+    return isinstance(place, str) and "://" not in place  # else the address of a server
 
 
 def _run(identity: Identity, store: Store, report: Report) -> Run:
@@ -141,7 +150,7 @@ def _run(identity: Identity, store: Store, report: Report) -> Run:
 
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
     """Records of the task's predictors that need no training."""
-    task = build_task(configuration)
+    task = task_or_measurement(configuration)
     prepare_data(configuration, report or silent)
     store = Store(configuration.store)
     own = configuration.model_copy(

@@ -90,6 +90,11 @@ def load_run(
     record, root = find_record(run, root)
     if record.role == "baseline":
         raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    if record.outcome == "ok" and record.weights_sha256 is None:
+        raise UserError(
+            f"{record.run_id} is a run of {record.task}, which builds its models anew each time "
+            "and keeps no weights: choose a model that bench.train has trained"
+        )
     if record.weights_sha256 is None:
         raise UserError(
             f"{record.run_id} ended as '{record.outcome}' and has no weights: choose a run that "

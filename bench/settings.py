@@ -57,9 +57,7 @@ class TrainingSettings(Settings):
     devices: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
-    def _needs_a_length(self) -> TrainingSettings:
-        if self.steps is None and self.epochs is None:
-            raise ValueError("set training.steps, or training.epochs for a task with epochs")
+    def _decay_without_correction(self) -> TrainingSettings:
         if not self.bias_correction and self.weight_decay > 0:
             # The rule is a factor on the learning rate, which would scale the decay as well.
             raise ValueError("training.bias_correction=false needs training.weight_decay=0")
@@ -86,6 +84,8 @@ class Configuration(Settings):
     Attributes:
         trained_on: the task whose training this task only evaluates in another way; None where a
             task trains its own models.
+        takes: the folder below models/ whose models a measurement builds and measures itself; None
+            for a task whose models are trained by the engine.
         needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
             this task.
         locations: arguments of the task that say where data lies on this machine. The data are
@@ -104,6 +104,7 @@ class Configuration(Settings):
     models: dict[str, Any]
     training: TrainingSettings
     sweep: SweepSettings
+    takes: str | None = None
     trained_on: str | None = None
     needs: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
@@ -114,6 +115,13 @@ class Configuration(Settings):
         if store == "":
             raise ValueError("the store needs a name; store=. is the working directory")
         return store
+
+    @model_validator(mode="after")
+    def _training_has_a_length(self) -> Configuration:
+        lengths = (self.training.steps, self.training.epochs)
+        if self.takes is None and lengths == (None, None):
+            raise ValueError("set training.steps, or training.epochs for a task with epochs")
+        return self
 
     @model_validator(mode="after")
     def _numbers_are_finite(self) -> Configuration:
@@ -129,8 +137,9 @@ class Configuration(Settings):
         later = {
             k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
         }
+        kept = {k: v for k, v in training.items() if k not in later or v != later[k]}
         return {
             "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
             "models": self.models,
-            "training": {k: v for k, v in training.items() if k not in later or v != later[k]},
+            "training": kept if self.takes is None else {"threads": kept["threads"]},
         }

@@ -83,8 +83,8 @@ def main(words: list[str]) -> int:
         print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
         return OK
     settings = read_settings(words)
-    from bench.measurement import measure, print_measurement
     from bench.progress import progress
+    from bench.timing import measure, print_measurement
 
     with progress() as report:
         measurement = measure(settings, report)

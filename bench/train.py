@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from bench.errors import OK, RUN_FAILED, UserError, command
 from bench.words import SETTINGS_HELP, wants_help
+
+if TYPE_CHECKING:
+    from bench.settings import Configuration
 
 HELP = f"""\
 usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
@@ -21,15 +27,36 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose, parse
+    from bench.config import compose
+
+    refuse_words_of_sweeps(words, "bench.train")
+    configuration = compose(words)
+    if configuration.takes is not None:
+        raise UserError(
+            f"{configuration.task} trains no model by the engine: python -m bench.measure makes "
+            "its runs, with the same words"
+        )
+    return make_one(configuration)
+
+
+def refuse_words_of_sweeps(words: Sequence[str], program: str) -> None:
+    """One run has no search.
+
+    Raises:
+        UserError: a word of bench.sweep.
+    """
+    from bench.config import parse
     from bench.plan import SHORT_NAMES
-    from bench.progress import progress
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
-            raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-    configuration = compose(words)
+            raise UserError(f"'{key}' is a setting of bench.sweep; {program} makes one run")
+
+
+def make_one(configuration: Configuration) -> int:
+    """Serve or make the record of one run and show it."""
     from bench.building import prepare_data
+    from bench.progress import progress
     from bench.report import print_record
     from bench.runs import find, obtain
 

@@ -58,7 +58,7 @@ def frame(figure: Figure, title: str, records: Sequence[RunRecord], view: View) 
 def subtitle(records: Sequence[RunRecord], view: View) -> str:
     """Such as "seeds 0–4 · measured here at preset smoke, not the paper's scale"."""
     seeds = sorted({record.seed for record in records})
-    starts = max((record.config["training"]["restarts"] for record in records), default=1)
+    starts = max((record.config["training"].get("restarts", 1) for record in records), default=1)
     kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
     # A single trial is no choice.
     trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})

@@ -11,6 +11,7 @@ from bench.building import build_model, build_task, load_subclass, prepare_data
 from bench.config import choices, compose
 from bench.errors import UserError
 from bench.limits import LARGEST_LAYERS, check_memory
+from bench.plan import some_model
 from bench.progress import silent
 from bench.settings import Configuration
 
@@ -24,15 +25,14 @@ class NoModule:
 
 
 def test_every_task_and_model_here_is_one() -> None:
-    for group in ("tasks", "models"):
-        for name in choices(group):
-            words = [f"{g}={name if g == group else d}" for g, d in DEFAULTS.items()]
-            configuration = compose(words)
+    lines = [[f"tasks={name}"] for name in choices("tasks")]
+    lines = [[*words, f"models={some_model(words)}"] for words in lines]
+    lines += [["tasks=regbench", f"models={name}"] for name in choices("models")]
+    for words in lines:
+        configuration = compose(words)
+        for group in ("tasks", "models"):
             node: Mapping[str, Any] = getattr(configuration, group)
             assert load_subclass(node["_target_"], group)
-
-
-DEFAULTS = {"tasks": "regbench", "models": "gpt2"}
 
 
 def model(configuration: Configuration) -> None:

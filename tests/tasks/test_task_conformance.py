@@ -19,12 +19,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.config import DESCRIPTIVE, group_file
+from bench.config import DESCRIPTIVE, choices, group_file, models_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = sorted(path.stem for path in (ROOT / "tasks").glob("*.yaml"))
+# Those that take a group of models of their own are measurements, and have tests of their own.
+NAMES = [name for name in choices("tasks") if models_of(name) == "models"]
 NOT_ARGUMENTS = {"_target_", *DESCRIPTIVE}
 SIZE = 3
 

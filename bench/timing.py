@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bench.building import load_subclass, resolve_device
-from bench.config import DESCRIPTIVE, GROUPS, choices, load_class
+from bench.config import DESCRIPTIVE, GROUPS, choices
 from bench.errors import RUN_FAILED, UserError, nearest
+from bench.external import load_class
 from bench.flops import count_training_flops
 from bench.limits import check_memory
 from bench.memory import peak_memory

@@ -1,0 +1,1 @@
+"""Models of associations that a measurement trains or writes itself."""

@@ -1,0 +1,1 @@
+"""Memories that are written and read while they are used, one file each."""

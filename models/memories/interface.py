@@ -1,0 +1,191 @@
+"""What every associative memory offers: write pairs, read by key, forget everything.
+
+A memory holds state that writing changes and ``reset`` clears; what is fixed before it is used
+(random features, initial weights) are buffers or parameters. State is made of tensors with their
+graph, so that gradients flow from what is read to what was written.
+
+The card in the YAML file of a memory says, beside label, source and note, what its theory promises;
+the conformance tests hold it to that:
+
+* ``state``: ``fixed`` where its size does not depend on how much was written, else ``grows``;
+* ``order``: ``any`` where items in any order leave the same memory, else ``matters``;
+* ``calls: matter`` where a call is a training of its own, so that one call and several calls with
+  the same items leave different memories; nothing is then promised of their order either, and
+  ``order`` is left out. Where ``calls`` is left out, calls may be split anywhere;
+* ``gradients: false`` where gradients do not flow all the way from what is read to what was
+  written; left out otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Reading(NamedTuple):
+    """What a memory answers.
+
+    Attributes:
+        values: (*batch, queries, value_size).
+        confidence: (*batch, queries), higher where the memory is surer; its range is the memory's
+            own. An empty memory answers zeros with the lowest confidence of that range.
+    """
+
+    values: Tensor
+    confidence: Tensor
+
+
+def wide(x: Tensor) -> Tensor:
+    """``x`` in float32 or wider: sums over many items do not fit in half precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def bytes_of(*state: Tensor | None) -> int:
+    """Bytes of the tensors that are there."""
+    return sum(part.numel() * part.element_size() for part in state if part is not None)
+
+
+class Memory(nn.Module, ABC):
+    """Pairs of vectors, kept so that a key finds its value again.
+
+    Leading axes of keys and values are a batch of independent memories; the first ``write`` after
+    ``reset`` fixes them. Items are written in the order in which they stand. Subclasses give
+    ``_write``, ``_read``, ``_reset`` and ``size_in_bytes`` and may rely on checked arguments: at
+    least one item to write, and something written before ``_read``.
+
+    Attributes:
+        lowest_confidence: what an empty memory answers with.
+
+    Args:
+        key_size: width of keys.
+        value_size: width of values.
+
+    Raises:
+        ValueError: a size below 1.
+    """
+
+    lowest_confidence: ClassVar[float] = 0.0
+
+    def __init__(self, key_size: int, value_size: int) -> None:
+        super().__init__()
+        if key_size < 1 or value_size < 1:
+            raise ValueError(
+                f"a memory needs keys and values of at least one number, got {key_size} and "
+                f"{value_size}"
+            )
+        self.key_size, self.value_size = key_size, value_size
+        self._batch: tuple[torch.Size, torch.dtype, torch.device] | None = None
+
+    def write(self, keys: Tensor, values: Tensor) -> None:
+        """Keep pairs.
+
+        Args:
+            keys: (*batch, items, key_size), any float type; zero items change nothing.
+            values: (*batch, items, value_size), of the same type and on the same device.
+
+        Raises:
+            ValueError: wrong shapes, types or devices, another batch than before, or a number
+                that is not finite. The memory is then as it was.
+        """
+        self._check("keys", keys, self.key_size)
+        self._check("values", values, self.value_size)
+        if keys.shape[:-1] != values.shape[:-1]:
+            raise ValueError(
+                f"each key has one value, got keys of shape {tuple(keys.shape)} and values of "
+                f"shape {tuple(values.shape)}"
+            )
+        if (values.dtype, values.device) != (keys.dtype, keys.device):
+            raise ValueError(
+                f"keys are {keys.dtype} on {keys.device} and values {values.dtype} on "
+                f"{values.device}: give both the same type and device"
+            )
+        self._check_batch(keys)
+        for name, given in (("keys", keys), ("values", values)):
+            if not torch.isfinite(given).all():
+                raise ValueError(
+                    f"{name} hold NaN or infinity, which no memory could forget again: write "
+                    "finite numbers"
+                )
+        if keys.shape[-2]:
+            self._write(keys, values)
+            self._batch = (keys.shape[:-2], keys.dtype, keys.device)
+
+    def read(self, keys: Tensor) -> Reading:
+        """Answer queries; the memory does not change.
+
+        Args:
+            keys: (*batch, queries, key_size), of the type and on the device of what was written.
+
+        Returns:
+            values and confidence of the type of ``keys``.
+
+        Raises:
+            ValueError: as ``write``; a query that is not finite is refused too.
+        """
+        self._check("keys", keys, self.key_size)
+        self._check_batch(keys)
+        if not torch.isfinite(keys).all():
+            raise ValueError("keys hold NaN or infinity, which are near no key: ask finite numbers")
+        if self._batch is None:
+            shape = keys.shape[:-1]
+            return Reading(
+                keys.new_zeros(*shape, self.value_size),
+                keys.new_full(shape, self.lowest_confidence),
+            )
+        return self._read(keys)
+
+    def reset(self) -> None:
+        """Forget everything that was written."""
+        self._batch = None
+        self._reset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written since ``reset``."""
+        return self._batch is None
+
+    @abstractmethod
+    def size_in_bytes(self) -> int:
+        """Bytes of the state that writing has made, for the whole batch: what must be kept to go
+        on, without parameters. 0 for an empty memory that holds nothing."""
+
+    @abstractmethod
+    def _write(self, keys: Tensor, values: Tensor) -> None: ...
+
+    @abstractmethod
+    def _read(self, keys: Tensor) -> Reading: ...
+
+    @abstractmethod
+    def _reset(self) -> None: ...
+
+    def _check(self, name: str, given: Tensor, size: int) -> None:
+        if given.ndim < 2 or given.shape[-1] != size:
+            raise ValueError(
+                f"{name} are (*batch, items, {size}) here, got the shape {tuple(given.shape)}"
+            )
+        if not given.is_floating_point():
+            raise ValueError(f"{name} are {given.dtype}: give a float type, such as float32")
+        fixed = next(iter((*self.parameters(), *self.buffers())), None)
+        if fixed is not None and (fixed.dtype, fixed.device) != (given.dtype, given.device):
+            raise ValueError(
+                f"{name} are {given.dtype} on {given.device}, but this memory is {fixed.dtype} on "
+                f"{fixed.device}: move one of them by .to(...)"
+            )
+
+    def _check_batch(self, keys: Tensor) -> None:
+        if self._batch is None:
+            return
+        batch, dtype, device = self._batch
+        if keys.shape[:-2] != batch:
+            raise ValueError(
+                f"this memory holds a batch {tuple(batch)}, got {tuple(keys.shape[:-2])}: reset it "
+                "before another batch"
+            )
+        if (keys.dtype, keys.device) != (dtype, device):
+            raise ValueError(
+                f"this memory holds {dtype} on {device}, got {keys.dtype} on {keys.device}: "
+                "give the same, or reset it"
+            )

@@ -1,0 +1,345 @@
+"""Factual recall: attention against MLP, facts against parameters, and learning by phases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench.claims import Claim, Finding, Tolerance, every, mean_within
+from bench.observations import latest, observe
+from bench.records import RunRecord
+from bench.reproduction import Plan, Reproduction, View
+from bench.statistics import mean_interval
+from reproduce.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    frame,
+    new_figure,
+    quiet,
+)
+from reproduce.trials import missing, sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"
+PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
+TASK = "factual_recall"
+DIAGRAM, SEARCH, PHASES = "phase_diagram", "facts_by_parameters", "phases"
+SEEDS = {"smoke": 2, "laptop": 3, "gpu": 3, "paper": 5}
+PUBLISHED_SLOPE = 0.15
+# The published border: attention parameters d d_h H, and MLP parameters d m.
+LEAST_ATTENTION, MLP_AT_NONE, MLP_PER_ATTENTION = 1280.0, 2300.0, -0.5
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """The diagram and the phases with several seeds, the search with one."""
+    runs: list[tuple[str, ...]] = [
+        (f"tasks={TASK}", "models=fact_transformer", f"tasks.part={DIAGRAM}"),
+        (f"tasks={TASK}", "models=one_hot_attention", f"tasks.part={PHASES}"),
+    ]
+    planned = [(*words, f"seed={seed}") for words in runs for seed in range(seeds or SEEDS[preset])]
+    if preset != "smoke":
+        rates = "tasks.learning_rates=[0.003,0.01]"
+        if preset in ("gpu", "paper"):
+            rates = "tasks.learning_rates=[0.001,0.003,0.01]"
+        search = (f"tasks={TASK}", "models=fact_transformer", f"tasks.part={SEARCH}", rates)
+        planned += [(*search, f"seed={seed}") for seed in range(seeds or 1)]
+    return Plan(runs=tuple(planned))
+
+
+def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """All runs of the task, the last made of each setting."""
+    runs = [record for record in records if record.task == TASK]
+    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+
+
+def variant(record: RunRecord) -> str:
+    """The part of the task and its settings."""
+    return repr(sorted(record.config["tasks"].items()))
+
+
+def of_part(records: Sequence[RunRecord], part: str) -> list[RunRecord]:
+    """The runs of one part."""
+    return [r for r in records if r.role != "baseline" and r.config["tasks"].get("part") == part]
+
+
+def cell(record: RunRecord, heads: int, mlp_width: int) -> float | None:
+    """The best accuracy of one transformer of the diagram."""
+    of_heads, of_widths = (record.arrays.get(name, []) for name in ("heads", "mlp_widths"))
+    if heads not in of_heads or mlp_width not in of_widths:
+        return None
+    share: float = record.arrays["accuracy"][of_heads.index(heads)][of_widths.index(mlp_width)]
+    return share
+
+
+def trade_off(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """64 facts: too few heads alone, more of them with an MLP, and enough heads alone."""
+    runs = [r for r in of_part(records, DIAGRAM) if r.config["tasks"].get("subjects") == 8]
+    runs = [r for r in runs if r.outcome != "ok" or cell(r, 1, 64) is not None]
+    if not runs:
+        return missing("diagram of 8 × 8 facts with one head and an MLP of width 64")
+
+    def gain(record: RunRecord) -> float | None:
+        alone, helped = cell(record, 1, 0), cell(record, 1, 64)
+        return None if alone is None or helped is None else helped - alone
+
+    poor, good, more = numbers["poor"], numbers["good"], numbers["more"]
+    asked: list[tuple[str, Callable[[RunRecord], float | None], float, float]] = [
+        ("one head alone", partial(cell, heads=1, mlp_width=0), -math.inf, poor),
+        ("an MLP of width 64 adds to it", gain, more, math.inf),
+        ("two heads and that MLP", partial(cell, heads=2, mlp_width=64), good, math.inf),
+        ("eight heads alone", partial(cell, heads=8, mlp_width=0), good, math.inf),
+    ]
+    tests = [
+        partial(mean_within, observe(label, runs, value), low, high)
+        for label, value, low, high in asked
+    ]
+    return every(tests)
+
+
+def border_agreement(record: RunRecord) -> float | None:
+    """The share of cells that lie on the published side of the border; both axes as published."""
+    cells = [
+        ((a >= LEAST_ATTENTION and m >= MLP_AT_NONE + MLP_PER_ATTENTION * a), share >= 0.99)
+        for a, row in zip(
+            record.arrays["attention_parameters"], record.arrays["accuracy"], strict=True
+        )
+        for m, share in zip(record.arrays["mlp_parameters"], row, strict=True)
+    ]
+    return sum(expected == found for expected, found in cells) / len(cells) if cells else None
+
+
+def border(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """Do the cells of the published diagram lie where they should?"""
+    runs = [
+        r
+        for r in of_part(records, DIAGRAM)
+        if r.config["tasks"].get("subjects") == 32 and r.config["tasks"].get("relations") == 32
+    ]
+    if not runs:
+        return missing("diagram of 32 × 32 facts (presets gpu and paper)")
+    data = observe("share of cells on the published side", runs, border_agreement)
+    return mean_within(data, numbers["share"], math.inf)
+
+
+def slope(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """Facts for each parameter, over the sizes of the search."""
+    runs = [
+        r
+        for r in of_part(records, SEARCH)
+        if r.config["tasks"].get("steps", 0) >= numbers["steps"] and r.outcome == "ok"
+    ]
+    ratios = [ratio for run in runs for ratio in ratios_of(run)]
+    if not ratios:
+        shorter = [ratio for run in of_part(records, SEARCH) for ratio in ratios_of(run)]
+        seen = f" (shorter trainings: {mean_text(shorter)})" if shorter else ""
+        found = missing(f"search with trainings of {numbers['steps']:,.0f} steps")
+        return Finding(found.verdict, found.evidence + seen, found.seeds)
+    data = sample("facts for each parameter, over sizes:", ratios)
+    return mean_within(data, numbers["low"], numbers["high"])
+
+
+def ratios_of(record: RunRecord) -> list[float]:
+    """Facts / parameters of each size."""
+    facts, parameters = (record.arrays.get(name, []) for name in ("facts", "parameters"))
+    return [f / p for f, p in zip(facts, parameters, strict=True)]
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Such as "0.11, 95 % interval 0.09 to 0.13"."""
+    summary = mean_interval(values)
+    if summary.mean is None:
+        return "none"
+    if summary.interval is None:
+        return f"{summary.mean:.3f}"
+    low, high = summary.interval
+    return f"{summary.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+
+
+def phases(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """A long stretch at ln D with the relation known, and the facts known at the end."""
+    runs = of_part(records, PHASES)
+    if not runs:
+        return missing("run of the phases")
+
+    def metric(record: RunRecord, name: str) -> float | None:
+        return record.metrics.get("test", {}).get(name)
+
+    asked = (
+        ("plateau_steps", "steps of the plateau", numbers["steps"], math.inf),
+        ("accuracy", "accuracy at the end", numbers["accuracy"], math.inf),
+    )
+    tests = []
+    for name, label, low, high in asked:
+        limits = (0.0, math.inf) if name == "plateau_steps" else (0.0, 1.0)
+        found = observe(label, runs, partial(metric, name=name), limits)
+        tests.append(partial(mean_within, found, low, high))
+    return every(tests)
+
+
+def draw(records: Sequence[RunRecord], view: View) -> Figure:
+    """The trade-off, facts against parameters, and the losses while facts are learned."""
+    figure = new_figure(13.2, 4.4)
+    panels = figure.subplots(1, 3)
+    _diagram(panels[0], [r for r in of_part(records, DIAGRAM) if r.outcome == "ok"])
+    _facts(panels[1], [r for r in of_part(records, SEARCH) if r.outcome == "ok"])
+    _losses(panels[2], [r for r in of_part(records, PHASES) if r.outcome == "ok"])
+    frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
+    return figure
+
+
+def _diagram(axes: Axes, runs: Sequence[RunRecord]) -> None:
+    axes.set_title("best accuracy (mean over seeds)", fontsize=9)
+    axes.set_xlabel("attention parameters, d · d_h · H", fontsize=8.5)
+    axes.set_ylabel("MLP parameters, d · m", fontsize=8.5)
+    if not runs:
+        return
+    first = runs[0].arrays
+    rows, columns = first["attention_parameters"], first["mlp_parameters"]
+    same = [run.arrays["accuracy"] for run in runs if run.arrays["heads"] == first["heads"]]
+    mean = [
+        [sum(table[i][j] for table in same) / len(same) for i in range(len(rows))]
+        for j in range(len(columns))
+    ]
+    axes.imshow(mean, origin="lower", aspect="auto", cmap="cividis", vmin=0, vmax=1)
+    if len(rows) * len(columns) <= 40:
+        for j, row in enumerate(mean):
+            for i, share in enumerate(row):
+                colour = "white" if share < 0.6 else BLACK
+                axes.text(i, j, f"{share:.2f}", ha="center", va="center", fontsize=8, color=colour)
+    axes.set_xticks(range(len(rows)), [f"{n:,}" for n in rows], fontsize=7, rotation=45)
+    axes.set_yticks(range(len(columns)), [f"{n:,}" for n in columns], fontsize=7)
+
+
+def _facts(axes: Axes, runs: Sequence[RunRecord]) -> None:
+    quiet(axes)
+    axes.set_title("most facts recalled, S² by bisection", fontsize=9)
+    axes.set_xlabel("trained parameters, 4 H d_h d + 2 m d", fontsize=8.5)
+    axes.set_ylabel("facts", fontsize=8.5)
+    across = [p for run in runs for p in run.arrays["parameters"]]
+    if not across:
+        axes.text(0.5, 0.5, "not run at this preset", transform=axes.transAxes, ha="center")
+        return
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ends = [min(across), max(across)]
+    for run in runs:
+        axes.plot(run.arrays["parameters"], run.arrays["facts"], "o", color=BLUE, markersize=4)
+        fitted = run.metrics["test"]["facts_per_parameter"]
+        axes.plot(ends, [fitted * p for p in ends], color=BLUE, linewidth=1)
+    ratios = [ratio for run in runs for ratio in ratios_of(run)]
+    axes.plot(ends, [PUBLISHED_SLOPE * p for p in ends], "--", color=GREY, linewidth=1)
+    texts = (f"here: {mean_text(ratios)} facts for each parameter", "dashed: 0.15, published")
+    for place, text in enumerate(texts):
+        axes.text(0.02, 0.95 - 0.06 * place, text, transform=axes.transAxes, fontsize=7.5)
+
+
+LOSSES = (
+    ("loss", "total", BLACK),
+    ("relation_loss", "relation", ORANGE),
+    ("choice_loss", "choice", GREEN),
+)
+
+
+def _losses(axes: Axes, runs: Sequence[RunRecord]) -> None:
+    quiet(axes)
+    axes.set_title("linear attention, one-hot: loss by step", fontsize=9)
+    axes.set_xlabel("step", fontsize=8.5)
+    axes.set_ylabel("nats", fontsize=8.5)
+    for place, run in enumerate(runs):
+        for name, label, colour in LOSSES:
+            curve = run.curves[name]
+            shown = label if place == 0 else None
+            axes.plot(curve.x, curve.y, color=colour, linewidth=1, label=shown)
+    for level, name in ((32, "ln 32"), (8, "ln 8")):
+        axes.axhline(math.log(level), color=VERMILLION, linestyle=":", linewidth=0.8)
+        axes.text(0, math.log(level) + 0.04, name, fontsize=7, color=VERMILLION)
+    if runs:
+        axes.legend(fontsize=7.5, frameon=False)
+
+
+def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """What the figure shows, by part and run."""
+    return {
+        part: {
+            run.run_id: {
+                "arrays": run.arrays,
+                "metrics": run.metrics.get("test", {}),
+                "curves": {name: {"x": c.x, "y": c.y} for name, c in run.curves.items()},
+            }
+            for run in of_part(records, part)
+            if run.outcome == "ok"
+        }
+        for part in (DIAGRAM, SEARCH, PHASES)
+    }
+
+
+REPRODUCTION = Reproduction(
+    title=TITLE,
+    source=f"{PAPER}, factual recall task",
+    plan=plan,
+    select=select,
+    variant=variant,
+    draw=draw,
+    curves=curves,
+    claims=(
+        Claim(
+            "attention or MLP, 64 facts",
+            f"{PAPER}, factual recall; small version of this project",
+            "Facts can be stored in either: one head alone recalls few, a wide MLP makes up for "
+            "heads, and many heads need no MLP.",
+            Tolerance(
+                "accuracy of one head alone at most {poor:g}, an MLP of width 64 adds at least "
+                "{more:g} to it, and two heads with that MLP as well as eight heads alone reach at "
+                "least {good:g}; each with its whole 95 % interval over seeds",
+                {"poor": 0.6, "more": 0.2, "good": 0.97},
+            ),
+            trade_off,
+        ),
+        Claim(
+            "border of the diagram, 1024 facts",
+            f"{PAPER}, phase diagram",
+            "All facts are recalled where attention has 1280 parameters (d d_h H) and the MLP "
+            "(d m) 2300 minus half of those of attention.",
+            Tolerance(
+                "at least {share:.0%} of the cells of the published grid lie on that side of the "
+                "border, with the whole 95 % interval over seeds",
+                {"share": 0.9},
+            ),
+            border,
+        ),
+        Claim(
+            "facts for each parameter",
+            f"{PAPER}, facts against parameters",
+            "The number of facts grows as 0.15 times the number of parameters, whatever the shares "
+            "of attention and MLP.",
+            Tolerance(
+                "with trainings of at least {steps:g} steps, the mean over sizes is between "
+                "{low:g} and {high:g} with its whole 95 % interval",
+                {"steps": 16384, "low": 0.1, "high": 0.2},
+            ),
+            slope,
+        ),
+        Claim(
+            "relations before facts",
+            f"{PAPER}, sequential learning and hallucination",
+            "Linear attention first learns which answers a relation has, stays there while it "
+            "guesses among them, and only then learns the facts.",
+            Tolerance(
+                "relation accuracy above 0.99, accuracy below 0.2 and loss within 0.05 of ln 8 for "
+                "more than {steps:g} steps on end, and accuracy at the end above {accuracy:g}; "
+                "both with the whole 95 % interval over seeds",
+                {"steps": 800, "accuracy": 0.99},
+            ),
+            phases,
+        ),
+    ),
+)

@@ -1,0 +1,338 @@
+"""Gradients as memories: both lemmas, and what one step can store."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.claims import (
+    CONTRADICTED,
+    REPRODUCED,
+    Claim,
+    Finding,
+    Tolerance,
+    difference_above,
+    every,
+    mean_within,
+)
+from bench.records import RunRecord
+from bench.reproduction import Plan, Reproduction, View
+from reproduce.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    frame,
+    new_figure,
+    quiet,
+)
+from reproduce.trials import in_seeds, missing, pooled, sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Gradients as memories: what one gradient step stores"
+BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
+SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers (slides)"
+SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
+CLEAN = re.compile(r"accuracy/N=(\d+),d=(\d+)")
+NOISY = re.compile(r"accuracy/T=(\d+),N=(\d+),d=(\d+)")
+SAMPLED = re.compile(r"accuracy/T=(\d+),n=(\d+)")
+COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, PURPLE)
+STYLES = ("-", "--", ":")
+Accuracies = dict[tuple[int, ...], list[float]]
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """One measurement for each seed."""
+    words = ("tasks=gradient_memory", "models=matrix")
+    return Plan(runs=tuple((*words, f"seed={seed}") for seed in range(seeds or 1)))
+
+
+def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs of the matrix, by run id."""
+    own = [r for r in records if (r.task, r.model) == ("gradient_memory", "matrix")]
+    return sorted((r for r in own if r.role != "baseline"), key=lambda record: record.run_id)
+
+
+def measured(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs with a result."""
+    return [record for record in records if record.outcome == "ok"]
+
+
+def accuracies(records: Sequence[RunRecord], kind: re.Pattern[str]) -> Accuracies:
+    """(N, d), (T, N, d) or (T, n) -> accuracy of every trial of all seeds."""
+    found = measured(records)
+    names = sorted({name for record in found for name in record.arrays})
+    matches = [(name, match) for name in names if (match := kind.fullmatch(name))]
+    keyed = {tuple(map(int, match.groups())): pooled(found, name) for name, match in matches}
+    return dict(sorted(keyed.items()))
+
+
+def lemma_is_exact(
+    records: Sequence[RunRecord], numbers: Mapping[str, float], name: str
+) -> Finding:
+    """The largest difference of an entry, over all runs."""
+    found = measured(records)
+    if not found:
+        return missing("measured lemma", records)
+    gap = max(record.metrics["test"][f"gap/{name}"] for record in found)
+    verdict = REPRODUCED if gap < numbers["gap"] else CONTRADICTED
+    return Finding(verdict, f"largest difference of an entry {gap:.1e}", len(found))
+
+
+def scores_are_predicted(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """Means of the scores for right and wrong classes at the largest dimension."""
+    found = measured(records)
+    gaps: dict[str, float] = {}
+    for record in found:
+        for name, value in record.metrics["test"].items():
+            kind, _, tokens = name.partition("/N=")
+            if kind in ("target", "other"):
+                expected = (1.0 if kind == "target" else 0.0) - 1 / int(tokens)
+                limit = numbers["target"] if kind == "target" else numbers["other"]
+                gaps[f"{kind}, N = {tokens}"] = max(
+                    abs(value - expected) / limit, gaps.get(f"{kind}, N = {tokens}", 0.0)
+                )
+    if not gaps:
+        return missing("mean of scores", records)
+    worst = max(gaps, key=lambda name: gaps[name])
+    text = f"largest distance, in units of what is allowed: {gaps[worst]:.2f} ({worst})"
+    return Finding(REPRODUCED if gaps[worst] <= 1 else CONTRADICTED, text, len(found))
+
+
+def one_step_suffices(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """Every N and d inside the rule."""
+    inside = {
+        key: values
+        for key, values in accuracies(records, CLEAN).items()
+        if key[1] >= numbers["dimension"]
+        and key[1] ** 2 >= numbers["factor"] * key[0] * math.log(key[0])
+    }
+    if not inside:
+        return missing("N and d inside the rule", records)
+    tests = []
+    for (tokens, dimension), values in inside.items():
+        label = f"accuracy at N = {tokens}, d = {dimension}"
+        found = sample(label, values)
+        tests.append(partial(mean_within, found, numbers["accuracy"], math.inf))
+    return in_seeds(every(tests), measured(records))
+
+
+def noise_does_not_matter(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """Mean over N and d of the difference between the most and the fewest noise vectors."""
+    found = accuracies(records, NOISY)
+    noises = sorted({noise for noise, *_ in found})
+    if len(noises) < 2:
+        return missing("two numbers of noise vectors", records)
+    few, many = noises[0], noises[-1]
+    settings = [key[1:] for key in found if key[0] == few]
+    gaps = np.array([np.subtract(found[few, *s], found[many, *s]) for s in settings])
+    label = f"accuracy with T = {few} minus T = {many}, mean over N and d"
+    finding = mean_within(sample(label, gaps.mean(0).tolist()), -numbers["gap"], numbers["gap"])
+    return in_seeds(finding, measured(records))
+
+
+def samples_suffice(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """The most samples, at every number of noise vectors."""
+    found = accuracies(records, SAMPLED)
+    if not found:
+        return missing("step on samples", records)
+    tests = []
+    for noises in sorted({noise for noise, _ in found}):
+        count = max(n for noise, n in found if noise == noises)
+        one = sample(f"accuracy at T = {noises}, n = {count:,}", found[noises, count])
+        tests.append(partial(mean_within, one, numbers["accuracy"], math.inf))
+    return in_seeds(every(tests), measured(records))
+
+
+def few_vectors_are_noisier(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """At every number of samples but the largest, where both are nearly perfect."""
+    found = accuracies(records, SAMPLED)
+    noises = sorted({noise for noise, _ in found})
+    counts = sorted({n for _, n in found})[:-1]
+    if len(noises) < 2 or not counts:
+        return missing("two numbers of noise vectors with few samples", records)
+    tests = []
+    for count in counts:
+        many, few = (
+            sample(f"T = {noise}, n = {count:,}", found[noise, count])
+            for noise in (noises[-1], noises[0])
+        )
+        tests.append(partial(difference_above, many, few, numbers["margin"]))
+    return in_seeds(every(tests), measured(records))
+
+
+def draw(records: Sequence[RunRecord], view: View) -> Figure:
+    """Accuracy without noise, with noise, and from samples; spread of the scores."""
+    figure = new_figure(13, 4)
+    panels = figure.subplots(1, 4)
+    for axes in panels.flat:
+        quiet(axes)
+    clean, noisy = accuracies(records, CLEAN), accuracies(records, NOISY)
+    _lines(panels[0], clean, "N = {}", "d", "one step, without noise")
+    _lines(panels[1], noisy, "T = {}, N = {}", "d", "one step, noisy inputs")
+    _lines(panels[2], accuracies(records, SAMPLED), "T = {}", "n", "N = 64, d = 128, n samples")
+    _spread(panels[3], records, max((d for _, d in clean), default=1))
+    panels[0].set_ylabel("accuracy", fontsize=8.5)
+    frame(figure, TITLE, records, view)
+    return figure
+
+
+def _lines(axes: Axes, found: Accuracies, label: str, x: str, title: str) -> None:
+    groups: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+    for key, values in found.items():
+        groups.setdefault(key[:-1], []).append((key[-1], sum(values) / len(values)))
+    last = list(dict.fromkeys(group[-1] for group in groups))
+    first = list(dict.fromkeys(group[0] for group in groups))
+    for group, points in groups.items():
+        axes.plot(
+            *zip(*points, strict=True),
+            color=COLOURS[last.index(group[-1]) % len(COLOURS)],
+            linestyle=STYLES[first.index(group[0]) % len(STYLES) if len(group) > 1 else 0],
+            marker="o",
+            markersize=3,
+            label=label.format(*group),
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(0, 1.05)
+    axes.set_xlabel(x, fontsize=8.5)
+    axes.set_title(title, fontsize=9)
+    if groups:
+        axes.legend(fontsize=6.5, frameon=False)
+
+
+def _spread(axes: Axes, records: Sequence[RunRecord], dimension: int) -> None:
+    points = [
+        (int(name.rpartition("=")[2]), value)
+        for record in measured(records)
+        for name, value in record.metrics["test"].items()
+        if name.startswith("spread/")
+    ]
+    if points:
+        x = sorted({tokens for tokens, _ in points})
+        law = [math.sqrt(tokens / dimension**2 + 2 / dimension) for tokens in x]
+        axes.plot(*zip(*points, strict=True), "o", color=BLUE, markersize=4, label="measured")
+        axes.plot(x, law, color=BLACK, linestyle=":", label="√(N/d² + 2/d)")
+        axes.legend(fontsize=6.5, frameon=False)
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(0, 0.2)
+    axes.set_xlabel("N", fontsize=8.5)
+    axes.set_title(f"spread of wrong classes’ scores, d = {dimension}", fontsize=9)
+
+
+def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """All metrics of every run, and accuracies by trial."""
+    return {
+        record.run_id: {"metrics": record.metrics.get("test", {}), "trials": record.arrays}
+        for record in records
+    }
+
+
+def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
+    return Claim(
+        title,
+        source,
+        sentence,
+        Tolerance("every entry equal within {gap:g} in float64", {"gap": 1e-12}),
+        partial(lemma_is_exact, name=name),
+    )
+
+
+CLAIMS = (
+    _lemma(
+        "the lemma",
+        f"{BIRTH}, lemma on gradients; {SLIDES}",
+        "The gradient of the population's cross-entropy is the sum of associations "
+        "E[(p̂(k|z) - p(k|z)) v_k u_z^T].",
+        "clean",
+    ),
+    _lemma(
+        "the lemma for noisy inputs",
+        f"{BIRTH}, lemma on gradients with noisy inputs; {SLIDES}",
+        "For inputs that vary, it is Σ_k p(k) v_k (μ̂_k - μ_k)^T.",
+        "noisy",
+    ),
+    _lemma(
+        "noise cancels",
+        SLIDES,
+        "If the noise does not depend on the class, the first population step from zero does not "
+        "see it.",
+        "cancelled",
+    ),
+    Claim(
+        "scores after one step",
+        SLIDES,
+        "After one step from zero the score of class k is (η/N)(1{f(z) = k} - 1/N), nearly.",
+        Tolerance(
+            "means over tokens, trials and classes at the largest d, times N/η: right classes "
+            "within {target:g} of 1 - 1/N and the others within {other:g} of -1/N",
+            {"target": 0.05, "other": 0.003},
+        ),
+        scores_are_predicted,
+    ),
+    Claim(
+        "one step suffices",
+        SLIDES,
+        "One step has near-perfect accuracy where the embeddings are nearly orthogonal.",
+        Tolerance(
+            "accuracy above {accuracy:g} wherever d² ≥ {factor:g} N ln N and d ≥ {dimension:g}, "
+            "with the whole 95 % interval over random embeddings",
+            {"accuracy": 0.99, "factor": 6.0, "dimension": 128},
+        ),
+        one_step_suffices,
+    ),
+    Claim(
+        "accuracy does not depend on the noise",
+        SLIDES,
+        "The accuracy of a population step on noisy inputs does not depend on how many noise "
+        "vectors there are.",
+        Tolerance(
+            "the difference between the fewest and the most, mean over N and d, lies within "
+            "{gap:g} of zero with its whole 95 % interval over random embeddings",
+            {"gap": 0.03},
+        ),
+        noise_does_not_matter,
+    ),
+    Claim(
+        "samples suffice",
+        SLIDES,
+        "A step on enough samples is as good as one on the population.",
+        Tolerance(
+            "N = 64, d = 128 and 64 samples for each token: accuracy above {accuracy:g}, with the "
+            "whole 95 % interval over random embeddings",
+            {"accuracy": 0.98},
+        ),
+        samples_suffice,
+    ),
+    Claim(
+        "few noise vectors are worse from samples",
+        "an observation of this project on the noisy inputs of the slides",
+        "From few samples, few noise vectors are worse than many: the noise of each is drawn "
+        "more unevenly.",
+        Tolerance(
+            "accuracy with the most noise vectors is above that with the fewest by more than "
+            "{margin:g} at every number of samples but the largest, with the whole 95 % intervals",
+            {"margin": 0.0},
+        ),
+        few_vectors_are_noisier,
+    ),
+)
+
+REPRODUCTION = Reproduction(
+    title=TITLE,
+    source=SOURCE,
+    plan=plan,
+    select=select,
+    draw=draw,
+    curves=curves,
+    claims=CLAIMS,
+)

@@ -1,0 +1,214 @@
+"""In which order the memories of an induction head are learned.
+
+Source: Bietti et al., "Birth of a Transformer: A Memory Viewpoint" (2023, arXiv 2306.00802),
+section 4: the simplified model is trained by SGD on the outputs of the bigram task alone, and after
+every few steps each trained matrix is asked for what it should hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tasks.bigram import Bigram
+from tasks.bigram.sequences import Sequences, Triggers
+from tasks.interface import IGNORED, Evaluation, Metric, Report, Split
+from tasks.measurement import Build, Diverged, Measurement
+from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
+
+Asked = Literal["known", "all"]
+HALF = 0.5
+EARLY = 64  # positions of the second probe of W_K¹, or half of them where there are fewer
+
+
+class BigramProbes(Measurement):
+    """Train a two-layer model on the bigram task and read its memories as it learns.
+
+    Curves against the steps taken: ``accuracy`` (in context, c_t >= 2), ``output_recall`` (W_O²,
+    all tokens), ``token_recall`` (W_K², the fixed triggers, or all tokens where triggers are
+    random), ``position_recall`` (W_K¹, all positions) and ``early_position_recall`` (the first 64,
+    or half of fewer); ``first_layer_on_previous`` (at the position after a trigger, the first layer
+    looks most at the trigger), ``second_layer_on_output`` (at a known trigger, the second layer
+    looks most at a position that holds the output) and ``second_layer_after_trigger`` (at one that
+    follows the same trigger); ``bigram_divergence`` of a model with W_F: the mean of KL(π_b(· | k)
+    ‖ softmax(U W_F e_k)) over tokens that are no fixed trigger. Metrics are the last values,
+    ``loss`` (of what is known, in nats), and ``steps_to_half_<probe>``: where a curve first reaches
+    0.5, by straight lines between its points; left out where it never does.
+
+    Args:
+        source, text, triggers, number_of_triggers, length, data_seed: of the bigram task.
+        evaluated: sequences on which accuracy and attention are measured.
+        steps: SGD steps.
+        batch: fresh sequences in each.
+        lr, momentum, weight_decay: of SGD.
+        loss_on: "known": the outputs with c_t >= 2, or "all" next tokens, which W_F needs.
+        probe_every: steps between probes.
+
+    Raises:
+        ValueError: a number out of range or an unknown choice.
+    """
+
+    headline: ClassVar[Metric] = Metric("accuracy", "maximise")
+
+    def __init__(
+        self,
+        *,
+        source: Any = "tiny_shakespeare",
+        text: str | None = None,
+        triggers: Triggers = "fixed",
+        number_of_triggers: int = 5,
+        length: int = 256,
+        data_seed: int = 0,
+        evaluated: int = 256,
+        steps: int = 1000,
+        batch: int = 512,
+        lr: float = 0.2,
+        momentum: float = 0.9,
+        weight_decay: float = 1e-4,
+        loss_on: Asked = "known",
+        probe_every: int = 10,
+    ) -> None:
+        if min(steps, batch, probe_every) < 1 or lr <= 0 or not 0 <= momentum < 1:
+            raise ValueError(
+                f"steps={steps}, batch={batch} and probe_every={probe_every} are 1 or more, "
+                f"lr={lr} is above 0 and momentum={momentum} from 0 to below 1"
+            )
+        if weight_decay < 0:
+            raise ValueError(f"weight_decay={weight_decay} is below 0: give 0 or more")
+        if loss_on not in get_args(Asked):
+            raise ValueError(f"loss_on={loss_on!r} is unknown: use known or all")
+        self.bigram = Bigram(
+            source=source,
+            text=text,
+            triggers=triggers,
+            number_of_triggers=number_of_triggers,
+            length=length,
+            validation_size=evaluated,
+            test_size=evaluated,
+            data_seed=data_seed,
+        )
+        self.triggers, self.length, self.loss_on = triggers, length, loss_on
+        self.steps, self.batch, self.probe_every = steps, batch, probe_every
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+
+    def data_hashes(self) -> dict[str, str]:
+        """Those of the bigram task."""
+        return self.bigram.data_hashes()
+
+    def measure(
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
+    ) -> Evaluation:
+        vocabulary = self.bigram.sampler.table.vocabulary
+        model: Any = build(vocabulary, self.length, seed=seed)
+        if not hasattr(model, "position_scores"):
+            raise ValueError(
+                "bigram_probes needs a model whose memories can be read, such as "
+                "two_layer_attention"
+            )
+        optimiser = torch.optim.SGD(
+            model.parameters(), self.lr, self.momentum, weight_decay=self.weight_decay
+        )
+        curves: dict[str, list[float]] = {}
+        steps: list[int] = []
+        asked = self.bigram.splits[split]
+        for step in range(self.steps + 1):
+            if step % self.probe_every == 0 or step == self.steps:
+                steps.append(step)
+                for name, value in self._probe(model, asked, device).items():
+                    curves.setdefault(name, []).append(value)
+            if step < self.steps:
+                self._train(model, optimiser, seed, step, device)
+                report("SGD steps", step + 1, self.steps)
+        metrics = {name: values[-1] for name, values in curves.items()}
+        for name in ("accuracy", "output_recall", "token_recall", "early_position_recall"):
+            crossed = crossing(steps, curves[name])
+            if crossed is not None:
+                metrics[f"steps_to_half_{name}"] = crossed
+        x = [float(step) for step in steps]
+        return Evaluation(metrics, curves={name: {"x": x, "y": y} for name, y in curves.items()})
+
+    def _train(
+        self,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        seed: int,
+        step: int,
+        device: torch.device | str,
+    ) -> None:
+        sequences = self.bigram.training_sequences(seed, step, self.batch)
+        targets = sequences.targets
+        if self.loss_on == "known":
+            targets = np.where(sequences.occurrences() >= 2, targets, IGNORED)
+        logits = model(_tensor(sequences.inputs, device))
+        loss = functional.cross_entropy(logits.flatten(0, 1), _tensor(targets, device).flatten())
+        if not torch.isfinite(loss):
+            raise Diverged(f"the training loss was {loss.item()} at step {step + 1}")
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    @torch.no_grad()
+    def _probe(
+        self, model: Any, sequences: Sequences, device: torch.device | str
+    ) -> dict[str, float]:
+        inputs = _tensor(sequences.inputs, device)
+        logits, first, second = model.attend(inputs)
+        targets, occurrences = sequences.targets, sequences.occurrences()
+        known = occurrences >= 2
+        losses = functional.cross_entropy(
+            logits.mT, _tensor(targets, device), reduction="none"
+        ).cpu()
+        right = logits.argmax(-1).cpu().numpy() == targets
+        looks = first.argmax(-1).cpu().numpy()  # (time,) or (sequences, time)
+        back = np.broadcast_to(looks, targets.shape)[:, 1:] == np.arange(targets.shape[1] - 1)
+        place = second.argmax(-1).cpu().numpy()
+        seen = np.take_along_axis(sequences.inputs, place, axis=1)
+        before = np.take_along_axis(sequences.inputs, np.maximum(place - 1, 0), axis=1)
+        after_trigger = (before == sequences.inputs) & (place > 0)
+        fixed = None
+        if self.triggers == "fixed":
+            fixed = _tensor(self.bigram.sampler.fixed, device)
+        found = {
+            "accuracy": float(right[known].mean()),
+            "loss": float(losses.numpy()[known].mean()),
+            "output_recall": output_recall(model),
+            "token_recall": token_recall(model, fixed),
+            "position_recall": position_recall(model),
+            "early_position_recall": position_recall(model, min(EARLY, self.length // 2)),
+            "first_layer_on_previous": float(back[occurrences[:, :-1] > 0].mean()),
+            "second_layer_on_output": float((seen == targets)[known].mean()),
+            "second_layer_after_trigger": float(after_trigger[known].mean()),
+        }
+        divergence = self._bigram_divergence(model)
+        return found if divergence is None else {**found, "bigram_divergence": divergence}
+
+    def _bigram_divergence(self, model: Any) -> float | None:
+        logits = model.bigram_logits() if hasattr(model, "bigram_logits") else None
+        if logits is None:
+            return None
+        wanted = torch.from_numpy(self.bigram.sampler.table.of_next).float()
+        each = torch.special.xlogy(wanted, wanted) - wanted * logits.log_softmax(-1).cpu()
+        kept = torch.ones(len(wanted), dtype=torch.bool)
+        if self.triggers == "fixed":
+            kept[self.bigram.sampler.fixed] = False
+        return float(each.sum(1)[kept].mean())
+
+
+def crossing(steps: Sequence[int], values: Sequence[float], level: float = HALF) -> float | None:
+    """Where values at ``steps`` first reach ``level``, by straight lines; None if they never do."""
+    for place, value in enumerate(values):
+        if value >= level:
+            if place == 0:
+                return float(steps[0])
+            share = (level - values[place - 1]) / (value - values[place - 1])
+            return steps[place - 1] + share * (steps[place] - steps[place - 1])
+    return None
+
+
+def _tensor(values: Any, device: torch.device | str) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device)

@@ -1,0 +1,253 @@
+"""How many associations a memory recalls: bisection over their number, against width and size.
+
+Nichani, Lee and Bietti 2025 (arXiv 2412.06538) for the protocol: random embeddings, each input its
+own class or a few classes, the stopping rule of the bisection. Recall is judged among the values
+that are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from tasks.capacity.search import Bracket, largest
+from tasks.interface import Evaluation, Metric, Report, Split
+from tasks.measurement import Build, Measurement
+
+SCORES_AT_ONCE = 2**24  # numbers in a table of queries and values
+
+
+class Memory(Protocol):
+    """What is asked of ``models.memories.interface.Memory``."""
+
+    def write(self, keys: Tensor, values: Tensor) -> None: ...
+    def read(self, keys: Tensor) -> tuple[Tensor, Tensor]: ...
+    def size_in_bytes(self) -> int: ...
+
+
+class Capacity(Measurement):
+    """Random keys and values, one write, and the largest N of which a share is recalled.
+
+    One trial draws its embeddings once, and N associations are its first N: a smaller store is part
+    of a larger one. A memory that trains inside ``write`` until a share is recalled (its attribute
+    ``stop_at``) is told the share that is asked for.
+
+    Args:
+        widths: d of keys and values.
+        wide: further widths for memories that are not trained inside ``write``.
+        headline_width: one of ``widths``, at which the headline is taken.
+        trials: draws of the embeddings for each width.
+        thresholds: shares of associations that must be recalled, each by a search of its own; the
+            first is the headline's.
+        classes: 0 for a value of its own for each key, else M values: key i has value i M / N.
+        embeddings: "unit" (on the sphere) or "gaussian" (entries from N(0, 1/d)).
+        largest: no more than this many times d² associations are tried.
+
+    Raises:
+        ValueError: a setting outside its range.
+    """
+
+    headline = Metric("associations", "maximise")
+
+    def __init__(
+        self,
+        widths: Sequence[int] = (8, 11, 16, 22, 32, 45),
+        wide: Sequence[int] = (64, 128),
+        headline_width: int = 16,
+        trials: int = 5,
+        thresholds: Sequence[float] = (0.99, 0.5),
+        classes: int = 0,
+        embeddings: str = "unit",
+        largest: float = 1.0,
+    ) -> None:
+        if not widths or min([*widths, *wide]) < 2:
+            raise ValueError("widths and wide are widths of embeddings: give numbers of 2 or more")
+        if headline_width not in widths:
+            raise ValueError(
+                f"headline_width={headline_width} is not among the widths {list(widths)}: give one "
+                "of them"
+            )
+        if trials < 1:
+            raise ValueError(f"trials={trials} measure nothing: give 1 or more")
+        if not thresholds or not all(0 < threshold <= 1 for threshold in thresholds):
+            raise ValueError(f"thresholds={list(thresholds)} are shares: give some in (0, 1]")
+        if classes < 0 or classes == 1:
+            raise ValueError(
+                f"classes={classes} is no number of values to tell apart: give 2 or more, or 0 for "
+                "one for each key"
+            )
+        if embeddings not in ("unit", "gaussian"):
+            raise ValueError(f"embeddings={embeddings} is unknown: give unit or gaussian")
+        if not largest > 0 or not math.isfinite(largest):
+            raise ValueError(f"largest={largest} allows no association: give a number above 0")
+        self.widths, self.wide = sorted(set(widths)), sorted(set(wide) - set(widths))
+        self.headline_width, self.trials = headline_width, trials
+        self.thresholds, self.classes = list(thresholds), classes
+        self.embeddings, self.largest = embeddings, largest
+
+    def data_hashes(self) -> dict[str, str]:
+        """Split -> SHA-256 of all embeddings of seed 0."""
+        hashes = {}
+        for split in ("validation", "test"):
+            digest = hashlib.sha256()
+            for width in [*self.widths, *self.wide]:
+                for drawn in self.draw(width, cast(Split, split), 0):
+                    digest.update(drawn.numpy().tobytes())
+            hashes[split] = digest.hexdigest()
+        return hashes
+
+    def most(self, width: int) -> int:
+        """The largest N that is tried at a width."""
+        return max(1, round(self.largest * width**2))
+
+    def draw(self, width: int, split: Split, seed: int) -> tuple[Tensor, Tensor]:
+        """Keys (trials, N, d) and values (trials, N or M, d), float32, for the largest N."""
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for trial in range(self.trials):
+            name = f"capacity/{split}/{seed}/{width}/{trial}".encode()
+            number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
+            generator = torch.Generator().manual_seed(number)
+            for drawn, rows in (
+                (values, self.classes or self.most(width)),
+                (keys, self.most(width)),
+            ):
+                x = torch.randn(rows, width, generator=generator)
+                if self.embeddings == "unit":
+                    drawn.append(x / x.norm(dim=1, keepdim=True))
+                else:
+                    drawn.append(x / width**0.5)
+        return torch.stack(keys), torch.stack(values)
+
+    def measure(
+        self,
+        build: Build,
+        split: Split,
+        seed: int,
+        device: torch.device | str,
+        report: Report,
+    ) -> Evaluation:
+        """N of each trial, width and threshold, in ``arrays["associations/0.99"]`` (widths,
+        trials); means by width in curves, with N log N / d² and N for each number of the state."""
+        trained = hasattr(build(self.widths[0], self.widths[0], seed=seed), "stop_at")
+        widths = self.widths if trained else [*self.widths, *self.wide]
+        evaluation = Evaluation({}, arrays={"widths": widths})
+        total = len(widths) * len(self.thresholds)
+        for done, (width, threshold) in enumerate((w, t) for w in widths for t in self.thresholds):
+
+            def tried(
+                count: int, at: str = f"d = {width}, {threshold:g} recalled", done: int = done
+            ) -> None:
+                report(f"{at}, try {count}", done, total)
+
+            keys, values = (x.to(device) for x in self.draw(width, split, seed))
+            store = _Store(build, seed, keys, values, self.classes, threshold)
+            found = largest(
+                store.recall,
+                self.trials,
+                threshold,
+                start=min(width, self.most(width)),
+                most=self.most(width),
+                report=tried,
+            )
+            self._collect(evaluation, width, threshold, found, store)
+        report("measured", total, total)
+        evaluation.metrics["associations"] = evaluation.metrics[
+            f"associations/{self.thresholds[0]:g}/{self.headline_width}"
+        ]
+        return evaluation
+
+    def _collect(
+        self,
+        evaluation: Evaluation,
+        width: int,
+        threshold: float,
+        found: Sequence[Bracket],
+        store: _Store,
+    ) -> None:
+        numbers = [bracket.low for bracket in found]
+        mean = sum(numbers) / len(numbers)
+        state, weights, inner = store.sizes(round(mean))
+        quantities = {
+            "associations": mean,
+            "n_log_n_over_d2": sum(n * math.log(max(n, 1)) for n in numbers)
+            / (len(numbers) * width**2),
+            "weights": weights / 4,
+            "state_bytes": state,
+        }
+        if inner is not None:
+            quantities["associations_over_md"] = mean / (inner * width)
+        for name, value in quantities.items():
+            evaluation.metrics[f"{name}/{threshold:g}/{width}"] = float(value)
+            curve = evaluation.curves.setdefault(f"{name}/{threshold:g}", {"x": [], "y": []})
+            curve["x"].append(float(width))
+            curve["y"].append(float(value))
+        evaluation.arrays.setdefault(f"associations/{threshold:g}", []).append(numbers)
+        filled = [bracket.high is not None for bracket in found]
+        evaluation.arrays.setdefault(f"filled/{threshold:g}", []).append(filled)
+        if (width, threshold) == (self.headline_width, self.thresholds[0]):
+            evaluation.metrics["parameters"] = float(round(weights / 4))
+            evaluation.metrics["state_bytes"] = float(state)
+
+
+class _Store:
+    """One memory for each trial, filled with the first N associations."""
+
+    def __init__(
+        self,
+        build: Build,
+        seed: int,
+        keys: Tensor,
+        values: Tensor,
+        classes: int,
+        threshold: float,
+    ) -> None:
+        self.build, self.seed, self.classes, self.threshold = build, seed, classes, threshold
+        self.keys, self.values = keys, values
+
+    def _pairs(self, trials: Sequence[int], number: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys (trials, N, d), the different values (trials, N or M, d), and which is whose (N)."""
+        chosen = torch.as_tensor(trials, device=self.keys.device)
+        keys, values = self.keys[chosen, :number], self.values[chosen]
+        answers = torch.arange(number, device=keys.device)
+        if self.classes:
+            return keys, values, answers * self.classes // number
+        return keys, values[:, :number], answers
+
+    @torch.no_grad()
+    def recall(self, trials: Sequence[int], number: int) -> list[float]:
+        """The share of ``number`` associations recalled, of each of these trials."""
+        keys, values, answers = self._pairs(trials, number)
+        memory = self._filled(keys, values[:, answers])
+        step = max(1, SCORES_AT_ONCE // (len(trials) * max(number, values.shape[1])))
+        right = torch.zeros(len(trials), dtype=torch.int64, device=keys.device)
+        for start in range(0, number, step):
+            part = slice(start, start + step)
+            read, _ = memory.read(keys[:, part])
+            best = (read @ values.mT).argmax(-1)
+            right += ((best == answers[part]) & read.isfinite().all(-1)).sum(-1)
+        return [count / number for count in right.tolist()]
+
+    def sizes(self, number: int) -> tuple[int, int, int | None]:
+        """With about ``number`` associations in one memory: bytes of all that is kept, bytes of the
+        weights without pairs kept for another training, and m where there is one."""
+        keys, values, answers = self._pairs([0], max(1, number))
+        memory = self._filled(keys, values[:, answers], steps=1)
+        state = memory.size_in_bytes()
+        weights: Callable[[], int] = getattr(memory, "weights_in_bytes", memory.size_in_bytes)
+        return state, weights(), getattr(memory, "inner_size", None)
+
+    def _filled(self, keys: Tensor, values: Tensor, steps: int | None = None) -> Memory:
+        width = keys.shape[-1]
+        memory: Any = self.build(width, width, seed=self.seed)
+        if hasattr(memory, "stop_at"):
+            memory.stop_at = self.threshold
+            memory.steps = steps or memory.steps
+        filled: Memory = memory
+        filled.write(keys, values)
+        return filled

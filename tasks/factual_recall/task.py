@@ -1,0 +1,278 @@
+"""Factual recall by a one-layer transformer: how many facts for how many parameters.
+
+Nichani, Lee and Bietti 2025, Understanding factual recall in transformers via associative memories
+(arXiv 2412.06538).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from tasks.capacity.search import largest
+from tasks.factual_recall.facts import Facts, generator_of, seed_of
+from tasks.factual_recall.phases import CURVES, learn, plateau, published_facts
+from tasks.factual_recall.stack import train
+from tasks.interface import Evaluation, Metric, Report, Split
+from tasks.measurement import Build, Measurement
+
+PARTS = ("phase_diagram", "facts_by_parameters", "phases")
+HEADS, CHOICES, LENGTH = 8, 8, 32  # of the published search over the number of facts
+
+
+class FactualRecall(Measurement):
+    """Three experiments on one task; ``part`` chooses.
+
+    * "phase_diagram": the best accuracy for each number of heads and width of the MLP;
+    * "facts_by_parameters": the largest S with S² facts that are recalled, by bisection, for
+      several sizes of the transformer (8 heads, 8 answers of each relation, length 32);
+    * "phases": the loss while linear attention learns 64 facts, with the published sizes. Its
+      model is ``one_hot_attention``, that of the others ``fact_transformer``.
+
+    Args:
+        part: one of the above.
+        subjects, relations, choices, noise, length: the facts of the phase diagram, whose noise is
+            a number of tokens and whose answers are ``choices`` for each relation.
+        width, head_size: d and d_h of the phase diagram.
+        heads, mlp_widths: its axes; a width of 0 is attention alone.
+        widths, attention_ratios, mlp_ratios: d of the search, H d_h / d and m / d, each ratio of
+            attention with each of the MLP.
+        learning_rates: all of them are tried; the best counts.
+        batch_size, steps, check_every: sequences of a step, steps, and steps between two checks.
+        phase_steps: steps of the third part.
+
+    Raises:
+        ValueError: a setting outside its range.
+    """
+
+    headline = Metric("facts_per_parameter", "maximise")
+
+    def __init__(
+        self,
+        part: str = "phase_diagram",
+        subjects: int = 32,
+        relations: int = 32,
+        choices: int = 8,
+        noise: int = 64,
+        length: int = 32,
+        width: int = 32,
+        head_size: int = 8,
+        heads: Sequence[int] = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32),
+        mlp_widths: Sequence[int] = (1, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128),
+        widths: Sequence[int] = (8, 11, 16, 22, 32, 45, 64, 90, 128, 181),
+        attention_ratios: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
+        mlp_ratios: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
+        learning_rates: Sequence[float] = (0.01,),
+        batch_size: int = 1024,
+        steps: int = 16384,
+        check_every: int = 128,
+        phase_steps: int = 8192,
+    ) -> None:
+        if part not in PARTS:
+            raise ValueError(f"part={part} is unknown: give {', '.join(PARTS)}")
+        sizes = (subjects, relations, choices, noise, width, head_size)
+        counts = (batch_size, steps, check_every, phase_steps)
+        if min(*sizes, *counts, *heads, *widths) < 1 or min(mlp_widths) < 0:
+            raise ValueError(
+                "numbers of subjects, relations, choices, noise, widths, heads, batches and steps "
+                "are at least 1, and widths of the MLP at least 0"
+            )
+        if length < 3:
+            raise ValueError(
+                f"length={length} has no room for a subject, a relation and the end: give 3 or more"
+            )
+        if not all(number > 0 for number in (*attention_ratios, *mlp_ratios, *learning_rates)):
+            raise ValueError("ratios and learning rates are above 0")
+        self.part = part
+        self.facts = (subjects, relations, choices, noise, length)
+        self.width, self.head_size = width, head_size
+        self.heads, self.mlp_widths = list(heads), list(mlp_widths)
+        self.widths = sorted(widths)
+        self.ratios = [(a, b) for a in attention_ratios for b in mlp_ratios]
+        self.learning_rates = list(learning_rates)
+        self.batch_size, self.steps, self.check_every = batch_size, steps, check_every
+        self.phase_steps = phase_steps
+
+    def data_hashes(self) -> dict[str, str]:
+        """Split -> SHA-256 of the facts and the first sequences of the diagram with seed 0."""
+        hashes = {}
+        for split in ("validation", "test"):
+            facts = Facts.random(*self.facts, generator_of("facts", split, 0))
+            counts, _, _ = facts.sequences(64, generator_of("sequences", split, 0))
+            content = facts.answers.numpy().tobytes() + counts.numpy().tobytes()
+            hashes[split] = hashlib.sha256(content).hexdigest()
+        return hashes
+
+    def measure(
+        self,
+        build: Build,
+        split: Split,
+        seed: int,
+        device: torch.device | str,
+        report: Report,
+    ) -> Evaluation:
+        """Of the diagram: ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. Of
+        the search: arrays of parameters, facts, widths and ratios by point. Of the phases: curves
+        by step and the length of the plateau in steps."""
+        if self.part == "phases":
+            return self._phases(build, split, seed, report)
+        if self.part == "phase_diagram":
+            return self._diagram(build, split, seed, report)
+        return self._search(build, split, seed, report)
+
+    def _diagram(self, build: Build, split: Split, seed: int, report: Report) -> Evaluation:
+        facts = Facts.random(*self.facts, generator_of("facts", split, seed))
+        accuracy, steps = [], []
+        total = len(self.heads)
+        for row, heads in enumerate(self.heads):
+
+            def at(step: int, row: int = row, heads: int = heads) -> None:
+                report(f"{heads} heads, step {step} of {self.steps}", row, total)
+
+            # Each width of the MLP with each step size, all of them at once.
+            sizes = [(width, lr) for width in self.mlp_widths for lr in self.learning_rates]
+            of_facts = (facts.vocabulary, facts.classes)
+            models = [
+                build(
+                    *of_facts,
+                    self.width,
+                    self.head_size,
+                    heads,
+                    m,
+                    seed=seed_of(split, seed, heads, m),
+                )
+                for m, _ in sizes
+            ]
+            best, last = self._train(
+                models, [lr for _, lr in sizes], facts, ("diagram", split, seed, heads), at
+            )
+            each = len(self.learning_rates)
+            accuracy.append([max(best[k : k + each]) for k in range(0, len(best), each)])
+            steps.append([min(last[k : k + each]) for k in range(0, len(last), each)])
+        report("measured", total, total)
+        attention = [self.width * self.head_size * heads for heads in self.heads]
+        mlp = [self.width * width for width in self.mlp_widths]
+        cells = [
+            (4 * a + 2 * m, accuracy[i][j])
+            for i, a in enumerate(attention)
+            for j, m in enumerate(mlp)
+        ]
+        enough = [parameters for parameters, share in cells if share >= 0.99]
+        number = self.facts[0] * self.facts[1]
+        return Evaluation(
+            {
+                "facts_per_parameter": number / min(enough) if enough else 0.0,
+                "accuracy": sum(share for _, share in cells) / len(cells),
+                "parameters": float(min(enough, default=0)),
+            },
+            arrays={
+                "accuracy": accuracy,
+                "steps": steps,
+                "attention_parameters": attention,
+                "mlp_parameters": mlp,
+                "heads": self.heads,
+                "mlp_widths": self.mlp_widths,
+            },
+        )
+
+    def _train(
+        self,
+        models: Sequence[torch.nn.Module],
+        lrs: Sequence[float],
+        facts: Facts,
+        names: Sequence[str | int],
+        report: Callable[[int], None],
+        any_is_enough: bool = False,
+    ) -> tuple[list[float], list[int]]:
+        return train(
+            models,
+            lrs,
+            facts,
+            generator_of("sequences", *names),
+            batch_size=self.batch_size,
+            steps=self.steps,
+            check_every=self.check_every,
+            success=0.99,
+            any_is_enough=any_is_enough,
+            report=report,
+        )
+
+    def _search(self, build: Build, split: Split, seed: int, report: Report) -> Evaluation:
+        points: dict[str, list[float]] = {
+            name: [] for name in ("width", "attention_ratio", "mlp_ratio", "parameters", "facts")
+        }
+        start = dict.fromkeys(self.ratios, 8)
+        cells = [(width, ratio) for width in self.widths for ratio in self.ratios]
+        for done, (width, ratio) in enumerate(cells):
+            head_size, hidden = int(ratio[0] * width / HEADS), int(ratio[1] * width)
+            if not head_size or not hidden:
+                continue
+
+            def recalled(
+                trials: list[int],
+                subjects: int,
+                sizes: tuple[int, int, int] = (width, head_size, hidden),
+                done: int = done,
+            ) -> list[float]:
+                names = (split, seed, *sizes, subjects)
+                facts = Facts.random(
+                    subjects, subjects, CHOICES, 2 * subjects, LENGTH, generator_of("facts", *names)
+                )
+                of_facts, (d, head, m) = (facts.vocabulary, facts.classes), sizes
+                start_at = seed_of(*names)
+                built = [
+                    build(*of_facts, d, head, HEADS, m, seed=start_at) for _ in self.learning_rates
+                ]
+
+                def at(step: int) -> None:
+                    where = f"d = {sizes[0]}, {subjects}² facts, step {step}"
+                    report(where, done, len(cells))
+
+                best, _ = self._train(built, self.learning_rates, facts, names, at, True)
+                return [max(best)]
+
+            found = largest(recalled, 1, 0.99, start=start[ratio], most=512)[0]
+            start[ratio] = max(4, found.low)
+            parameters = 4 * HEADS * head_size * width + 2 * hidden * width
+            for name, value in zip(points, (width, *ratio, parameters, found.low**2), strict=True):
+                points[name].append(float(value))
+        report("measured", len(cells), len(cells))
+        squares = sum(p * p for p in points["parameters"])
+        products = sum(p * f for p, f in zip(points["parameters"], points["facts"], strict=True))
+        return Evaluation(
+            {
+                "facts_per_parameter": products / squares if squares else 0.0,
+                "parameters": max(points["parameters"], default=0.0),
+            },
+            arrays=dict(points),
+        )
+
+    def _phases(self, build: Build, split: Split, seed: int, report: Report) -> Evaluation:
+        facts = published_facts()
+        model = build(facts.vocabulary, facts.classes, seed=seed)
+        total = self.phase_steps
+        logged = learn(
+            model,
+            facts,
+            generator_of("phases", split, seed),
+            self.batch_size,
+            total,
+            lambda step: report(f"step {step}", step, total),
+        )
+        parameters = sum(p.numel() for p in model.parameters())
+        number = facts.subjects * facts.relations
+        accuracy = logged["accuracy"][-1]
+        if not math.isfinite(logged["loss"][-1]):
+            accuracy = 0.0
+        return Evaluation(
+            {
+                "facts_per_parameter": number * accuracy / parameters,
+                "accuracy": accuracy,
+                "plateau_steps": plateau(logged, facts.choices),
+                "parameters": float(parameters),
+            },
+            curves={name: {"x": logged["step"], "y": logged[name]} for name in CURVES},
+        )

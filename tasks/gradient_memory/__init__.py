@@ -1,0 +1,5 @@
+"""One gradient step writes an associative memory."""
+
+from tasks.gradient_memory.task import GradientMemory
+
+__all__ = ["GradientMemory"]

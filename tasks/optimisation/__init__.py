@@ -1,0 +1,5 @@
+"""Associations learned by gradient steps on a stream of Zipf samples."""
+
+from tasks.optimisation.task import Optimisation
+
+__all__ = ["Optimisation"]

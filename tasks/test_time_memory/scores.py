@@ -1,0 +1,66 @@
+"""Scores of answers and of confidences, over lists of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+BINS = 15  # of the calibration error (Guo et al. 2017)
+
+
+def auroc(seen: Numbers, unseen: Numbers) -> float:
+    """Probability that a seen query has more confidence than an unseen one, ties counted half:
+    the area under the receiver operating curve, by ranks (Mann and Whitney)."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate((seen, unseen)))[: len(seen)]
+    count = len(seen) * (len(seen) + 1) / 2
+    return float((ranks.sum() - count) / (len(seen) * len(unseen)))
+
+
+def calibrated(confidence: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
+    """Probabilities of being right for the queries with odd index, and whether they were: an
+    isotonic fit on those with even index, since confidences have a scale of their own."""
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(confidence[::2], kind="stable")
+    known = confidence[::2][order]
+    fitted = isotonic_regression(right[::2][order]).x
+    return np.interp(confidence[1::2], known, fitted), right[1::2]
+
+
+def calibration_error(probability: Numbers, right: Numbers) -> float:
+    """Expected calibration error: mean distance of probability and accuracy over equal bins,
+    weighted by how many answers each holds."""
+    bins = np.minimum((probability * BINS).astype(int), BINS - 1)
+    gaps = [
+        (bins == b).mean() * abs(probability[bins == b].mean() - right[bins == b].mean())
+        for b in np.unique(bins)
+    ]
+    return float(sum(gaps))
+
+
+def risk_coverage(confidence: Numbers, right: Numbers) -> tuple[float, float]:
+    """Area under the risk-coverage curve, and the accuracy at 90 % coverage: the surest answers
+    are given first; among equal confidences the mean of every order counts."""
+    order = np.argsort(-confidence, kind="stable")
+    values, start = np.unique(-confidence[order], return_index=True)
+    ordered = right[order]
+    shares = np.diff(np.append(start, len(ordered)))
+    even = np.repeat(np.add.reduceat(ordered, start) / shares, shares)
+    accuracy = np.cumsum(even) / np.arange(1, len(even) + 1)
+    kept = max(1, round(0.9 * len(even)))
+    assert len(values) == len(start)
+    return float(np.mean(1 - accuracy)), float(accuracy[kept - 1])
+
+
+def crossing(counts: Numbers, recall: Numbers, threshold: float) -> float | None:
+    """How many items are recalled with at least ``threshold``: log-linear between the two counts
+    where recall first falls below it; None if it never does, or is below from the start."""
+    below = np.flatnonzero(recall < threshold)
+    if not len(below) or below[0] == 0:
+        return None
+    k = below[0]
+    share = (recall[k - 1] - threshold) / (recall[k - 1] - recall[k])
+    return float(np.exp(np.log(counts[k - 1]) + share * np.log(counts[k] / counts[k - 1])))

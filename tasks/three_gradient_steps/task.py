@@ -1,0 +1,163 @@
+"""One gradient step on each of three matrices makes an induction head.
+
+Source: Bietti et al., "Birth of a Transformer: A Memory Viewpoint" (2023, arXiv 2306.00802),
+section 5: one step on W_O², then on W_K², then on W_K¹ gives W_O² = Σ u_k e_kᵀ,
+W_K² = Σ e_k (R e_k)ᵀ and W_K¹ = Σ p_t p_{t-1}ᵀ. The theorem is about
+infinitely many sequences and infinite width; steps here are taken on a sample, and each gradient is
+rescaled to a given norm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tasks.interface import Evaluation, Metric, Report, Split
+from tasks.measurement import Build, Measurement
+from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
+
+ORDER = ("output_2", "key_2", "key_1")
+CHUNK = 2048  # sequences in one forward pass
+
+
+class ThreeGradientSteps(Measurement):
+    """Accuracy on the second output after one gradient step on each matrix.
+
+    A sequence holds one trigger q at a random place, its output o right after it, and q again at
+    the end; all other tokens are uniform and not q. What is asked is o, after the last position.
+
+    Metrics: ``accuracy`` after all steps, ``accuracy_after_0`` to ``accuracy_after_3``, and the
+    share of each memory that is recalled after them (``output_recall``, ``token_recall``,
+    ``position_recall``). Curves: the same four numbers against the steps taken.
+
+    Args:
+        tokens: N, size of the vocabulary.
+        length: T, positions of a sequence.
+        first_place: earliest place of the trigger, from 1. A trigger at place 1 looks like its own
+            output's key, since the first position can only look at itself.
+        sequences: number on which each step is taken.
+        evaluated: sequences on which accuracy is measured.
+        output_norm: Frobenius norm of the step on W_O², over √tokens.
+        token_norm: of the step on W_K², over √tokens.
+        position_norm: of the step on W_K¹, over √length.
+
+    Raises:
+        ValueError: a number out of range.
+    """
+
+    headline: ClassVar[Metric] = Metric("accuracy", "maximise")
+
+    def __init__(
+        self,
+        *,
+        tokens: int = 32,
+        length: int = 16,
+        first_place: int = 1,
+        sequences: int = 40_000,
+        evaluated: int = 10_000,
+        output_norm: float = 10.0,
+        token_norm: float = 30.0,
+        position_norm: float = 100.0,
+    ) -> None:
+        if tokens < 3 or length < 4 or sequences < 1 or evaluated < 1:
+            raise ValueError(
+                f"tokens={tokens}, length={length}, sequences={sequences}, evaluated={evaluated}: "
+                "give at least 3, 4, 1 and 1"
+            )
+        if not 1 <= first_place <= length - 2:
+            raise ValueError(
+                f"first_place={first_place} leaves no room for a trigger and its output: give a "
+                f"number from 1 to {length - 2}"
+            )
+        if min(output_norm, token_norm, position_norm) <= 0:
+            raise ValueError("output_norm, token_norm and position_norm must be above 0")
+        self.tokens, self.length, self.first_place = tokens, length, first_place
+        self.sequences, self.evaluated = sequences, evaluated
+        self.norms = {
+            "output_2": output_norm * math.sqrt(tokens),
+            "key_2": token_norm * math.sqrt(tokens),
+            "key_1": position_norm * math.sqrt(length),
+        }
+
+    def data_hashes(self) -> dict[str, str]:
+        splits: tuple[Split, ...] = ("validation", "test")
+        return {
+            split: hashlib.sha256(b"".join(part.numpy().tobytes() for part in drawn)).hexdigest()
+            for split in splits
+            for drawn in [self.draw(256, split, 0, 0)]
+        }
+
+    def draw(self, count: int, split: Split, seed: int, purpose: int) -> tuple[Tensor, Tensor]:
+        """Sequences int64 (count, length) and their answers (count,)."""
+        key = np.random.SeedSequence([split == "test", seed, purpose])
+        generator = np.random.Generator(np.random.Philox(key))
+        trigger = generator.integers(0, self.tokens, (count, 1))
+        # Uniform over all tokens but the trigger; the output as well.
+        other = (trigger + generator.integers(1, self.tokens, (count, self.length))) % self.tokens
+        place = generator.integers(self.first_place - 1, self.length - 2, (count, 1))
+        sequences = other.copy()
+        np.put_along_axis(sequences, place, trigger, axis=1)
+        sequences[:, -1:] = trigger
+        answers = np.take_along_axis(sequences, place + 1, axis=1)[:, 0]
+        return torch.from_numpy(sequences), torch.from_numpy(answers)
+
+    def measure(
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
+    ) -> Evaluation:
+        model: Any = build(self.tokens, self.length, seed=seed)
+        if not all(isinstance(getattr(model, name, None), nn.Parameter) for name in ORDER):
+            raise ValueError(
+                f"three_gradient_steps needs a model with {', '.join(ORDER)}, such as "
+                "disentangled_attention"
+            )
+        asked = tuple(part.to(device) for part in self.draw(self.evaluated, split, seed, 0))
+        found = [self._found(model, *asked)]
+        for number, name in enumerate(ORDER, start=1):
+            drawn = tuple(
+                part.to(device) for part in self.draw(self.sequences, split, seed, number)
+            )
+            matrix = getattr(model, name)
+            gradient = _gradient(model, matrix, *drawn)
+            with torch.no_grad():
+                matrix -= gradient * (self.norms[name] / gradient.norm().clamp(min=1e-30))
+            found.append(self._found(model, *asked))
+            report("gradient steps", number, len(ORDER))
+        metrics = {f"accuracy_after_{k}": point["accuracy"] for k, point in enumerate(found)}
+        steps = [float(k) for k in range(len(found))]
+        return Evaluation(
+            metrics={**metrics, **found[-1]},
+            curves={name: {"x": steps, "y": [point[name] for point in found]} for name in found[0]},
+        )
+
+    @torch.no_grad()
+    def _found(self, model: Any, inputs: Tensor, answers: Tensor) -> dict[str, float]:
+        right = sum(
+            int((model(part)[:, -1].argmax(-1) == wanted).sum())
+            for part, wanted in _chunks(inputs, answers)
+        )
+        return {
+            "accuracy": right / len(answers),
+            "output_recall": output_recall(model),
+            "token_recall": token_recall(model),
+            "position_recall": position_recall(model),
+        }
+
+
+def _gradient(model: nn.Module, matrix: nn.Parameter, inputs: Tensor, answers: Tensor) -> Tensor:
+    """Of the mean cross-entropy of the last position's answer."""
+    total = torch.zeros_like(matrix)
+    for part, wanted in _chunks(inputs, answers):
+        loss = functional.cross_entropy(model(part)[:, -1], wanted, reduction="sum") / len(answers)
+        total += torch.autograd.grad(loss, matrix)[0]
+    return total
+
+
+def _chunks(inputs: Tensor, answers: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    yield from zip(inputs.split(CHUNK), answers.split(CHUNK), strict=True)

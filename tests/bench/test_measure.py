@@ -1,0 +1,122 @@
+"""Measurements through the command line: their records, their models, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench import evaluate, measure, train
+from bench.config import compose
+from bench.errors import UserError
+from bench.measuring import MeasuringRun
+from bench.progress import silent
+from bench.records import read_record
+from bench.runs import identify, obtain
+from tasks.interface import Evaluation
+from tasks.measurement import Diverged
+
+WORDS = ["tasks=test_time_memory", "models=delta_rule", "tasks.counts=[4,8]", "tasks.items=8"]
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store")
+    assert measure.main([*WORDS, f"store={store}"]) == 0
+    (path,) = (store / "records").glob("*.json")
+    return read_record(path), path
+
+
+def test_the_record_is_like_any_other(record):
+    made, _ = record
+    assert (made.task, made.model, made.role, made.outcome) == (
+        "test_time_memory",
+        "delta_rule",
+        "single",
+        "ok",
+    )
+    assert made.headline.value == made.metrics["test"]["recall"]
+    assert made.metrics["validation"].keys() == made.metrics["test"].keys()
+    assert made.cost.state_bytes == made.metrics["test"]["state_bytes"]
+    assert made.config["training"] == {"threads": 1}  # no other setting of a training decides
+    assert made.weights_sha256 is None
+
+
+def test_the_same_words_serve_the_record(record, capsys):
+    _, path = record
+    before = path.stat().st_mtime_ns
+    assert measure.main([*WORDS, f"store={path.parents[1]}"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert path.stat().st_mtime_ns == before
+
+
+def test_evaluating_again_measures_again(record, capsys):
+    made, path = record
+    assert evaluate.main([f"run={made.run_id}", f"store={path.parents[1]}"]) == 0
+    assert "every metric is that of the record" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "sentence"),
+    [
+        (train, WORDS, "python -m bench.measure makes its runs"),
+        (measure, ["tasks=regbench", "models=gpt2"], "python -m bench.train makes its runs"),
+        (measure, [*WORDS[:1], "models=gpt2"], "models=gpt2 is one of the models, and test_time"),
+        (train, ["tasks=regbench", "models=ridge"], "models=ridge is one of the memories"),
+        (measure, [*WORDS[:1], "models=delta_rul"], "did you mean 'delta_rule'"),
+        (measure, [*WORDS, "training.lr=1"], "is about trainings by the engine"),
+        (measure, [*WORDS, "models.rat=1"], "did you mean 'models.rate'"),
+        (measure, [*WORDS, "seeds=3"], "is a setting of bench.sweep; bench.measure makes one run"),
+        (measure, WORDS[:1], "choose a model with models=NAME; memories: "),
+        (measure, [*WORDS, "models.rate=-1"], "rate"),
+    ],
+)
+def test_mistakes_are_one_sentence(program, words, sentence, tmp_path):
+    with pytest.raises(UserError, match=sentence) as caught:
+        program.main([*words, f"store={tmp_path}"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Diverged("the memory grew without bound"), "diverged"),
+        (RuntimeError("no such kernel"), "failed"),
+        (torch.OutOfMemoryError("no room"), "out_of_memory"),
+    ],
+)
+def test_a_measurement_without_numbers_is_a_row_with_its_cause(
+    error, outcome, tmp_path, monkeypatch
+):
+    configuration = compose([*WORDS, f"store={tmp_path}"])
+
+    def stop(self, split):
+        if split == "test":
+            raise error
+        return Evaluation({"recall": 1.0})
+
+    monkeypatch.setattr(MeasuringRun, "measure", stop)
+    made = obtain(configuration)
+    assert made.outcome == outcome
+    assert str(error) in str(made.cause)
+    assert made.headline.value is None
+    assert made.metrics["validation"] == {"recall": 1.0}
+
+
+def test_an_interrupted_measurement_leaves_no_record(tmp_path, monkeypatch):
+    def stop(self, split):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MeasuringRun, "measure", stop)
+    with pytest.raises(KeyboardInterrupt):
+        obtain(compose([*WORDS, f"store={tmp_path}"]), report=silent)
+    assert not list(tmp_path.rglob("records/*.json"))
+
+
+def test_the_seed_and_the_model_change_the_run_but_not_the_data():
+    base = identify(compose(WORDS))
+    seeded = identify(compose([*WORDS, "seed=1"]))
+    other = identify(compose([*WORDS[:1], "models=ridge", *WORDS[2:]]))
+    assert seeded.identity == base.identity
+    assert seeded.run_id(1) != base.run_id(0)
+    assert other.identity != base.identity
+    assert other.provenance.data == base.provenance.data

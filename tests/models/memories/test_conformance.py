@@ -1,0 +1,399 @@
+"""What every memory owes its users; a new file in ``models/memories/`` is tested without an edit.
+
+Memories are found by their YAML files and built small. Their cards say what their theory promises
+(``models/memories/interface.py``); some are tested in more settings than their defaults.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+from torch.nn import functional
+
+import models.memories
+from models.memories.interface import Memory, Reading
+
+FOLDER = Path(models.memories.__file__).parent
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256}
+MORE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
+    # settings beside the defaults, and what they change on the card
+    "kernel": [({"kernel": "gaussian"}, {}), ({"growth": 4.48}, {})],
+    "modern_hopfield": [({"updates": 0}, {})],
+    "outer_product": [
+        ({"scheme": scheme, "kept": 1.0}, {"state": "grows"})
+        for scheme in ("seen", "threshold", "power", "gradient")
+    ],
+}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (name, settings, card) for name in NAMES for settings, card in [({}, {}), *MORE.get(name, [])]
+]
+KEYS, VALUES = 8, 7
+
+on_every_memory = pytest.mark.parametrize("name", NAMES)
+on_every_case = pytest.mark.parametrize(
+    ("name", "settings", "card"),
+    CASES,
+    ids=["-".join([name, *map(str, settings.values())]) for name, settings, _ in CASES],
+)
+
+
+@cache
+def configuration(name: str) -> dict[str, Any]:
+    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
+    assert isinstance(loaded, dict)
+    return {str(key): value for key, value in loaded.items()}
+
+
+def hyperparameters(name: str) -> dict[str, Any]:
+    return {k: v for k, v in configuration(name).items() if k not in ("_target_", "card")}
+
+
+def constructor(name: str) -> Callable[..., Memory]:
+    module, _, attribute = configuration(name)["_target_"].rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def small(
+    name: str,
+    settings: dict[str, Any],
+    dtype: torch.dtype = torch.float64,
+    sizes: tuple[int, int] = (KEYS, VALUES),
+    seed: int = 0,
+) -> Memory:
+    chosen = {key: SMALL.get(key, value) for key, value in hyperparameters(name).items()}
+    torch.manual_seed(seed)
+    return constructor(name)(*sizes, **(chosen | settings)).to(dtype)
+
+
+def promised(name: str, card: dict[str, Any], key: str) -> Any:
+    return (configuration(name)["card"] | card).get(key)
+
+
+def random_units(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return functional.normalize(drawn, dim=-1).to(dtype)
+
+
+def pairs(*batch_and_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    return (
+        random_units(*batch_and_items, KEYS, seed=1, dtype=dtype),
+        random_units(*batch_and_items, VALUES, seed=2, dtype=dtype),
+    )
+
+
+def queries(*batch_and_queries: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return random_units(*batch_and_queries, KEYS, seed=3, dtype=dtype)
+
+
+def assert_same(actual: Reading, expected: Reading, tolerance: float = 1e-9) -> None:
+    for name, one, other in zip(Reading._fields, actual, expected, strict=True):
+        torch.testing.assert_close(
+            one, other, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}"
+        )
+
+
+def test_memories_are_found() -> None:
+    assert NAMES
+
+
+@on_every_memory
+def test_card_is_complete(name: str) -> None:
+    card = configuration(name)["card"]
+    assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
+    assert card["state"] in ("fixed", "grows")
+    assert card.get("gradients", False) is False
+    if "calls" in card:
+        assert card["calls"] == "matter"
+    else:
+        assert card["order"] in ("any", "matters")
+
+
+@on_every_memory
+def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
+    parameters = list(inspect.signature(constructor(name)).parameters.values())
+    assert [parameter.name for parameter in parameters[:2]] == ["key_size", "value_size"]
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters[2:])
+    assert {p.name: p.default for p in parameters[2:]} == hyperparameters(name)
+
+
+@on_every_memory
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+def test_sizes_below_one_are_refused(name: str, sizes: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="at least one number"):
+        small(name, {}, sizes=sizes)
+
+
+@on_every_case
+@pytest.mark.parametrize(
+    ("dtype", "batch"),
+    [
+        (torch.float64, ()),
+        (torch.float64, (2, 3)),
+        (torch.float32, (2,)),
+        (torch.bfloat16, (2,)),
+        (torch.float16, (2,)),
+    ],
+)
+def test_readings_have_the_shape_and_type_of_the_queries(
+    name: str, settings: dict, card: dict, dtype: torch.dtype, batch: tuple[int, ...]
+) -> None:
+    memory = small(name, settings, dtype)
+    memory.write(*pairs(*batch, 3, dtype=dtype))
+    memory.write(*pairs(*batch, 1, dtype=dtype))
+    values, confidence = memory.read(queries(*batch, 5, dtype=dtype))
+    assert (values.shape, values.dtype) == ((*batch, 5, VALUES), dtype)
+    assert (confidence.shape, confidence.dtype) == ((*batch, 5), dtype)
+    assert values.isfinite().all()
+    assert (confidence >= memory.lowest_confidence).all()
+    assert memory.read(queries(*batch, 0, dtype=dtype)).values.shape == (*batch, 0, VALUES)
+
+
+@on_every_case
+def test_few_pairs_are_recalled_and_known(name: str, settings: dict, card: dict) -> None:
+    """Three random pairs in 32 dimensions fit into every memory."""
+    memory = small(name, settings, sizes=(32, 32))
+    keys, values, others = (random_units(5, 3, 32, seed=seed) for seed in (1, 2, 3))
+    memory.write(keys, values)
+    read, confidence = memory.read(keys)
+    scores = functional.normalize(read, dim=-1) @ values.mT
+    assert (scores.argmax(-1) == torch.arange(3)).double().mean() > 0.9
+    unknown = memory.read(others).confidence
+    assert (confidence[..., :, None] > unknown[..., None, :]).double().mean() > 0.75
+
+
+@on_every_case
+def test_an_empty_memory_answers_zeros(name: str, settings: dict, card: dict) -> None:
+    memory = small(name, settings)
+    for empty in ("never written", "no items", "reset"):
+        if empty != "never written":
+            memory.write(*pairs(2, 0 if empty == "no items" else 4))
+        if empty == "reset":
+            memory.reset()
+        assert memory.is_empty, empty
+        assert memory.size_in_bytes() == 0, empty
+        values, confidence = memory.read(queries(2, 3))
+        assert torch.equal(values, torch.zeros(2, 3, VALUES, dtype=torch.float64)), empty
+        assert (confidence == memory.lowest_confidence).all(), empty
+
+
+@on_every_case
+def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
+    memory = small(name, settings)
+    memory.write(*pairs(2, 4))
+    before, size = memory.read(queries(2, 5)), memory.size_in_bytes()
+    memory.write(*pairs(2, 0))
+    assert_same(memory.read(queries(2, 5)), before, 0)
+    assert memory.size_in_bytes() == size
+
+
+@on_every_case
+def test_reset_forgets_everything(name: str, settings: dict, card: dict) -> None:
+    fresh, used = small(name, settings), small(name, settings)
+    used.write(random_units(3, 5, KEYS, seed=8), random_units(3, 5, VALUES, seed=9))
+    used.reset()
+    for memory in (fresh, used):
+        memory.write(*pairs(2, 4))
+    assert_same(used.read(queries(2, 5)), fresh.read(queries(2, 5)), 0)
+
+
+@on_every_case
+def test_calls_may_be_split(name: str, settings: dict, card: dict) -> None:
+    if promised(name, card, "calls") == "matter":
+        pytest.skip("the card says that each call is a training of its own")
+    keys, values = pairs(2, 9)
+    keys[:, 6], keys[:, 7] = keys[:, 1], keys[:, 5]
+    whole, parts = small(name, settings), small(name, settings)
+    whole.write(keys, values)
+    for part in (slice(0, 3), slice(3, 4), slice(4, 6), slice(6, 9)):
+        parts.write(keys[:, part], values[:, part])
+    assert_same(parts.read(queries(2, 5)), whole.read(queries(2, 5)))
+    assert_same(parts.read(keys), whole.read(keys))
+    assert parts.size_in_bytes() == whole.size_in_bytes()
+
+
+@on_every_case
+def test_order_is_as_the_card_says(name: str, settings: dict, card: dict) -> None:
+    """Two items share a key, so that whoever goes by order must answer otherwise."""
+    order = promised(name, card, "order")
+    if order is None:
+        pytest.skip("the card promises nothing of the order")
+    keys, values = pairs(2, 6)
+    keys[:, 4] = keys[:, 1]
+    forwards, backwards = small(name, settings), small(name, settings)
+    forwards.write(keys, values)
+    backwards.write(keys.flip(1), values.flip(1))
+    read, other = (memory.read(keys) for memory in (forwards, backwards))
+    if order == "any":
+        assert_same(other, read)
+    else:
+        assert not torch.allclose(other.values, read.values, rtol=1e-6, atol=1e-6)
+
+
+@on_every_case
+def test_size_is_as_the_card_says(name: str, settings: dict, card: dict) -> None:
+    memory = small(name, settings)
+    sizes = []
+    for seed in (4, 5, 6):
+        memory.write(random_units(2, 4, KEYS, seed=seed), random_units(2, 4, VALUES, seed=seed))
+        sizes.append(memory.size_in_bytes())
+        memory.read(queries(2, 3))
+        assert memory.size_in_bytes() == sizes[-1]
+    assert sizes[0] > 0
+    if promised(name, card, "state") == "fixed":
+        assert sizes[0] == sizes[1] == sizes[2]
+    else:
+        assert sizes[0] < sizes[1] < sizes[2]
+
+
+@on_every_case
+def test_memories_of_a_batch_are_independent(name: str, settings: dict, card: dict) -> None:
+    keys, values = pairs(2, 3, 6)
+    keys[0, 0, 5] = keys[0, 0, 2]  # one memory of the batch has fewer distinct keys
+    keys[1, 2, 4] = 0
+    values[1, 2, 4] = values[1, 2, 0]
+    asked = queries(2, 3, 5)
+    together = small(name, settings)
+    together.write(keys, values)
+    read = together.read(asked)
+    for index in ((0, 0), (0, 1), (1, 2)):
+        alone = small(name, settings)
+        alone.write(keys[index], values[index])
+        expected = alone.read(asked[index])
+        assert_same(Reading(read.values[index], read.confidence[index]), expected)
+
+
+@on_every_case
+def test_keys_written_many_times_and_zeros_stay_finite(
+    name: str, settings: dict, card: dict
+) -> None:
+    keys, values = pairs(6)
+    keys[1:4] = keys[0]
+    keys[5] = 0
+    values[4] = 0
+    memory = small(name, settings)
+    memory.write(keys, values)
+    read, confidence = memory.read(torch.cat((keys, queries(2))))
+    assert read.isfinite().all()
+    assert confidence.isfinite().all()
+
+
+@on_every_case
+def test_reading_changes_nothing_and_draws_nothing(name: str, settings: dict, card: dict) -> None:
+    memory = small(name, settings)
+    keys, values = pairs(2, 4)
+    before = torch.get_rng_state()
+    memory.write(keys, values)
+    first = memory.read(queries(2, 5))
+    kept = Reading(first.values.clone(), first.confidence.clone())
+    first.values.detach().zero_()
+    keys.zero_()
+    values.zero_()
+    assert_same(memory.read(queries(2, 5)), kept, 0)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@on_every_case
+def test_gradients(name: str, settings: dict, card: dict) -> None:
+    if promised(name, card, "gradients") is False:
+        pytest.skip("the card says that no gradient flows through the whole memory")
+    memory = small(name, settings, sizes=(4, 3))
+
+    def write_and_read(keys: Tensor, values: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+        memory.reset()
+        memory.write(keys[:, :3], values[:, :3])
+        memory.write(keys[:, 3:], values[:, 3:])
+        return memory.read(asked)
+
+    given = [random_units(2, 5, 4, seed=1), random_units(2, 5, 3, seed=2)]
+    given.append(random_units(2, 3, 4, seed=3))
+    assert torch.autograd.gradcheck(write_and_read, [x.requires_grad_() for x in given])
+
+
+@on_every_case
+def test_float32_is_near_float64(name: str, settings: dict, card: dict) -> None:
+    if promised(name, card, "calls") == "matter":
+        pytest.skip("a training need not take the same way in another precision")
+    readings = []
+    for dtype in (torch.float32, torch.float64):
+        memory = small(name, settings, torch.float32).to(dtype)
+        memory.write(*(x.to(dtype) for x in pairs(2, 5, dtype=torch.float32)))
+        readings.append(memory.read(queries(2, 5, dtype=torch.float32).to(dtype)))
+    single, double = readings
+    assert_same(Reading(*(x.double() for x in single)), double, 2e-4)
+
+
+def wrong(kind: str) -> tuple[Tensor, Tensor]:
+    keys, values = pairs(2, 4)
+    if kind == "NaN key":
+        keys[1, 2, 3] = torch.nan
+    elif kind == "infinite value":
+        values[0, 1, 2] = torch.inf
+    elif kind == "other device":
+        values = values.to("meta")
+    return {
+        "width of keys": (keys[..., 1:], values),
+        "width of values": (keys, values[..., 1:]),
+        "fewer values": (keys, values[:, 1:]),
+        "no items axis": (keys[0, 0], values[0, 0]),
+        "batch": (keys[:1], values[:1]),
+        "integers": (keys.long(), values.long()),
+        "types that differ": (keys, values.float()),
+        "another type": (keys.float(), values.float()),
+    }.get(kind, (keys, values))
+
+
+SENTENCES = {
+    "NaN key": r"keys hold NaN or infinity",
+    "infinite value": r"values hold NaN or infinity",
+    "width of keys": r"keys are \(\*batch, items, 8\)",
+    "width of values": r"values are \(\*batch, items, 7\)",
+    "fewer values": r"each key has one value",
+    "no items axis": r"keys are \(\*batch, items, 8\)",
+    "batch": r"holds a batch \(2,\), got \(1,\)",
+    "integers": r"give a float type",
+    "types that differ": r"same type and device|move one of them",
+    "another type": r"give the same, or reset it|move one of them",
+    "other device": r"same type and device|move one of them",
+}
+
+
+@on_every_case
+def test_mistakes_get_a_sentence_and_change_nothing(name: str, settings: dict, card: dict) -> None:
+    memory = small(name, settings)
+    memory.write(*pairs(2, 3))
+    before = memory.read(queries(2, 5))
+    for kind, sentence in SENTENCES.items():
+        with pytest.raises(ValueError, match=sentence):
+            memory.write(*wrong(kind))
+        assert_same(memory.read(queries(2, 5)), before, 0)
+    for kind in ("NaN key", "width of keys", "no items axis", "batch", "integers", "another type"):
+        with pytest.raises(ValueError, match=SENTENCES[kind]):
+            memory.read(wrong(kind)[0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@on_every_case
+def test_a_gpu_gives_the_same(name: str, settings: dict, card: dict) -> None:
+    keys, values = pairs(2, 9)
+    keys[:, 6] = keys[:, 1]
+    here, there = small(name, settings), small(name, settings).to("cuda")
+    here.write(keys, values)
+    there.write(keys.cuda(), values.cuda())
+    expected, read = here.read(queries(2, 5)), there.read(queries(2, 5).cuda())
+    if promised(name, card, "calls") == "matter":
+        assert read.values.isfinite().all()
+    else:
+        assert_same(Reading(*(x.cpu() for x in read)), expected)
+    with pytest.raises(ValueError, match=r"give the same|move one of them"):
+        there.write(keys, values)

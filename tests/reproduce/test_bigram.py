@@ -1,0 +1,211 @@
+"""The bigram figure on constructed runs whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.judgement import LeftOut
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from reproduce.bigram import REPRODUCTION, plan
+from reproduce.bigram_records import LABELS
+from tests.bench.records import make_record
+from tests.reproduce.records import wobble
+
+SEEDS = range(3)
+LEVELS = {"gpt2/1": 0.53, "gpt2/2": 0.99, "memory_mosaic/1": 0.995}
+
+
+def trained(
+    model: str,
+    seed: int,
+    accuracy: float,
+    steps: int = 1000,
+    triggers: str = "fixed",
+    **changes: Any,
+) -> RunRecord:
+    name, layers = model.split("/")
+    task = {"source": "tiny_shakespeare", "triggers": triggers}
+    content: dict[str, Any] = {
+        "seed": seed,
+        "task": "bigram",
+        "model": name,
+        "label": name,
+        "preset": "laptop",
+        "identity": hashlib.sha256(f"{model} {triggers} {steps}".encode()).hexdigest(),
+        "config": {
+            "tasks": {**task, **changes.pop("task_settings", {})},
+            "models": {"layers": int(layers)},
+            "training": {"restarts": 1, "steps": steps},
+        },
+        "metrics": {
+            "test": {
+                "in_context_accuracy": accuracy + wobble(seed),
+                "first_occurrence_accuracy": 1 / 65 + wobble(seed) / 5,
+            }
+        },
+        "curves": {"validation_loss": Curve(x=[50.0, 100.0], y=[2.0, 1.0 - accuracy])},
+    }
+    return make_record(**{**content, **changes})
+
+
+def probed(seed: int, output: float, token: float, position: float, accuracy: float) -> RunRecord:
+    """A run of the simplified model whose memories reach one half at these steps."""
+    crossings = {
+        "steps_to_half_output_recall": output,
+        "steps_to_half_token_recall": token,
+        "steps_to_half_early_position_recall": position,
+        "steps_to_half_accuracy": accuracy,
+    }
+    names = ("accuracy", "output_recall", "token_recall", "early_position_recall")
+    return make_record(
+        seed=seed,
+        task="bigram_probes",
+        model="two_layer_attention",
+        preset="laptop",
+        config={"tasks": {"steps": 300}, "models": {}, "training": {}},
+        metrics={"test": {k: v + seed for k, v in crossings.items() if v is not None}},
+        curves={name: Curve(x=[0.0, 300.0], y=[0.0, 1.0]) for name in names},
+    )
+
+
+def stepped(seed: int, accuracy: float = 0.96, position: float = 0.933) -> RunRecord:
+    names = ("accuracy", "output_recall", "token_recall", "position_recall")
+    last = dict(zip(names, (accuracy + wobble(seed), 1.0, 1.0, position), strict=True))
+    return make_record(
+        seed=seed,
+        task="three_gradient_steps",
+        model="disentangled_attention",
+        preset="laptop",
+        config={"tasks": {}, "models": {}, "training": {}},
+        metrics={"test": last},
+        curves={name: Curve(x=[0.0, 3.0], y=[0.0, last[name]]) for name in names},
+    )
+
+
+def all_runs(**levels: float) -> list[RunRecord]:
+    values = {**dict.fromkeys(LABELS, 0.6), **LEVELS, **levels}
+    steps = {"memory_mosaic/1": 200}
+    runs = [
+        trained(model, seed, values[model], steps.get(model, 1000))
+        for model in LABELS
+        for seed in SEEDS
+    ]
+    runs += [probed(seed, 50, 15, 95, 105) for seed in SEEDS]
+    return [*runs, *(stepped(seed) for seed in SEEDS)]
+
+
+def judge(records: list[RunRecord]) -> dict[str, Finding]:
+    return {claim.name: claim.judge(records).finding for claim in REPRODUCTION.claims}
+
+
+def without(records: list[RunRecord], task: str) -> list[RunRecord]:
+    return [record for record in records if record.task != task]
+
+
+def test_everything_is_reproduced_but_what_was_not_run() -> None:
+    found = judge(all_runs())
+    open_claims = {name for name, finding in found.items() if finding.verdict != REPRODUCED}
+    assert {name.split(",")[0] for name in open_claims} == {"random triggers"}
+    assert all(isinstance(found[name], LeftOut) for name in open_claims)
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "claim"),
+    [
+        ("gpt2/1", 0.8, "one layer of attention"),
+        ("gpt2/1", 0.3, "one layer of attention"),
+        ("gpt2/2", 0.9, "two layers of attention"),
+        ("memory_mosaic/1", 0.9, "one layer of memory units"),
+    ],
+)
+def test_other_accuracies_contradict(model: str, level: float, claim: str) -> None:
+    assert judge(all_runs(**{model: level}))[claim].verdict == CONTRADICTED
+
+
+def test_memory_units_that_were_trained_longer_say_nothing_about_200_steps() -> None:
+    runs = [r for r in all_runs() if r.model != "memory_mosaic"]
+    runs += [trained("memory_mosaic/1", seed, 0.995, steps=1000) for seed in SEEDS]
+    assert judge(runs)["one layer of memory units"].verdict == UNDECIDED
+
+
+def test_a_leak_in_a_single_model_contradicts() -> None:
+    leaky = [
+        trained("lstm/2", seed, 0.6, metrics={"test": {"first_occurrence_accuracy": level}})
+        for seed, level in zip(SEEDS, (0.19, 0.2, 0.21), strict=True)
+    ]
+    runs = [r for r in all_runs() if r.model != "lstm"] + leaky
+    assert judge(runs)["nothing leaks"].verdict == CONTRADICTED
+    assert judge(all_runs())["nothing leaks"].verdict == REPRODUCED
+
+
+def test_short_runs_and_random_tables_are_left_out() -> None:
+    short = [trained(model, seed, 0.3, steps=60) for model in LABELS for seed in SEEDS]
+    other = [
+        trained(model, seed, 0.3, task_settings={"source": "dirichlet"})
+        for model in LABELS
+        for seed in SEEDS
+    ]
+    for runs in (short, other):
+        found = judge(runs)["one layer of attention"]
+        assert isinstance(found, LeftOut)
+        assert found.verdict == UNDECIDED
+
+
+def test_the_order_of_learning() -> None:
+    names = ("W_O² before W_K¹", "W_K² before W_K¹", "accuracy jumps with W_K¹")
+    late = without(all_runs(), "bigram_probes")
+    found = judge([*late, *(probed(seed, 120, 15, 90, 200) for seed in SEEDS)])
+    assert [found[name].verdict for name in names] == [CONTRADICTED, REPRODUCED, CONTRADICTED]
+    assert judge(late)[names[0]].verdict == UNDECIDED
+
+
+def test_three_steps_that_fail_contradict() -> None:
+    runs = without(all_runs(), "three_gradient_steps")
+    found = judge([*runs, *(stepped(seed, accuracy=0.5, position=0.4) for seed in SEEDS)])
+    assert found["three gradient steps"].verdict == CONTRADICTED
+    assert found["three memories after three steps"].verdict == CONTRADICTED
+    assert judge(runs)["three gradient steps"].verdict == UNDECIDED
+
+
+def test_random_triggers_are_judged_by_themselves() -> None:
+    runs = all_runs() + [
+        trained(model, seed, level, triggers="random")
+        for model, level in (("gpt2/2", 0.95), ("memory_mosaic/1", 0.7))
+        for seed in SEEDS
+    ]
+    found = judge(runs)
+    assert found["random triggers, two layers of attention"].verdict == REPRODUCED
+    assert found["random triggers, one layer of memory units"].verdict == CONTRADICTED
+    assert found["two layers of attention"].verdict == REPRODUCED
+
+
+def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
+    runs = all_runs()
+    failed = {"outcome": "diverged", "cause": "the loss is not finite", "metrics": {}, "curves": {}}
+    runs.append(trained("s4d/2", 7, 0.5, **failed))
+    selected = REPRODUCTION.select(runs[::-1])
+    assert len(selected) == len(runs)
+    numbers = REPRODUCTION.curves(selected)
+    assert numbers["accuracy"]["LSTM"]["mean"] == pytest.approx(0.6, abs=0.01)
+    assert numbers["accuracy"]["S4D"]["seeds"]["7"] is None
+    assert numbers["probes"]["output_recall"]["x"] == [0, 300]
+    view = View("laptop")
+    first = render(REPRODUCTION.draw(selected, view), "bigram")
+    assert first == render(REPRODUCTION.draw(REPRODUCTION.select(runs), view), "bigram")
+    assert REPRODUCTION.curves([])["accuracy"] == {}
+    REPRODUCTION.draw([], view)
+
+
+def test_the_plan_names_every_row_and_three_seeds() -> None:
+    runs = plan("laptop", None).runs
+    words = {run[:-1] for run in runs}
+    assert len(runs) == 3 * len(words) == 3 * (len(LABELS) + 2)
+    memory = next(run for run in words if "models=memory_mosaic" in run)
+    assert "training.steps=200" in memory
+    assert all("training" not in word for run in plan("smoke", 1).runs for word in run)
+    assert any("tasks.triggers=random" in run for run in plan("gpu", 1).runs)

@@ -1,0 +1,121 @@
+"""The figure of factual recall on constructed records whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from reproduce import factual_recall as figure
+from tests.bench.records import make_record
+
+CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}
+
+
+def made(part: str, seed: int, **changes: Any) -> RunRecord:
+    tasks = {"part": part, "subjects": 8, "relations": 8, **changes.pop("tasks", {})}
+    content: dict[str, Any] = {
+        "task": "factual_recall",
+        "model": "fact_transformer",
+        "label": "Transformer",
+        "seed": seed,
+        "identity": hashlib.sha256(repr(tasks).encode()).hexdigest(),
+        "config": {"tasks": tasks, "models": {}, "training": {}},
+        "per_sequence": {},
+        "curves": {},
+        "metrics": {"test": {}},
+    }
+    return make_record(**{**content, **changes})
+
+
+def diagram(seed: int, alone: float = 0.4, helped: float = 0.9) -> RunRecord:
+    arrays = {
+        "heads": [1, 2, 8],
+        "mlp_widths": [0, 64],
+        "accuracy": [[alone + 0.01 * seed, helped], [0.8, 1.0], [0.99, 1.0]],
+        "attention_parameters": [64, 128, 512],
+        "mlp_parameters": [0, 1024],
+    }
+    return made("phase_diagram", seed, arrays=arrays)
+
+
+def learned(seed: int, steps: float, accuracy: float = 1.0) -> RunRecord:
+    levels = Curve(x=[0.0, 2000.0, 8000.0], y=[math.log(32), math.log(8), 0.0])
+    return made(
+        "phases",
+        seed,
+        metrics={"test": {"plateau_steps": steps + 16 * seed, "accuracy": accuracy}},
+        curves=dict.fromkeys(("loss", "relation_loss", "choice_loss"), levels),
+    )
+
+
+def search(seed: int, per_parameter: float, steps: int = 16384) -> RunRecord:
+    parameters = [384.0, 1536.0, 6144.0, 24576.0]
+    facts = [per_parameter * p * (1 + 0.02 * (-1) ** k) for k, p in enumerate(parameters)]
+    return made(
+        "facts_by_parameters",
+        seed,
+        tasks={"steps": steps},
+        arrays={"parameters": parameters, "facts": facts},
+        metrics={"test": {"facts_per_parameter": per_parameter}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("alone", "helped", "expected"),
+    [(0.4, 0.9, REPRODUCED), (0.4, 0.42, CONTRADICTED), (0.9, 1.0, CONTRADICTED)],
+)
+def test_the_trade_off_is_judged(alone: float, helped: float, expected: Verdict) -> None:
+    runs = [diagram(seed, alone, helped) for seed in range(3)]
+    claim = CLAIMS["attention or MLP, 64 facts"]
+    assert claim.judge(runs).finding.verdict == expected
+    assert claim.judge(runs[:1]).finding.verdict == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("steps", "accuracy", "expected"),
+    [(1100.0, 1.0, REPRODUCED), (200.0, 1.0, CONTRADICTED), (1100.0, 0.5, CONTRADICTED)],
+)
+def test_phases_are_judged(steps: float, accuracy: float, expected: Verdict) -> None:
+    runs = [learned(seed, steps, accuracy) for seed in range(3)]
+    assert CLAIMS["relations before facts"].judge(runs).finding.verdict == expected
+
+
+def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
+    claim = CLAIMS["facts for each parameter"]
+    assert claim.judge([search(0, 0.15)]).finding.verdict == REPRODUCED
+    assert claim.judge([search(0, 0.5)]).finding.verdict == CONTRADICTED
+    short = claim.judge([search(0, 0.15, steps=3000)]).finding
+    assert short.verdict == UNDECIDED
+    assert "shorter trainings: 0.150" in short.evidence
+
+
+def test_the_border_is_the_published_one() -> None:
+    """Attention of 1280 and more, and an MLP of 2300 minus half of attention."""
+    attention, mlp = [1024.0, 1280.0, 4608.0], [0.0, 1664.0]
+    recalled = [[0.5, 0.5], [0.9, 1.0], [1.0, 1.0]]
+    run = made(
+        "phase_diagram",
+        0,
+        tasks={"subjects": 32, "relations": 32},
+        arrays={"attention_parameters": attention, "mlp_parameters": mlp, "accuracy": recalled},
+    )
+    assert figure.border_agreement(run) == 1.0
+
+
+def test_the_figure_is_drawn_from_whatever_is_there() -> None:
+    whole = [diagram(0), diagram(1), learned(0, 1100.0), search(0, 0.15)]
+    for runs in (whole, whole[:1], whole[2:3]):
+        images = [render(figure.draw(runs, View("smoke")), "recall") for _ in range(2)]
+        assert images[0] == images[1]
+    parts = figure.curves(whole)
+    assert {part: len(runs) for part, runs in parts.items()} == {
+        "phase_diagram": 2,
+        "facts_by_parameters": 1,
+        "phases": 1,
+    }

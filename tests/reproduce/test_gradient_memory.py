@@ -1,0 +1,108 @@
+"""Gradients as memories, judged on a real measurement and on altered ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from models.associative.matrix import Matrix
+from reproduce.gradient_memory import CLEAN, REPRODUCTION, accuracies
+from tasks.gradient_memory import GradientMemory
+from tests.bench.records import make_record
+
+YAML = Path(__file__).parents[2] / "tasks" / "gradient_memory.yaml"
+
+
+@cache
+def real() -> RunRecord:
+    content = yaml.safe_load(YAML.read_text())
+    settings = {k: content[k] for k in set(content) - {"_target_", "takes", "card", "presets"}}
+    del settings["sweep"]
+    settings |= content["presets"]["smoke"]["tasks"]
+    found = GradientMemory(**settings).measure(
+        lambda *sizes, seed=0: Matrix(*sizes), "test", 0, "cpu", lambda *_: None
+    )
+    return record(found.metrics, found.arrays)
+
+
+def record(metrics: dict[str, float], arrays: dict[str, Any], **changes: Any) -> RunRecord:
+    return make_record(
+        task="gradient_memory",
+        model="matrix",
+        label="Matrix",
+        config={"tasks": {}, "models": {}, "training": {}},
+        metrics={"test": metrics},
+        arrays=arrays,
+        per_sequence={},
+        curves={"none": Curve(x=[0.0], y=[0.0])},
+        **changes,
+    )
+
+
+def altered(values: dict[str, Any], metrics: dict[str, float]) -> RunRecord:
+    own = real()
+    return record({**own.metrics["test"], **metrics}, {**own.arrays, **values})
+
+
+def verdicts(records: list[RunRecord]) -> dict[str, str]:
+    return {c.name: c.judge(records).finding.verdict for c in REPRODUCTION.claims}
+
+
+def test_a_real_measurement_reproduces_what_five_trials_can_show() -> None:
+    found = verdicts([real()])
+    assert CONTRADICTED not in found.values()
+    certain = {"the lemma", "the lemma for noisy inputs", "noise cancels", "scores after one step"}
+    assert {found[name] for name in certain} == {REPRODUCED}
+
+
+@pytest.mark.parametrize(
+    ("claim", "values", "metrics"),
+    [
+        ("the lemma", {}, {"gap/clean": 1e-9}),
+        ("noise cancels", {}, {"gap/cancelled": 1e-9}),
+        ("scores after one step", {}, {"target/N=64": 0.5}),
+        ("one step suffices", {"accuracy/N=64,d=256": [0.5, 0.51, 0.5, 0.5, 0.49]}, {}),
+        ("samples suffice", {"accuracy/T=8,n=4096": [0.5, 0.51, 0.5, 0.5, 0.49]}, {}),
+        (
+            "accuracy does not depend on the noise",
+            {f"accuracy/T=64,N=64,d={d}": [0.01, 0.0, 0.02, 0.0, 0.01] for d in (16, 64, 128)},
+            {},
+        ),
+        (
+            "few noise vectors are worse from samples",
+            {"accuracy/T=8,n=256": [0.95, 0.94, 0.95, 0.96, 0.95]},
+            {},
+        ),
+    ],
+)
+def test_other_numbers_contradict(
+    claim: str, values: dict[str, Any], metrics: dict[str, float]
+) -> None:
+    assert verdicts([altered(values, metrics)])[claim] == CONTRADICTED
+
+
+def test_nothing_is_concluded_from_nothing() -> None:
+    failed = record({}, {}, outcome="failed", cause="out of patience")
+    assert set(verdicts([failed])) == {claim.name for claim in REPRODUCTION.claims}
+    assert set(verdicts([failed]).values()) == {UNDECIDED}
+    evidence = REPRODUCTION.claims[0].judge([failed]).finding.evidence
+    assert "failed (out of patience)" in evidence
+    render(REPRODUCTION.draw([failed], View("smoke")), "x")
+
+
+def test_figure_and_numbers() -> None:
+    records = REPRODUCTION.select([real()])
+    assert len(accuracies(records, CLEAN)[32, 128]) == 5
+    assert render(REPRODUCTION.draw(records, View("smoke")), "x")["png"]
+    assert REPRODUCTION.curves(records)[real().run_id]["metrics"]["gradient_gap"] < 1e-12
+
+
+def test_seeds_are_runs() -> None:
+    assert len(REPRODUCTION.plan("smoke", 3).runs) == 3

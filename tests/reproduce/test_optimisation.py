@@ -1,0 +1,276 @@
+"""The optimiser study judged on constructed records, whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
+from bench.config import compose
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from reproduce import descent, optimiser_grid
+from reproduce.optimisation import REPRODUCTION, table
+from reproduce.optimiser_grid import (
+    BY_MODEL,
+    BY_RATE,
+    CELLS,
+    LARGE_BATCH,
+    ONE_STEP,
+    SINGLE_SAMPLES,
+    STARRED,
+    THE_SEEDS,
+    Cell,
+    by_dimension,
+    cell_of,
+    comparisons,
+    published,
+)
+from reproduce.trials import in_seeds, sample
+from tests.bench.records import make_record
+
+DIMENSIONS = [10, 20, 50, 100, 200]
+SPREAD = [-0.02, -0.015, -0.01, -0.005, 0.0, 0.0, 0.005, 0.01, 0.015, 0.02]
+
+
+def grid_record(
+    cell: Cell, factor: float = 1.0, exponent: float = 0.5, **changes: Any
+) -> RunRecord:
+    """A cell whose means are the published ones times a factor."""
+    levels = published().get(cell.label, {})
+    means = [levels.get(d, 0.005) * factor for d in DIMENSIONS]
+    trials = [[mean * (1 + s) for s in SPREAD] for mean in means]
+    slopes = [[exponent + s for s in SPREAD] if d >= 100 else [] for d in DIMENSIONS]
+    task = {"optimiser": cell.optimiser, "lr": cell.lr, "batch": cell.batch}
+    task |= {"samples": cell.samples, "dimensions": DIMENSIONS, **THE_SEEDS}
+    fields: dict[str, Any] = {
+        "task": "optimisation",
+        "model": cell.model,
+        "label": "Matrix",
+        "identity": hashlib.sha256(cell.label.encode()).hexdigest(),
+        "config": {"tasks": task, "models": {"layer_norm": cell.layer_norm}, "training": {}},
+        "arrays": {"error": trials, "exponent": slopes},
+        "metrics": {"test": {}},
+        "curves": {"error": Curve(x=[float(d) for d in DIMENSIONS], y=means)},
+    }
+    return make_record(**(fields | changes))
+
+
+def cells(exponents: Mapping[Cell, float] | None = None) -> list[RunRecord]:
+    known = {ONE_STEP: 1.0, SINGLE_SAMPLES: 0.05} | dict(exponents or {})
+    return [
+        grid_record(cell, exponent=known.get(cell, 0.5))
+        for cell in (*CELLS["laptop"], SINGLE_SAMPLES)
+    ]
+
+
+def paths(**changes: Any) -> RunRecord:
+    """A measurement of descent in which everything is as published."""
+    arrays: dict[str, Any] = {
+        "two_tokens": [
+            [a, lr, first, lasting, loss, rises if a else 0]
+            for a in (0.0, 0.95)
+            for lr, first, lasting, loss, rises in (
+                (1.0, 52, 52, 0.69, 0),
+                (3.0, 18, 18, 0.69, 0),
+                (10.0, 2, 15, 1.35, 8),
+                (30.0, 2, 11, 8.3, 6),
+            )
+        ],
+        "first_perfect_map": [[[1]]],
+        "excess/N=30": [0.07 + s for s in SPREAD],
+    }
+    for size in descent.SIZES:
+        for place, lr in enumerate(descent.STEPS):
+            rises = [10 * place + k % 3 if size == 3 else 0 for k in range(10)]
+            arrays[f"increases/d={size},lr={lr}"] = rises
+            arrays[f"first_perfect/d={size},lr={lr}"] = [30 - 10 * place + k % 3 for k in range(10)]
+    late = {"large": 0.2, "small": 0.5, "decreasing": 0.1}
+    for what in ("error", "loss"):
+        arrays |= {f"late_{what}/{name}": [v + s for s in SPREAD] for name, v in late.items()}
+    curve = Curve(x=[0.0, 150.0, 1000.0], y=[1.0, 0.5, 0.2])
+    names = [f"{what}/{name}" for what in ("error", "loss") for name in late]
+    names += [f"{what}/token={token}" for what in ("margin", "law") for token in (0, 1)]
+    curves = dict.fromkeys([*names, "loss/a=0.95,lr=10", "forgetting/loss"], curve)
+    curves["forgetting/error"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.3])
+    curves["forgetting/fewest errors"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.1])
+    fields: dict[str, Any] = {
+        "task": "training_dynamics",
+        "model": "matrix",
+        "label": "Matrix",
+        "config": {
+            "tasks": {"draws": 10, "first_probability": 0.75},
+            "models": {"layer_norm": False},
+            "training": {},
+        },
+        "metrics": {"test": {"margin_gap": 0.04, "margin/token=0,t=1000": 7.3, "forgetting": 0.1}},
+        "arrays": arrays,
+        "curves": curves,
+    }
+    return make_record(**(fields | changes))
+
+
+def verdicts(records: list[RunRecord]) -> dict[str, str]:
+    return {c.name: c.judge(records).finding.verdict for c in REPRODUCTION.claims}
+
+
+def test_published_numbers_are_those_of_the_source() -> None:
+    assert len(published()) == 2 * 2 * 3 * 4 * 4 + 2
+    cell = published()["SGD lr 100, batch 64, n 10240"]
+    expected = (0.0312, 0.0140, 0.0071, 0.0047, 0.0031, 0.0025, 0.0017)
+    assert [round(value, 4) for value in cell.values()] == list(expected)
+    cell = published()["Adam+LN lr 1, batch 1024, n 10240"]
+    assert [round(cell[d], 4) for d in (10, 100, 1000)] == [0.0815, 0.0255, 0.0143]
+    assert published()[BY_MODEL["learnable"].label] == {10: 0.0020, 100: 0.0015, 1000: 0.0012}
+
+
+def test_every_cell_of_the_full_grid_has_published_errors() -> None:
+    matrix = [cell for cell in CELLS["paper"] if cell.model == "matrix"]
+    assert len(matrix) == 192
+    assert all(len(published()[cell.label]) == 7 for cell in matrix)
+
+
+def test_records_as_published_reproduce_every_claim() -> None:
+    assert set(verdicts([*cells(), paths()]).values()) == {REPRODUCED}
+
+
+def test_nothing_is_concluded_from_nothing() -> None:
+    assert set(verdicts([]).values()) == {UNDECIDED}
+    failed = [
+        grid_record(cell, outcome="diverged", cause="not finite", arrays={}, curves={})
+        for cell in STARRED
+    ]
+    found = REPRODUCTION.claims[0].judge(failed).finding
+    assert found.verdict == UNDECIDED
+    assert "diverged (not finite)" in found.evidence
+    render(REPRODUCTION.draw(failed, View("smoke")), "x")
+
+
+@pytest.mark.parametrize(
+    ("claim", "records"),
+    [
+        ("seven published cells", [grid_record(cell, factor=1.1) for cell in STARRED]),
+        ("the grid", [grid_record(cell, factor=1.1) for cell in BY_RATE]),
+        (
+            "large steps steepen the law",
+            [
+                grid_record(
+                    cell,
+                    arrays={"error": [[0.1 + s / 10 for s in SPREAD]] * 5, "exponent": [[]] * 5},
+                )
+                for cell in BY_RATE
+            ],
+        ),
+        ("one large batch counts", [grid_record(ONE_STEP, exponent=0.5)]),
+        (
+            "single samples and large steps only see",
+            [grid_record(SINGLE_SAMPLES, exponent=0.5)],
+        ),
+        (
+            "Adam helps at large batches",
+            [
+                grid_record(c, factor=9 if c.optimiser == "adam" else 1)
+                for c in LARGE_BATCH.values()
+            ],
+        ),
+        (
+            "layer normalisation helps at large batches",
+            [grid_record(c, factor=9 if c.layer_norm else 1) for c in LARGE_BATCH.values()],
+        ),
+        (
+            "trained embeddings help",
+            [grid_record(c, factor=99 if c.model == "learnable" else 1) for c in BY_MODEL.values()],
+        ),
+    ],
+)
+def test_other_cells_contradict(claim: str, records: list[RunRecord]) -> None:
+    assert verdicts(records)[claim] == CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("claim", "arrays"),
+    [
+        ("orthogonal tokens never oscillate", {"two_tokens": [[0.0, 1.0, 1, 1, 0.7, 2]]}),
+        (
+            "correlated tokens oscillate",
+            {"two_tokens": [[0.95, 1.0, 1, 1, 0.7, 0], [0.95, 10.0, 1, 1, 0.7, 0]]},
+        ),
+        (
+            "large steps are sooner right",
+            {"two_tokens": [[0.95, 1.0, 5, 5, 0.7, 0], [0.95, 10.0, 5, None, 0.7, 0]]},
+        ),
+        ("oscillations of five tokens", {"increases/d=3,lr=20": [k % 3 for k in range(10)]}),
+        (
+            "five tokens are learned sooner with large steps",
+            {"first_perfect/d=5,lr=20": [40 + k % 3 for k in range(10)]},
+        ),
+        (
+            "smaller late steps against a large step",
+            {"late_error/large": [0.01 + s for s in SPREAD]},
+        ),
+        (
+            "the lowest loss is not the fewest errors",
+            {"excess/N=30": [-0.1 + s for s in SPREAD]},
+        ),
+    ],
+)
+def test_other_paths_contradict(claim: str, arrays: dict[str, Any]) -> None:
+    own = paths()
+    assert verdicts([own])[claim] == REPRODUCED
+    assert verdicts([paths(arrays=own.arrays | arrays)])[claim] == CONTRADICTED
+
+
+def test_margins_and_forgetting_can_be_contradicted() -> None:
+    far = paths(metrics={"test": {"margin_gap": 0.2, "margin/token=0,t=100": 4, "forgetting": 0.0}})
+    curves = far.curves | {"forgetting/error": Curve(x=[0.0, 1000.0], y=[0.3, 0.1])}
+    found = verdicts([far.model_copy(update={"curves": curves})])
+    assert found["logarithmic growth of margins"] == CONTRADICTED
+    assert found["over-optimisation"] == CONTRADICTED
+
+
+def test_other_random_numbers_are_not_compared_with_the_published_ones() -> None:
+    own = grid_record(STARRED[0])
+    config = {**own.config, "tasks": {**own.config["tasks"], "first_seed": 0}}
+    assert comparisons([own])
+    assert not comparisons([own.model_copy(update={"config": config})])
+    assert not comparisons([own.model_copy(update={"seed": 1})])
+
+
+def test_a_dimension_without_numbers_is_left_out() -> None:
+    arrays = {"error": [[], *[[0.1] * 10] * 4], "exponent": [[]] * 5}
+    assert list(by_dimension([grid_record(ONE_STEP, arrays=arrays)], ONE_STEP)) == DIMENSIONS[1:]
+
+
+def test_what_would_settle_it_is_said_in_seeds_of_the_command() -> None:
+    values = [0.004 + s for s in SPREAD]
+    trials = mean_within(sample("a mean", values), 0.0)
+    assert trials.seeds_needed is not None
+    records = [paths(), paths(seed=1)]  # five trials each
+    assert in_seeds(trials, records).seeds_needed == math.ceil(trials.seeds_needed / 5)
+
+
+def test_words_choose_the_cell_that_a_record_shows() -> None:
+    for cell in (STARRED[5], BY_MODEL["learnable"], SINGLE_SAMPLES):
+        configuration = compose([*cell.words, "preset=smoke"])
+        resolved = configuration.resolved()
+        shown = make_record(
+            task="optimisation",
+            model=cell.model,
+            config={"tasks": resolved["tasks"], "models": resolved["models"], "training": {}},
+        )
+        assert cell_of(shown) == cell
+
+
+def test_plan_figure_and_table() -> None:
+    runs = REPRODUCTION.plan("smoke", None).runs
+    assert len(set(runs)) == len(runs) == 9 + 1 + 1
+    assert len(REPRODUCTION.plan("paper", 2).runs) == 2 * (3 * 192 + 2)
+    records = REPRODUCTION.select([*cells(), paths()])
+    assert len({REPRODUCTION.variant(record) for record in records}) == len(records)
+    assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]
+    assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)
+    assert optimiser_grid.BY_RATE[0].label in REPRODUCTION.curves(records)["grid"]

@@ -1,0 +1,189 @@
+"""Scaling laws on constructed errors whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from bench.config import compose
+from bench.judgement import LeftOut
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from reproduce.scaling_laws import REPRODUCTION
+from reproduce.scaling_records import SCHEMES, errors_by_samples, part_of, runs_of, variant
+from tests.bench.records import make_record
+
+D = [16, 32, 64, 128, 256, 512, 1024]
+N = [10, 100, 1000, 10_000, 100_000]
+TASK = {
+    "tokens": 1000,
+    "classes": 5,
+    "alpha": 2.0,
+    "dimensions": D,
+    "samples": N,
+    "population": True,
+    "trials": 60,
+    "fit_dimensions": [32, 1024],
+    "fit_samples": [10, 10_000],
+}
+SLOPES = {"frequency": -0.25, "threshold": -1.0, "seen": -0.4}
+LEVELS = {"frequency": 0.35, "threshold": 3.5, "seen": 4.0}
+
+
+def record(scheme: str, errors: dict[str, np.ndarray], **task: Any) -> RunRecord:
+    """A run whose trials scatter by a tenth around ``errors``."""
+    settings = {**TASK, **task}
+    generator = np.random.default_rng(len(str(settings)))
+    arrays = {
+        f"errors/{row}": (
+            means * np.exp(0.1 * generator.standard_normal((settings["trials"], len(means))))
+        ).tolist()
+        for row, means in errors.items()
+    }
+    model = {"scheme": scheme, "kept": 0.125 if scheme == "threshold" else None}
+    return make_record(
+        task="scaling_laws",
+        model="outer_product",
+        label="Outer product",
+        identity=hashlib.sha256(f"{scheme}{task}".encode()).hexdigest(),
+        config={"tasks": settings, "models": model, "training": {"threads": 1}},
+        metrics={"test": {"error": 0.1}},
+        curves={},
+        per_sequence={},
+        arrays=arrays,
+    )
+
+
+def main_run(scheme: str, turned: float = 1.0, **task: Any) -> RunRecord:
+    """As in theory; ``turned`` scales the slopes, and 0 makes q = 1 never overflow."""
+    d = np.array(task.get("dimensions", D), dtype=float)
+    level = LEVELS[scheme] * d ** (turned * SLOPES[scheme])
+    errors = {"population": level, "n=100000": level}
+    for n in N[:-1]:
+        errors[f"n={n}"] = np.full(len(d), 0.6 * n ** (-0.5 * turned))
+    if scheme == "seen" and turned:
+        errors["n=100000"] = np.where(d < 1000, 0.6, errors["n=10000"])
+    elif scheme == "seen":
+        errors["population"] = errors["n=100000"] = np.full(len(d), 1e-3)
+    return record(scheme, errors, **task)
+
+
+def few_tokens(steep: bool = True) -> RunRecord:
+    d = np.array(D, dtype=float)
+    errors = {"population": np.exp(-d / 60) if steep else d**-0.5}
+    return record("seen", errors, tokens=100, samples=[])
+
+
+def table(slope: float = -0.5) -> RunRecord:
+    curve = Curve(x=[float(n) for n in N], y=[float(n) ** slope for n in N])
+    return make_record(
+        task="scaling_laws",
+        model="infinite_memory",
+        role="baseline",
+        identity="cd" * 32,
+        config={"tasks": TASK},
+        curves={"unseen_mass": curve, "error": curve},
+    )
+
+
+def published() -> list[RunRecord]:
+    return [*map(main_run, SLOPES), few_tokens(), table()]
+
+
+def verdicts(records: list[RunRecord]) -> dict[str, str]:
+    results = [claim.judge(records) for claim in REPRODUCTION.claims]
+    return {result.claim.name: result.finding.verdict for result in results}
+
+
+def test_memories_as_in_theory_reproduce_every_claim() -> None:
+    assert set(verdicts(published()).values()) == {REPRODUCED}
+
+
+def test_other_laws_contradict() -> None:
+    runs = [main_run("frequency", 4), main_run("threshold", 0.1), main_run("seen", 0)]
+    assert set(verdicts([*runs, few_tokens(steep=False), table(-0.3)]).values()) == {CONTRADICTED}
+
+
+def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
+    records = [main_run(scheme, trials=20) for scheme in SLOPES]
+    found = [claim.judge(records).finding for claim in REPRODUCTION.claims]
+    assert found[0].verdict == REPRODUCED  # the order needs no such number
+    assert {finding.verdict for finding in found[1:]} == {UNDECIDED}
+    assert found[1].seeds_needed == 3
+    pooled = [run.model_copy(update={"seed": seed}) for run in records for seed in range(3)]
+    assert verdicts(pooled)["frequency against d"] == REPRODUCED
+
+
+def test_a_small_preset_judges_the_order_alone() -> None:
+    records = [main_run(scheme, tokens=200, trials=10) for scheme in SLOPES]
+    found = [claim.judge(records).finding for claim in REPRODUCTION.claims]
+    assert found[0].verdict == REPRODUCED
+    assert all(isinstance(finding, LeftOut) for finding in found[1:])
+
+
+def test_a_failed_run_settles_nothing_and_is_named() -> None:
+    lost = main_run("seen").model_copy(
+        update={"seed": 1, "outcome": "out_of_memory", "arrays": {}, "metrics": {}}
+    )
+    records = [*published(), lost]
+    found = verdicts(records)
+    assert {found["order of schemes"], found["all seen against n"]} == {UNDECIDED}
+    assert found["frequency against d"] == REPRODUCED
+    evidence = REPRODUCTION.claims[0].judge(records).finding.evidence
+    assert "seed 1 ran out of memory" in evidence
+
+
+def test_no_records_are_no_evidence() -> None:
+    assert set(verdicts([]).values()) == {UNDECIDED}
+    assert REPRODUCTION.curves([])["schemes"] == {}
+
+
+def test_equal_records_give_equal_bytes_and_a_figure_is_always_drawn() -> None:
+    view = View("laptop")
+    grid = {"alpha": 0.5, "tokens": 100, "population": False}
+    rows = {f"n={n}": np.full(len(D), 0.5) for n in N}
+    records = [*published(), record("seen", rows, **grid), record("frequency", rows, **grid)]
+    first = render(REPRODUCTION.draw(records, view), "salt")
+    assert render(REPRODUCTION.draw(records, view), "salt") == first
+    assert REPRODUCTION.curves(records)["schemes"].keys() == SLOPES.keys()
+    for part in ([], records[-1:], [table()]):
+        REPRODUCTION.draw(part, view).draw_without_rendering()
+
+
+def test_table_and_curves_hold_slopes_beside_those_of_theory() -> None:
+    assert REPRODUCTION.table is not None
+    lines = REPRODUCTION.table(published()).splitlines()
+    row = next(line for line in lines if line.startswith("| the d/8 most frequent"))
+    assert "| −1.000 |" in row  # theory
+    measured = REPRODUCTION.curves(published())["schemes"]["threshold"]["rows"]["population"]
+    assert measured["slope_in_d"]["slope"] == pytest.approx(-1, abs=0.02)
+    low, high = measured["slope_in_d"]["interval"]
+    assert low < measured["slope_in_d"]["slope"] < high
+
+
+@pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
+def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None:
+    seen = set()
+    for words in REPRODUCTION.plan(preset, 1).runs:
+        config = compose([*words, f"preset={preset}"]).resolved()
+        run = make_record(task="scaling_laws", model="outer_product", config=config)
+        assert REPRODUCTION.select([run]) == [run]
+        scheme, part = variant(run)
+        assert runs_of([run], scheme, part) == [run]
+        seen.add((scheme, part))
+    assert len(seen) == len(REPRODUCTION.plan(preset, 1).runs)
+    assert {scheme for scheme, part in seen if part == "main"} >= {*SCHEMES} - {"threshold_12"}
+    assert len(REPRODUCTION.plan(preset, 3).runs) == 3 * len(seen)
+
+
+def test_errors_by_samples_are_those_of_one_size() -> None:
+    run = main_run("seen")
+    assert part_of(run) == "main"
+    values = errors_by_samples([run], "seen", 128)
+    assert values is not None
+    assert values.shape == (60, len(N))
+    assert values[7, 2] == run.arrays["errors/n=1000"][7][D.index(128)]

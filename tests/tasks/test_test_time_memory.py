@@ -1,0 +1,190 @@
+"""The battery of test_time_memory: scores against definitions, parts against memories whose answers
+are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models.memories.interface import Memory, Reading
+from models.memories.nearest_neighbour import NearestNeighbour
+from tasks.test_time_memory import scores
+from tasks.test_time_memory.battery import Battery
+from tasks.test_time_memory.material import MATERIALS, Material, NumberSequences, Sentences, Vectors
+
+
+class LastOnly(Memory):
+    """Keeps the newest ``kept`` pairs and answers by the nearest of them."""
+
+    def __init__(self, key_size: int, value_size: int, kept: int) -> None:
+        super().__init__(key_size, value_size)
+        self.kept, self.table = kept, None
+
+    def _write(self, keys: Tensor, values: Tensor) -> None:
+        old = self.table or (keys[:, :0], values[:, :0])
+        self.table = tuple(
+            torch.cat(pair, 1)[:, -self.kept :] for pair in zip(old, (keys, values), strict=True)
+        )
+
+    def _read(self, keys: Tensor) -> Reading:
+        likeness = keys @ self.table[0].mT
+        nearest = likeness.argmax(-1, keepdim=True)
+        return Reading(torch.take_along_dim(self.table[1], nearest, 1), likeness.amax(-1))
+
+    def _reset(self) -> None:
+        self.table = None
+
+    def size_in_bytes(self) -> int:
+        return 0
+
+
+def battery(fresh, material: Material | None = None, trials: int = 2) -> Battery:
+    chosen = material or Vectors(32, 0)
+    return Battery(fresh, chosen, trials, torch.Generator().manual_seed(0), "cpu")
+
+
+def table() -> Battery:
+    return battery(lambda: NearestNeighbour(32, 32))
+
+
+def last(kept: int) -> Battery:
+    return battery(lambda: LastOnly(32, 32, kept))
+
+
+def test_auroc_is_the_share_of_pairs_in_order() -> None:
+    random = np.random.default_rng(0)
+    seen, unseen = random.integers(0, 6, 40).astype(float), random.integers(0, 5, 30).astype(float)
+    pairs = [(a > b) + (a == b) / 2 for a in seen for b in unseen]
+    assert scores.auroc(seen, unseen) == pytest.approx(np.mean(pairs))
+
+
+def test_risk_and_coverage_of_perfect_and_of_useless_confidence() -> None:
+    right = np.array([1.0] * 9 + [0.0])
+    area, ninety = scores.risk_coverage(np.arange(10.0)[::-1].copy(), right)
+    assert ninety == 1
+    assert area == pytest.approx(np.mean([0] * 9 + [0.1]))
+    area, ninety = scores.risk_coverage(np.zeros(10), right)
+    assert area == pytest.approx(0.1)
+    assert ninety == pytest.approx(0.9)
+
+
+def test_calibration_error_by_its_definition() -> None:
+    probability = np.array([0.05, 0.05, 0.95, 0.95, 0.5])
+    right = np.array([0.0, 1.0, 1.0, 1.0, 1.0])
+    expected = 2 / 5 * abs(0.05 - 0.5) + 2 / 5 * abs(0.95 - 1) + 1 / 5 * abs(0.5 - 1)
+    assert scores.calibration_error(probability, right) == pytest.approx(expected)
+
+
+def test_confidences_of_another_scale_are_calibrated() -> None:
+    random = np.random.default_rng(0)
+    truth = random.random(20_000)
+    right = (random.random(20_000) < truth).astype(float)
+    error = scores.calibration_error(*scores.calibrated(100 * truth**3, right))
+    assert error < 0.03
+
+
+def test_crossing_lies_where_recall_falls() -> None:
+    counts, recall = np.array([10.0, 100.0, 1000.0]), np.array([1.0, 0.8, 0.2])
+    assert scores.crossing(counts, recall, 0.9) == pytest.approx(10**1.5)
+    assert scores.crossing(counts, recall, 0.1) is None
+
+
+def test_capacity_of_a_memory_of_known_size() -> None:
+    found = last(20)
+    found.capacity([10, 20, 40])
+    metrics = found.found.metrics
+    assert metrics["recall_10"] == metrics["recall_20"] == 1
+    # Beyond, the nearest kept key gives a wrong value that may be nobody's but its own.
+    assert metrics["recall_40"] == pytest.approx(0.5, abs=0.01)
+    assert metrics["items_recalled_most"] == pytest.approx(20, abs=0.5)
+
+
+def test_what_is_forgotten_is_the_oldest() -> None:
+    found = last(16)
+    found.recency(32)
+    assert found.found.metrics["recall_oldest_quarter"] == pytest.approx(0, abs=0.01)
+    assert found.found.metrics["recall_newest_quarter"] == 1
+
+
+def test_the_forgetting_matrix_of_a_memory_of_one_batch() -> None:
+    found = last(8)
+    found.forgetting(8)
+    matrix = np.array(found.found.arrays["forgetting_matrix"]["0"])
+    assert np.allclose(np.diag(matrix), 1)
+    assert np.allclose(matrix - np.diag(np.diag(matrix)), 0)
+    assert found.found.metrics["backward_transfer"] == pytest.approx(-1, abs=0.02)
+    assert found.found.metrics["final_recall"] == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_latest_value_is_found_by_a_table_and_collateral_is_kept() -> None:
+    found = table()
+    found.overwriting(16)
+    found.tracking(4, 32)
+    metrics = found.found.metrics
+    assert metrics["overwrite_new"] == metrics["overwrite_untouched"] == 1
+    assert metrics["overwrite_stale"] == 0
+    assert metrics["tracking_latest"] == 1
+
+
+def test_unseen_keys_are_known_by_their_distance() -> None:
+    found = table()
+    found.abstention(32)
+    assert found.found.metrics["auroc"] == 1
+    assert found.found.metrics["auroc_by_candidate"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_noise_leaves_the_cosine_that_it_should() -> None:
+    material, generator = Vectors(512, 0), torch.Generator().manual_seed(0)
+    pairs = material.pairs(1, 200, generator)
+    noisy = material.corrupted(pairs, 2.0, generator)
+    assert (noisy * pairs.keys).sum(-1).mean() == pytest.approx(1 / 5**0.5, abs=0.01)
+
+
+def test_as_many_numbers_are_replaced_as_asked() -> None:
+    material, generator = NumberSequences(64, 0, length=5), torch.Generator().manual_seed(0)
+    pairs = material.pairs(2, 50, generator)
+    assert torch.equal(material.corrupted(pairs, 0.0, generator), pairs.keys)
+    one = (material.corrupted(pairs, 1.0, generator) * pairs.keys).sum(-1)
+    three = (material.corrupted(pairs, 3.0, generator) * pairs.keys).sum(-1)
+    assert one.mean() == pytest.approx(0.75, abs=0.05)
+    assert three.mean() == pytest.approx(0.25, abs=0.05)
+
+
+def test_numbers_of_a_short_stem_have_every_stored_continuation() -> None:
+    found = battery(lambda: NearestNeighbour(32, 32), NumberSequences(32, 0))
+    found.lengths([2, 4], 32)
+    found.tricky(16)
+    assert found.found.arrays["recall_by_length_and_stem"]["4,3"] > 0.9
+    assert found.found.metrics["exceptions_recalled"] == 1
+    assert found.found.metrics["exceptions_answered_by_rule"] == pytest.approx(0, abs=0.1)
+
+
+def test_learned_keys_know_a_sentence_with_missing_words() -> None:
+    material, generator = Sentences(32, 0), torch.Generator().manual_seed(0)
+    pairs = material.pairs(1, 100, generator)
+    noisy = material.corrupted(pairs, 0.4, generator)
+    found = (noisy[0] @ pairs.keys[0].T).argmax(-1)
+    assert (found == torch.arange(100)).float().mean() > 0.8
+    between = (pairs.keys[0] @ pairs.keys[0].T)[~torch.eye(100, dtype=torch.bool)]
+    assert between.abs().mean() < 0.4  # the projections did not send all text to one direction
+
+
+@pytest.mark.parametrize("kind", MATERIALS)
+def test_pairs_are_a_function_of_the_generator(kind: str) -> None:
+    one, other = (
+        MATERIALS[kind](32, 0).pairs(2, 8, torch.Generator().manual_seed(5)) for _ in range(2)
+    )
+    assert torch.equal(one.keys, other.keys)
+    assert torch.equal(one.values, other.values)
+    torch.testing.assert_close(one.keys.norm(dim=-1), torch.ones(2, 8))
+
+
+def test_flops_are_those_of_two_matrix_products() -> None:
+    from models.memories.outer_product import OuterProduct
+
+    found = battery(lambda: OuterProduct(32, 32), trials=1)
+    found.cost()
+    assert found.found.metrics["write_flops"] == 2 * 32 * 32
+    assert found.found.metrics["read_flops"] == 2 * 32 * 32
