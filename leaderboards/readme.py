@@ -73,21 +73,35 @@ def with_results(text: str, section: str, name: str) -> str:
 
 
 def summary(board: Board) -> str:
-    """Markdown: for each task its largest table of the most demanding preset, and the number of
-    claims by figure and verdict."""
+    """Markdown: for each task that compares models its largest table of the most demanding preset,
+    and the number of claims by figure and verdict, each figure at its most demanding preset."""
     parts = []
     groups = _groups(board)
-    for task in dict.fromkeys(rows[0].task for rows in groups):
+    for task in dict.fromkeys(rows[0].task for rows in groups if _compares(rows)):
         own = [rows for rows in groups if rows[0].task == task]
         best = min(PRESETS.index(rows[0].preset) for rows in own)
         # Variants sort by their first setting, the size: the last is the largest.
         parts.append(_table([rows for rows in own if rows[0].preset == PRESETS[best]][-1]))
     lines = ["| claims of | preset | " + " | ".join(VERDICTS) + " |", "|---|---|---|---|---|"]
-    for (title, preset), claims in groupby(board.claims, key=lambda c: (c.title, c.preset)):
-        found = [claim.verdict for claim in claims]
+    by_figure = {
+        (title, preset): [claim.verdict for claim in claims]
+        for (title, preset), claims in groupby(board.claims, key=lambda c: (c.title, c.preset))
+    }
+    best_of: dict[str, str] = {}
+    for title, preset in sorted(by_figure, key=lambda key: PRESETS.index(key[1])):
+        best_of.setdefault(title, preset)
+    for (title, preset), found in by_figure.items():
+        if best_of[title] != preset:
+            continue
         counts = " | ".join(str(found.count(verdict)) for verdict in VERDICTS)
         lines.append(f"| {title} | `{preset}` | {counts} |")
     return "\n".join([*parts, *lines, ""]) if groups else "No record is committed yet.\n"
+
+
+def _compares(rows: Sequence[Row]) -> bool:
+    """Whether a table is of more than a first look, and of more than one model."""
+    models = {row.model for row in rows if row.kind == "measured"}
+    return rows[0].preset != "smoke" and len(models) > 1
 
 
 def _groups(board: Board) -> list[list[Row]]:
