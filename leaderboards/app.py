@@ -18,6 +18,7 @@ import streamlit as st
 
 from bench.errors import UserError
 from leaderboards import render
+from leaderboards.cards import about
 from leaderboards.charts import chart, is_ours, is_reference, origin, series_name
 from leaderboards.contents import Board, ClaimLine, Line, RecordLine, read_board
 from leaderboards.serve import COMMITTED, LOCAL, default_board
@@ -140,6 +141,8 @@ def show_table(board: Board, task: str, preset: str) -> None:
             render.notes(shown),
         )
     )
+    with st.expander("About the task and its models"):
+        st.html(about(task, (row.model for row in shown)))
     st.download_button("Download as CSV", render.as_csv(shown), f"{task}-{preset}.csv", "text/csv")
 
 

@@ -7,14 +7,17 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from html import escape
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.config import group_file
 from bench.records import Curve
 from leaderboards.app import VIEWS, figure_order
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
+from leaderboards.cards import about
 from leaderboards.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
 from leaderboards.published import read_published
@@ -277,3 +280,16 @@ def test_figures_are_in_the_order_of_their_numbers(board):
     figures = ["table3", "figure10", "figure4", "figure9", "figure5"]
     ordered = sorted((replace(claim, figure=figure) for figure in figures), key=figure_order)
     assert [c.figure for c in ordered] == ["figure4", "figure5", "figure9", "figure10", "table3"]
+
+
+def test_the_cards_of_the_task_and_of_its_models_are_there(open_page) -> None:
+    _, html = open_page(task="regbench", preset="smoke")
+    source = group_file("tasks", "regbench")["card"]["source"]
+    assert escape(source) in html
+
+
+def test_cards_of_memories_are_found_and_strangers_have_none() -> None:
+    text = about("test_time_memory", ["delta_rule", "delta_rule", "somebody_elses"])
+    assert text.count("(delta_rule)") == 1
+    assert "somebody_elses" not in text
+    assert "Titans" in text

@@ -1,0 +1,38 @@
+"""What the YAML files of tasks and models say of themselves, for whoever reads a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from bench.config import card, choices, model_groups
+from leaderboards.render import block, escape
+
+
+def about(task: str, models: Iterable[str]) -> str:
+    """HTML: the cards of a task and of those of the models that have one here. A model of another
+    package and a predictor without training have none."""
+    parts = [_part(task, card("tasks", task))] if task in choices("tasks") else []
+    for name in dict.fromkeys(models):
+        found = model_card(name)
+        if found is not None:
+            parts.append(_part(name, found))
+    return block(*parts)
+
+
+@lru_cache(maxsize=256)
+def model_card(name: str) -> dict[str, Any] | None:
+    """The card of a model in any folder below ``models/``."""
+    group = next((group for group in model_groups() if name in choices(group)), None)
+    return None if group is None else card(group, name)
+
+
+def _part(name: str, content: dict[str, Any]) -> str:
+    label = escape(str(content.get("label", name)))
+    lines = [f"<p><b>{label}</b> ({escape(name)})"]
+    if content.get("note"):
+        lines.append(f"<br>{escape(str(content['note']))}")
+    if content.get("source"):
+        lines.append(f'<br><span class="muted">{escape(str(content["source"]))}</span>')
+    return "".join([*lines, "</p>"])
