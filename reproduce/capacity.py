@@ -57,7 +57,8 @@ CONSTANTS = {
         "models.patience=16",
     ),
     MLP: (
-        "tasks.widths=[16,32]",
+        "tasks.widths=[16]",
+        "tasks.headline_width=16",
         f"tasks.classes={CLASSES}",
         "tasks.thresholds=[0.99]",
         "models.patience=16",

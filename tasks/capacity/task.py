@@ -133,12 +133,16 @@ class Capacity(Measurement):
         report: Report,
     ) -> Evaluation:
         """N of each trial, width and threshold, in ``arrays["associations/0.99"]`` (widths,
-        trials); means by width in curves, with N log N / d² and N for each number of the state."""
+        trials); means by width in curves, with N log N / d² and N for each number of the state.
+        On validation, by which a sweep chooses, the headline alone: a search takes minutes."""
         trained = hasattr(build(self.widths[0], self.widths[0], seed=seed), "stop_at")
         widths = self.widths if trained else [*self.widths, *self.wide]
+        cells = [(width, threshold) for width in widths for threshold in self.thresholds]
+        if split == "validation":
+            widths, cells = [self.headline_width], [(self.headline_width, self.thresholds[0])]
         evaluation = Evaluation({}, arrays={"widths": widths})
-        total = len(widths) * len(self.thresholds)
-        for done, (width, threshold) in enumerate((w, t) for w in widths for t in self.thresholds):
+        total = len(cells)
+        for done, (width, threshold) in enumerate(cells):
 
             def tried(
                 count: int, at: str = f"d = {width}, {threshold:g} recalled", done: int = done
