@@ -76,8 +76,8 @@ def summary(board: Board) -> str:
     """Markdown: for each task that compares models its largest table of the most demanding preset,
     and the number of claims by figure and verdict, each figure at its most demanding preset."""
     parts = []
-    groups = _groups(board)
-    for task in dict.fromkeys(rows[0].task for rows in groups if _compares(rows)):
+    groups = [rows for rows in _groups(board) if _compares(rows)]
+    for task in dict.fromkeys(rows[0].task for rows in groups):
         own = [rows for rows in groups if rows[0].task == task]
         best = min(PRESETS.index(rows[0].preset) for rows in own)
         # Variants sort by their first setting, the size: the last is the largest.
@@ -95,7 +95,7 @@ def summary(board: Board) -> str:
             continue
         counts = " | ".join(str(found.count(verdict)) for verdict in VERDICTS)
         lines.append(f"| {title} | `{preset}` | {counts} |")
-    return "\n".join([*parts, *lines, ""]) if groups else "No record is committed yet.\n"
+    return "\n".join([*parts, *lines, ""]) if board.records else "No record is committed yet.\n"
 
 
 def _compares(rows: Sequence[Row]) -> bool:
