@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bench.errors import UserError, nearest
 
@@ -28,7 +28,7 @@ class GenerationSettings(BaseModel):
     run: str
     prompt: str
     beam: int | None = Field(default=None, ge=1)
-    temperature: float | None = Field(default=None, gt=0)
+    temperature: float | None = None
     top_p: float | None = Field(default=None, gt=0, le=1)
     new_tokens: int = Field(default=100, ge=1)
     count: int = Field(default=1, ge=1)
@@ -46,6 +46,13 @@ class GenerationSettings(BaseModel):
     def width(self) -> int:
         """Of the beam; 2 is that of the Memory Mosaics paper (tables 4 and 5)."""
         return 2 if self.beam is None else self.beam
+
+    @field_validator("temperature")
+    @classmethod
+    def _samples_at_a_temperature(cls, temperature: float | None) -> float | None:
+        if temperature is not None and not temperature > 0:
+            raise ValueError("sampling needs a temperature above 0; beam=1 is greedy")
+        return temperature
 
     @model_validator(mode="after")
     def _one_way_to_go_on(self) -> GenerationSettings:

@@ -172,6 +172,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
 def print_run_count(configurations: Sequence[Configuration]) -> None:
     """How many single runs there are, and of how many optimiser steps."""
     first = configurations[0]
+    labels = " and ".join(dict.fromkeys(c.label for c in configurations))
     if first.takes is not None:
         console().print(f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.task}")
         return
@@ -179,7 +180,7 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
     starts = first.training.restarts
     each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")
     console().print(
-        f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.label} on {first.task}, of "
+        f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {labels} on {first.task}, of "
         f"{each}: {len(configurations) * starts * steps:,} steps"
     )
 

@@ -163,12 +163,22 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
             f"tasks.{fixed[0]} decided how the run was trained, and is not for its evaluation to "
             f"change: {nearest(f'tasks.{fixed[0]}', free)}"
         )
+    tasks = {**composed.tasks, **trained}
+    own_places = [k for k in composed.locations if k not in of_training.locations]
+    if tasks.get("corpus") == "local" and tasks.get("articles") in (None, "auto"):
+        for key in own_places:
+            if tasks[key] is None:  # else a corpus of the network would be asked for
+                raise UserError(
+                    f"{record.run_id} was trained on local stories, and {task} measures articles: "
+                    f"give tasks.{key}=PATH, articles of yours, or tasks.articles=grammar or "
+                    "simple_wikipedia (which needs a network)"
+                )
     configuration = composed.model_copy(
         update={
             "label": record.label,
             "model": record.model,
             "models": record.config["models"],
-            "tasks": {**composed.tasks, **trained},
+            "tasks": tasks,
             "training": recorded.training,
         }
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,29 @@ def load_class(target: str) -> type:
         UserError: no such module or class.
     """
     module_name, _, class_name = target.rpartition(".")
+    if not module_name:
+        raise UserError(f"'{target}' has no module part: give package.module.Class")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        loaded = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, ValueError) as error:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, AttributeError) as error:
         raise UserError(
             f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
             "installed, in the working directory, or on PYTHONPATH"
         ) from None
-    except AttributeError:
-        raise UserError(f"module '{module_name}' has no class '{class_name}'") from None
+    loaded = getattr(module, class_name, None)
+    if loaded is None:
+        # Of its own package: what it imported from elsewhere is no model of the user's.
+        package = module_name.partition(".")[0]
+        own = [
+            name
+            for name, value in vars(module).items()
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == package
+        ]
+        close = get_close_matches(class_name, own, n=1, cutoff=0)  # the nearest, however far
+        hint = f"the nearest is '{close[0]}'" if close else "it defines none"
+        raise UserError(f"module '{module_name}' has no class '{class_name}': {hint}")
     if not inspect.isclass(loaded):
         raise UserError(f"'{target}' is not a class: a model or task is a class")
     return loaded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +126,13 @@ def make_plan(words: Sequence[str]) -> Plan:
             + nearest(key, keys)
         )
     return Plan(entries, entries[0].configuration.sweep, dry_run)
+
+
+def warn_of_warmup(configurations: Iterable[Configuration]) -> None:
+    """One line on stderr for each kind of training that ends before its warm-up does."""
+    notes = (c.training.note_on_warmup for c in configurations if c.takes is None)
+    for note in dict.fromkeys(filter(None, notes)):
+        print(f"note: {note}", file=sys.stderr)
 
 
 def list_models(word: str) -> str:

@@ -20,7 +20,7 @@ from bench.config import choices, compose, parse
 from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from bench.files import write_atomically
 from bench.judgement import print_verdicts
-from bench.plan import SHORT_NAMES, make_plan
+from bench.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.records import RunRecord, read_records
 from bench.store import Store
 from bench.words import wants_help
@@ -244,7 +244,7 @@ class _Request:
         from bench.sweep import run_sweep
 
         plan = self._plan(reproduction)
-        configurations = self._single_runs(reproduction, plan.runs)
+        configurations = self._single_runs(reproduction, plan)
         records: dict[str, RunRecord] = {}
         with progress() as show:
             for words in plan.sweeps:
@@ -262,7 +262,7 @@ class _Request:
         from bench.progress import progress
 
         plan = self._plan(reproduction)
-        configurations = self._single_runs(reproduction, plan.runs)
+        configurations = self._single_runs(reproduction, plan)
         for words in plan.sweeps:
             sweep = make_plan(words)
             with progress() as show:
@@ -300,12 +300,12 @@ class _Request:
             if ".".join(key.split(".")[:2]) not in known:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
-    def _single_runs(
-        self, reproduction: Reproduction, runs: Sequence[Sequence[str]]
-    ) -> list[Configuration]:
-        configurations = [compose(words) for words in runs]
+    def _single_runs(self, reproduction: Reproduction, plan: Plan) -> list[Configuration]:
+        configurations = [compose(words) for words in plan.runs]
         for configuration in configurations:
             reproduction.check(configuration.resolved())
+        swept = [entry.configuration for w in plan.sweeps for entry in make_plan(w).entries]
+        warn_of_warmup([*configurations, *swept])
         return configurations
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,11 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
     if found:
         names = ", ".join(path.stem for path in found[:3])
         raise UserError(f"{len(found)} runs have '{run}' in their id ({names}, …): give more of it")
+    close = get_close_matches(run, [path.stem for path in known], n=3, cutoff=0.4)
+    hint = f"; the nearest: {', '.join(close)}" if close else ""
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files; "
-        "a run that is missing is made by bench.train"
+        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files"
+        f"{hint}; a run that is missing is made by bench.train"
     )
 
 

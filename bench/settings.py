@@ -56,6 +56,17 @@ class TrainingSettings(Settings):
     micro_batch_size: int | None = Field(default=None, ge=1)
     devices: int = Field(default=1, ge=1)
 
+    @property
+    def note_on_warmup(self) -> str | None:
+        """That the training ends before its warm-up does; None where it does not, or where the
+        number of steps hangs on the data."""
+        if self.steps is None or self.warmup_steps is None or self.warmup_steps < self.steps:
+            return None
+        return (
+            f"warmup_steps={self.warmup_steps} of {self.steps} steps: the learning rate never "
+            "reaches training.lr; a shorter warm-up is set by training.warmup_steps"
+        )
+
     @model_validator(mode="after")
     def _decay_without_correction(self) -> TrainingSettings:
         if not self.bias_correction and self.weight_decay > 0:

@@ -28,6 +28,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.config import compose
+    from bench.plan import warn_of_warmup
 
     refuse_words_of_sweeps(words, "bench.train")
     configuration = compose(words)
@@ -36,6 +37,7 @@ def main(words: list[str]) -> int:
             f"{configuration.task} trains no model by the engine: python -m bench.measure makes "
             "its runs, with the same words"
         )
+    warn_of_warmup([configuration])
     return make_one(configuration)
 
 

@@ -85,7 +85,9 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         ([*BASE, "preset=huge"], "there is no preset 'huge': valid names: gpu, laptop, paper"),
         (["tasks=regbench", "models._target_=nowhere.Model"], "cannot import 'nowhere.Model'"),
         (["tasks=regbench", "models._target_=torch.nn.NoModel"], "has no class 'NoModel'"),
-        (["tasks=regbench", "models._target_=Model"], "give package.module.Class"),
+        (["tasks=regbench", "models._target_=models.gpt2.GTP2"], "the nearest is 'GPT2'"),
+        (["tasks=regbench", "models._target_=base64.Model"], "no class 'Model': it defines none"),
+        (["tasks=regbench", "models._target_=Model"], "no module part: give package.module.Class"),
     ],
 )
 def test_a_mistake_is_one_sentence_that_helps(words: list[str], sentence: str) -> None:

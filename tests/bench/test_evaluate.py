@@ -48,6 +48,21 @@ def test_mistakes_are_one_sentence(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("given", [[], ["tasks.wiki=null"], ["tasks.windows=9"]])
+def test_local_stories_ask_for_local_articles_at_once(tmp_path: Path, given: list[str]) -> None:
+    words = ["tasks=babistories", "models=gpt2", "tasks.corpus=local"]
+    run = make_record(task="babistories", config=compose(words).resolved())
+    write_record(run, tmp_path / "records")
+    base = [f"run={run.run_id}", f"store={tmp_path}", "tasks=wikipedia"]
+    with pytest.raises(UserError, match=r"local stories.* give tasks\.wiki=PATH") as caught:
+        evaluate.main([*base, *given])
+    assert "\n" not in str(caught.value)
+    # Whoever names the articles is not asked: what is missing now are the stories themselves.
+    for named in ("tasks.wiki=w.txt", "tasks.articles=grammar"):
+        with pytest.raises(UserError, match="the corpus 'local' needs a path"):
+            evaluate.main([*base, named])
+
+
 def test_settings_of_another_version_are_one_sentence(tmp_path: Path) -> None:
     old = make_record(weights_sha256="0" * 64)  # with fewer settings than there are now
     write_record(old, tmp_path / "records")

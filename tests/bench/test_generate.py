@@ -135,6 +135,9 @@ def test_refusals_are_one_sentence(tmp_path: Path, model: GPT2) -> None:
         main(["run=gpt2", *words[1:]])
     with pytest.raises(UserError, match=r"no run in .* has 'other' in its id"):
         main(["run=other", *words[1:]])
+    misspelt = run.replace("gpt2", "gtp2")
+    with pytest.raises(UserError, match=f"has '{misspelt}' in its id.*; the nearest: .*{run}"):
+        main([f"run={misspelt}", *words[1:]])
 
 
 def test_runs_are_found_by_id_part_or_file(tmp_path: Path, model: GPT2) -> None:
@@ -168,6 +171,8 @@ def test_runs_without_weights_are_refused(tmp_path: Path, model: GPT2) -> None:
         (["rum=x"], "did you mean 'run'"),
         (["run=x", "prompt=y", "beam=two"], "beam=two cannot be used"),
         (["run=x", "prompt=y", "top_p=1.5"], "top_p=1.5 cannot be used"),
+        (["run=x", "prompt=y", "temperature=0"], "temperature=0 .* above 0; beam=1 is greedy"),
+        (["run=x", "prompt=y", "temperature=nan"], "temperature=nan .* above 0"),
         (["run=x", "prompt=y", "beam=2", "temperature=1"], "give one or the other"),
         (["run=x", "prompt=y", "count=3"], "give beam=3 or more"),
         (["run=x", "prompt=y", "locations=z"], "there is no setting 'locations'"),
