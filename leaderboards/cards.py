@@ -30,7 +30,7 @@ def model_card(name: str) -> dict[str, Any] | None:
 
 def _part(name: str, content: dict[str, Any]) -> str:
     label = escape(str(content.get("label", name)))
-    lines = [f"<p><b>{label}</b> ({escape(name)})"]
+    lines = [f"<p><strong>{label}</strong> ({escape(name)})"]
     if content.get("note"):
         lines.append(f"<br>{escape(str(content['note']))}")
     if content.get("source"):
