@@ -58,9 +58,12 @@ def print_verdicts(
             rules.add(rule)
             console.print(f"    counts as reproduced: {rule}", style="dim", markup=False)
         if finding.seeds_needed is not None:
-            command = f"python -m reproduce {name} preset={view.name} seeds={finding.seeds_needed}"
+            # Places of data are on nobody's record, so the whole command cannot be written here.
+            command = f"python -m reproduce {name} preset={view.name}"
             console.print(
-                f"    about {finding.seeds_needed} seeds would settle it: {command}", markup=False
+                f"    about {finding.seeds_needed} seeds would settle it: the command that made "
+                f"these runs ({command} and its data) with seeds={finding.seeds_needed}",
+                markup=False,
             )
     if topics:
         left_out = f"{join_topics(topics)} (verdicts.json says why)"
