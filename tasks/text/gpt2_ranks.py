@@ -1,7 +1,8 @@
 """Where the GPT-2 merges come from: tiktoken's cache, its server, or the package registry.
 
-tiktoken keeps its files in ``$TIKTOKEN_CACHE_DIR`` under the SHA-1 of their addresses and checks
-their content. Its encoding ``r50k_base`` has the ids of GPT-2 in one file, and the package
+tiktoken keeps its files in ``$TIKTOKEN_CACHE_DIR`` under the SHA-1 of their addresses. It deletes
+a damaged one and waits for its server, so the files are checked here before it sees them. Its
+encoding ``r50k_base`` has the ids of GPT-2 in one file, and the package
 ``openai-whisper`` carries the same file, so that a machine which reaches only a package registry
 has the tokenizer as well.
 """
@@ -27,10 +28,14 @@ if TYPE_CHECKING:
 
 ADDRESS = "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken"
 SHA256 = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
-GPT2_ADDRESSES = tuple(
-    f"https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/{name}"
-    for name in ("vocab.bpe", "encoder.json")
-)
+GPT2_FOLDER = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main"
+GPT2_FILES = {
+    f"{GPT2_FOLDER}/vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    f"{GPT2_FOLDER}/encoder.json": (
+        "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
+    ),
+}
+CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 PACKAGE = (
     "openai-whisper==20250625 "
     "--hash=sha256:37a91a3921809d9f44748ffc73c0a55c9f366c85a3ef5c2ae0cc09540432eb96"
@@ -43,15 +48,15 @@ def load_encoding() -> Encoding:
     """tiktoken's encoding of the 50,257 ids of GPT-2, from the first source that has it.
 
     Raises:
-        TextError: no source has it; the sentence says which file to place where.
+        TextError: no source has it, or a file in the user's cache is damaged; the sentence says
+            which file to place where.
     """
     import tiktoken
 
-    folder = cache_folder()
-    if all((folder / _cache_name(address)).exists() for address in GPT2_ADDRESSES):
+    if all(_is_cached(address, sha256) for address, sha256 in GPT2_FILES.items()):
         return tiktoken.get_encoding("gpt2")
-    target = folder / _cache_name(ADDRESS)
-    if not target.exists():
+    target = cache_folder() / _cache_name(ADDRESS)
+    if not _is_cached(ADDRESS, SHA256):
         for source in (_installed, _downloaded, _from_registry):
             ranks = source()
             if ranks is not None and hashlib.sha256(ranks).hexdigest() == SHA256:
@@ -68,10 +73,27 @@ def load_encoding() -> Encoding:
 
 def cache_folder() -> Path:
     """The folder in which tiktoken looks for its files."""
-    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+    for variable in CACHE_VARIABLES:
         if os.environ.get(variable):
             return Path(os.environ[variable])
     return Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+def _is_cached(address: str, sha256: str) -> bool:
+    """Whether the whole file is there; a damaged one of the user's own folder is refused."""
+    path = cache_folder() / _cache_name(address)
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return False
+    if found == sha256:
+        return True
+    if any(map(os.environ.get, CACHE_VARIABLES)):
+        raise TextError(
+            f"the file {path} of the GPT-2 tokenizer is damaged: delete it, or put {address} in "
+            f"its place (SHA-256 expected: {sha256}, found: {found})"
+        )
+    return False
 
 
 def _cache_name(address: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
+import tempfile
 from itertools import chain
 from pathlib import Path
 
@@ -91,6 +93,43 @@ def test_gpt2_is_found_in_an_installed_whisper_without_importing_it(
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [
         "0ea1e91bbb3a60f729a8dc8f777fd2fc07cd8df4"
     ]
+
+
+@pytest.mark.parametrize("variable", gpt2_ranks.CACHE_VARIABLES)
+@pytest.mark.parametrize("address", [gpt2_ranks.ADDRESS, next(iter(gpt2_ranks.GPT2_FILES))])
+def test_a_damaged_file_of_the_users_cache_is_named_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, address: str
+) -> None:
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    file = tmp_path / hashlib.sha1(address.encode()).hexdigest()
+    file.write_text("QQ== 0\n")
+    expected = {**gpt2_ranks.GPT2_FILES, gpt2_ranks.ADDRESS: gpt2_ranks.SHA256}[address]
+    sentence = f"{file} .* is damaged: delete it, or put {address} in .*expected: {expected}"
+    with pytest.raises(TextError, match=sentence):
+        gpt2_ranks.load_encoding()
+    assert file.read_text() == "QQ== 0\n"
+
+
+def test_a_damaged_file_of_tiktokens_own_folder_is_replaced(
+    gpt2: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = sorted(gpt2_ranks.load_encoding()._mergeable_ranks.items(), key=lambda item: item[1])
+    whole = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks)
+    file = tmp_path / "packages" / gpt2_ranks.PACKAGED_FILE
+    file.parent.mkdir(parents=True)
+    file.write_bytes(whole)
+    (file.parents[1] / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    for variable in gpt2_ranks.CACHE_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    damaged = gpt2_ranks.cache_folder() / "0ea1e91bbb3a60f729a8dc8f777fd2fc07cd8df4"
+    damaged.parent.mkdir()
+    damaged.write_bytes(whole[:-100])
+
+    assert gpt2_ranks.load_encoding().encode_ordinary("Hello world") == [15496, 995]
+    assert damaged.read_bytes() == whole
 
 
 def test_without_any_source_the_sentence_names_file_and_place(
