@@ -219,11 +219,28 @@ class BabiStories(Task):
         train, valid = (self.stream(split).manifest.tokens for split in ("train", "valid"))
         held_out = train - self.training_tokens
         if min(self.training_tokens, held_out, valid) <= self.length:
+            remedy = "a larger corpus, or smaller tasks.length and tasks.held_out_tokens"
+            if held_out <= self.length:
+                remedy = self._room_for_held_out()
             raise ValueError(
                 f"windows of {self.length} tokens do not fit: {self.training_tokens:,} tokens are "
                 f"for training, {held_out:,} held out of it and {valid:,} in the validation file; "
-                "choose a larger corpus, or smaller tasks.length and tasks.held_out_tokens"
+                f"choose {remedy}"
             )
+
+    def _room_for_held_out(self) -> str:
+        """What helps where the documents that are held out have no place for one window."""
+        starts = np.asarray(self.stream("train").starts)
+        total = int(starts[-1])
+        fitting = total - starts[total - starts > self.length]
+        if not len(fitting) or total - fitting[-1] <= self.length:
+            return "a larger corpus, shorter documents or a smaller tasks.length"
+        last = total - int(starts[-2])
+        other = "shorter documents" if last > self.held_out_tokens else "a smaller tasks.length"
+        return (
+            f"a larger tasks.held_out_tokens, at least {fitting[-1]:,} here (whole documents are "
+            f"held out, the last has {last:,} tokens), or {other}"
+        )
 
     def _batch(self, stream: TokenStream, starts: Positions) -> Batch:
         window = torch.from_numpy(cut(stream, starts, self.length))

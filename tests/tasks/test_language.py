@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,38 @@ def test_what_is_too_small_or_unknown_is_one_sentence(folder: str, tmp_path: Pat
         short.data_hashes()
     with pytest.raises(TextError, match="grammar, local, babistories, tinystories"):
         BabiStories(corpus="shakespeare")
+
+
+@pytest.mark.parametrize(
+    ("held_out", "words", "other"),
+    [(500, 2000, "shorter documents"), (30, 5, r"a smaller tasks\.length")],
+)
+def test_held_out_documents_without_a_window_ask_for_the_number_that_suffices(
+    tmp_path: Path, held_out: int, words: int, other: str
+) -> None:
+    lines = [*(f"Ana saw river {n} ." for n in range(900)), "the sea " * words]
+    (tmp_path / "train.txt").write_text("\n".join(lines))
+    (tmp_path / "valid.txt").write_text("\n".join(lines[:200]))
+
+    def task(tokens: int) -> BabiStories:
+        return BabiStories(
+            corpus="local",
+            stories=str(tmp_path),
+            tokenizer="grammar",
+            length=40,
+            held_out_tokens=tokens,
+            prepared=str(tmp_path / "prepared"),
+        )
+
+    sentence = rf"choose a larger tasks\.held_out_tokens, at least ([\d,]+) .* or {other}$"
+    with pytest.raises(ValueError, match=sentence) as caught:
+        task(held_out).data_hashes()
+    found = re.search(sentence, str(caught.value))
+    assert found
+    least = int(found[1].replace(",", ""))
+    task(least).data_hashes()
+    with pytest.raises(ValueError, match=sentence):
+        task(least - 1).data_hashes()
 
 
 def _one_short_article(folder: Path) -> str:
