@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections import deque
@@ -24,9 +25,10 @@ from tasks.text.output import SAFE_POINT, StreamOutput, sync_folder, write_synce
 from tasks.text.stream import MANIFEST, Manifest, TokenStream
 from tasks.text.tokenizers import Tokenizer, Tokens
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CHUNK = 1 << 20  # characters that a thread encodes at once
 SAVED_EVERY = 1 << 24  # bytes of text between two safe points
+LONGEST_BLANK = 100_000  # characters; several times as many overflow tiktoken's stack
 WAIT_SECONDS = 0.2  # between two looks at another process that is at work
 
 
@@ -127,7 +129,8 @@ def _fill(
         tokens_without_ends=counts.tokens - counts.documents,
         **counts.model_dump(),
     )
-    write_synced(work / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
+    content = manifest.sealed().model_dump_json(indent=2) + "\n"
+    write_synced(work / MANIFEST, content.encode())
     shutil.rmtree(scratch, ignore_errors=True)
     report(description, counts.bytes, counts.bytes)
 
@@ -178,8 +181,21 @@ def _encode(tokenizer: Tokenizer, start: int, texts: list[str]) -> Encoded:
                 f"document {number} holds half of a surrogate pair, which is no text: mend or "
                 "leave out this document"
             ) from error
+        if _has_long_blank(text):
+            beginning = text.strip()[:40].rstrip()
+            raise TextError(
+                f"document {number} of the split, which begins {beginning!r}, has more "
+                f"than {LONGEST_BLANK:,} blanks or line ends in a row: shorten them or leave out "
+                "this document"
+            )
     tokens, lengths = tokenizer.encode_documents(texts)
     return tokens, lengths, sum(map(len, texts)), text_bytes
+
+
+def _has_long_blank(text: str) -> bool:
+    if len(text) <= LONGEST_BLANK:
+        return False
+    return any(run.end() - run.start() > LONGEST_BLANK for run in re.finditer(r"\s+", text))
 
 
 @contextmanager

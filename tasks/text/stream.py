@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ class Manifest(BaseModel):
         tokens: length of the stream, end marks included.
         tokens_without_ends: the same without end marks, as `encode_ordinary` counts.
         bytes: of the text in UTF-8.
+        manifest_sha256: of the other fields, so that an edited manifest is recognised.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,6 +47,16 @@ class Manifest(BaseModel):
     bytes: int
     tokens_sha256: str
     starts_sha256: str
+    manifest_sha256: str = ""
+
+    def sealed(self) -> Manifest:
+        """The same with the hash of its fields."""
+        return self.model_copy(update={"manifest_sha256": self.content_sha256()})
+
+    def content_sha256(self) -> str:
+        """SHA-256 of the fields as JSON, without the one that holds it."""
+        content = self.model_dump(mode="json", exclude={"manifest_sha256"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class TokenStream:
@@ -73,6 +85,8 @@ class TokenStream:
         again = f"delete the folder {folder} and prepare it again"
         try:
             manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+            if verify and manifest.manifest_sha256 != manifest.content_sha256():
+                raise TextError(f"{MANIFEST} was changed after it was prepared: {again}")
             sizes = {
                 TOKENS: (2 * manifest.tokens, manifest.tokens_sha256),
                 STARTS: (8 * (manifest.documents + 1), manifest.starts_sha256),

@@ -316,6 +316,26 @@ def test_half_of_a_surrogate_pair_is_one_sentence(small: Tokenizer, tmp_path: Pa
         prepare(Broken(), "all", small, tmp_path)
 
 
+@pytest.mark.parametrize("mark", ["", "<|endoftext|>"])
+def test_blanks_that_overflow_tiktoken_are_one_sentence(
+    gpt2: Tokenizer, tmp_path: Path, mark: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    for blanks, count in ((" ", 1_000_000), ("\n\t", 51_000)):
+        texts = ["good", f"{mark}bad{blanks * count}x"]
+        path.write_text("".join(json.dumps(text) + "\n" for text in texts))
+        with pytest.raises(TextError, match=r"^document 2 .*bad.* more than 100,000 blanks"):
+            prepare(articles_corpus("local", path=path), "articles", gpt2, tmp_path / "prepared")
+
+
+def test_the_longest_blank_that_is_taken_is_encoded(gpt2: Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    text = "<|endoftext|>" + (" " * preparation.LONGEST_BLANK + "x") * 2
+    path.write_text(json.dumps(text) + "\n")
+    made = prepare(articles_corpus("local", path=path), "articles", gpt2, tmp_path)
+    assert gpt2.decode(made.document(0)[:-1]) == text
+
+
 def test_an_unknown_split_is_one_sentence(small: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(TextError, match="expected train or valid"):
         prepare(stories_corpus("grammar", size=5), "test", small, tmp_path)
@@ -363,6 +383,23 @@ def test_a_manifest_that_says_nothing_is_refused(stream: TokenStream, tmp_path: 
     (folder / MANIFEST).write_text("{}")
     with pytest.raises(TextError, match=r"manifest\.json cannot be read"):
         TokenStream.open(folder)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{"bytes": 1}, {"licence": "CC0"}, {"key": {}}, {"manifest_sha256": ""}],
+    ids=lambda edit: next(iter(edit)),
+)
+def test_an_edited_manifest_is_refused(
+    stream: TokenStream, tmp_path: Path, edit: dict[str, Any]
+) -> None:
+    path = copied(stream, tmp_path / "copy") / MANIFEST
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content))  # the same facts in another layout
+    TokenStream.open(path.parent)
+    path.write_text(json.dumps(content | edit))
+    with pytest.raises(TextError, match=r"manifest\.json was changed .*prepare it again"):
+        TokenStream.open(path.parent)
 
 
 def test_a_stream_is_pickled_as_its_folder(stream: TokenStream) -> None:
