@@ -11,6 +11,7 @@ from bench.observations import Sample, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
 from bench.statistics import mean_interval
+from reproduce.presets import preset_settings
 from reproduce.style import (
     BLACK,
     BLUE,
@@ -100,7 +101,8 @@ def variant_of(record: RunRecord) -> str:
 
 
 def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs on random vectors."""
+    """Runs on random vectors with the settings of their preset or of a claim. If there is none,
+    those that the user changed."""
     found = [
         record
         for record in records
@@ -108,7 +110,14 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
         and record.role != "baseline"
         and record.config["tasks"]["material"] == "vectors"
     ]
-    return sorted(found, key=lambda record: record.run_id)
+    own = [record for record in found if _as_preset(record)]
+    return sorted(own or found, key=lambda record: record.run_id)
+
+
+def _as_preset(record: RunRecord) -> bool:
+    settings = preset_settings(TASK, record.model, record.preset)
+    same_task = record.config["tasks"] == settings["tasks"]
+    return same_task and (variant_of(record) != "" or record.config["models"] == settings["models"])
 
 
 def runs_of(records: Sequence[RunRecord], model: str, variant: str = "") -> list[RunRecord]:

@@ -18,12 +18,15 @@ from torch import Tensor
 
 from models.memories.interface import Memory
 from tasks.interface import Evaluation
+from tasks.measurement import Diverged
 from tasks.test_time_memory import scores
 from tasks.test_time_memory.material import Material, NumberSequences, Pairs, unit
+from tasks.test_time_memory.scores import Numbers
 
 QUARTERS = 4
 BATCHES = 4  # of the forgetting matrix
 REPLAYS = (0.0, 0.1, 0.5, 1.0)
+FIRST, STEP = 400, 39  # how many first numbers and steps arithmetic sequences may have
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Battery:
             number = scores.crossing(np.array(counts, float), np.array(recalls), threshold)
             if number is not None:
                 self._metric(f"items_at_{threshold:g}", number)
-        bits = kept * float(np.log2(max(counts)))
+        bits = max(c * r * np.log2(c) for c, r in zip(counts, recalls, strict=True))
         if size:
             self._metric("bits_per_byte", bits / size)
 
@@ -119,23 +122,22 @@ class Battery:
 
     def overwriting(self, count: int) -> None:
         """Half of the keys get another value: is it found, is the old one, are the others kept?"""
-        pairs, news = self._pairs(count), self._pairs(count)
         half = count // 2
+        both = self._pairs(count + half)  # one draw, so that equal values have equal labels
+        pairs, new = both.part(0, count), both.part(count, count + half)
         memory = self._written(pairs)
-        memory.write(pairs.keys[:, :half], news.values[:, :half])
-        values = torch.cat((pairs.values, news.values), 1)
-        labels = torch.cat((pairs.labels, news.labels + int(pairs.labels.max()) + 1), 1)
-        answers = self._answers(memory, pairs.keys, values, labels)
-        new, old = labels[:, count : count + half], labels[:, :half]
-        self._metric("overwrite_new", (answers[:, :half] == new).float().mean())
+        memory.write(pairs.keys[:, :half], new.values)
+        answers = self._answers(memory, pairs.keys, both.values, both.labels)
+        old = pairs.labels[:, :half]
+        self._metric("overwrite_new", (answers[:, :half] == new.labels).float().mean())
         self._metric("overwrite_stale", (answers[:, :half] == old).float().mean())
-        kept = (answers[:, half:] == labels[:, half:count]).float().mean()
+        kept = (answers[:, half:] == pairs.labels[:, half:]).float().mean()
         self._metric("overwrite_untouched", kept)
 
     def tracking(self, keys: int, updates: int) -> None:
         """A stream in which keys get new values again and again: is the latest value found?"""
-        pairs = self._pairs(keys)
-        news = self._pairs(updates)
+        both = self._pairs(keys + updates)
+        pairs, news = both.part(0, keys), both.part(keys, keys + updates)
         whose = torch.randint(0, keys, (self.trials, updates), generator=self.generator)
         whose = whose.to(self.device)
         memory = self.fresh()
@@ -154,15 +156,14 @@ class Battery:
         pairs = self._pairs(2 * count)
         seen, unseen = pairs.part(0, count), pairs.part(count, 2 * count)
         memory = self._written(seen)
-        sure = memory.read(seen.keys).confidence.flatten().double().cpu().numpy()
-        unsure = memory.read(unseen.keys).confidence.flatten().double().cpu().numpy()
+        sure, unsure = (self._confidence(memory, part.keys) for part in (seen, unseen))
         self._metric("auroc", scores.auroc(sure, unsure))
         nearest = [self._scores(memory, part.keys, seen.values).amax(-1) for part in (seen, unseen)]
         by_candidate = [x.flatten().double().cpu().numpy() for x in nearest]
         self._metric("auroc_by_candidate", scores.auroc(*by_candidate))
         strength = self.material.strengths[2]
         noisy = self.material.corrupted(seen, strength, self.generator).to(self.device)
-        confidence = memory.read(noisy).confidence.flatten().double().cpu().numpy()
+        confidence = self._confidence(memory, noisy)
         right = self._recall(memory, noisy, seen).flatten().double().cpu().numpy()
         area, at_ninety = scores.risk_coverage(confidence, right)
         self._metric("risk_coverage_area", area)
@@ -197,8 +198,13 @@ class Battery:
         exception recalled, or what the rule would say? And are the regular ones kept?"""
         assert isinstance(self.material, NumberSequences)
         length, half = self.material.length, count // 2
-        first = torch.randint(0, 400, (self.trials, count, 1), generator=self.generator)
-        step = torch.randint(1, 40, (self.trials, count, 1), generator=self.generator)
+        rules = torch.stack(  # without repetition: two sequences with one stem are no exception
+            [
+                torch.randperm(FIRST * STEP, generator=self.generator)[:count]
+                for _ in range(self.trials)
+            ]
+        )
+        first, step = (rules // STEP)[..., None], (rules % STEP + 1)[..., None]
         sequences = first + step * torch.arange(length)
         regular = sequences[..., -1].clone()
         sequences[:, :half, -1] = torch.randint(
@@ -237,7 +243,8 @@ class Battery:
             self._metric("stream_recall", right / asked)
 
     def cost(self) -> None:
-        """FLOPs of writing and of reading one item, counted by operator, and parameters."""
+        """FLOPs of writing and of reading one item, counted by operator (without the solving of
+        linear systems, which PyTorch's counter leaves out), and parameters."""
         from torch.utils.flop_counter import FlopCounterMode
 
         pairs = self._pairs(16)
@@ -277,7 +284,17 @@ class Battery:
 
     def _scores(self, memory: Memory, keys: Tensor, values: Tensor) -> Tensor:
         """Cosines of what is read and each candidate, (trials, queries, candidates)."""
-        return unit(memory.read(keys).values) @ values.mT
+        read = memory.read(keys).values
+        if not torch.isfinite(read).all():
+            raise Diverged("the memory answers with numbers that are not finite")
+        return unit(read) @ values.mT
+
+    def _confidence(self, memory: Memory, keys: Tensor) -> Numbers:
+        """How sure the memory is of each query, as one list."""
+        found: Numbers = memory.read(keys).confidence.flatten().double().cpu().numpy()
+        if not np.isfinite(found).all():
+            raise Diverged("the memory has a confidence that is not finite")
+        return found
 
     def _answers(self, memory: Memory, keys: Tensor, values: Tensor, labels: Tensor) -> Tensor:
         """The labels of the nearest candidates, (trials, queries)."""

@@ -45,13 +45,12 @@ def risk_coverage(confidence: Numbers, right: Numbers) -> tuple[float, float]:
     """Area under the risk-coverage curve, and the accuracy at 90 % coverage: the surest answers
     are given first; among equal confidences the mean of every order counts."""
     order = np.argsort(-confidence, kind="stable")
-    values, start = np.unique(-confidence[order], return_index=True)
+    _, start = np.unique(-confidence[order], return_index=True)
     ordered = right[order]
     shares = np.diff(np.append(start, len(ordered)))
     even = np.repeat(np.add.reduceat(ordered, start) / shares, shares)
     accuracy = np.cumsum(even) / np.arange(1, len(even) + 1)
     kept = max(1, round(0.9 * len(even)))
-    assert len(values) == len(start)
     return float(np.mean(1 - accuracy)), float(accuracy[kept - 1])
 
 

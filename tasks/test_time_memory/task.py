@@ -25,7 +25,7 @@ class TestTimeMemory(Measurement):
     Args:
         material: "vectors", "numbers" or "text".
         size: width of keys and values.
-        counts: items of the capacity curve, ascending; recall at the first but one is the headline.
+        counts: items of the capacity curve, ascending; recall at the middle one is the headline.
         items: of the other parts (half of it where keys are overwritten).
         lengths: of number sequences.
         trials: independent memories in each part.
@@ -105,7 +105,7 @@ class TestTimeMemory(Measurement):
             with torch.no_grad():
                 try:
                     part()
-                except ArithmeticError as error:
+                except Diverged as error:
                     lost.append(f"{name}: {error}")
         if len(lost) == len(parts):
             raise Diverged(lost[0])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from models.memories.interface import Memory, Reading
 from models.memories.nearest_neighbour import NearestNeighbour
+from tasks.measurement import Diverged
 from tasks.test_time_memory import scores
 from tasks.test_time_memory.battery import Battery
 from tasks.test_time_memory.material import MATERIALS, Material, NumberSequences, Sentences, Vectors
@@ -188,3 +189,25 @@ def test_flops_are_those_of_two_matrix_products() -> None:
     found.cost()
     assert found.found.metrics["write_flops"] == 2 * 32 * 32
     assert found.found.metrics["read_flops"] == 2 * 32 * 32
+
+
+def test_a_table_answers_a_rewritten_number_with_its_new_value_whatever_the_numbers_are() -> None:
+    material = NumberSequences(32, 0)
+    for seed in range(5):
+        found = battery(lambda: NearestNeighbour(32, 32), material, trials=8)
+        found.generator.manual_seed(seed)
+        found.overwriting(64)
+        assert found.found.metrics["overwrite_new"] == 1
+
+
+def test_a_memory_that_answers_nonsense_has_no_number() -> None:
+    class Broken(LastOnly):
+        def _read(self, keys: Tensor) -> Reading:
+            values, confidence = super()._read(keys)
+            return Reading(values / 0, confidence)
+
+    found = battery(lambda: Broken(32, 32, 8))
+    for part in (lambda: found.recency(8), lambda: found.noise(8), lambda: found.abstention(8)):
+        with pytest.raises(Diverged, match="not finite"):
+            part()
+    assert not found.found.metrics
