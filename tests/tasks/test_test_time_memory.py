@@ -210,4 +210,4 @@ def test_a_memory_that_answers_nonsense_has_no_number() -> None:
     for part in (lambda: found.recency(8), lambda: found.noise(8), lambda: found.abstention(8)):
         with pytest.raises(Diverged, match="not finite"):
             part()
-    assert not found.found.metrics
+    assert found.found.metrics.keys() <= {"auroc"}  # its confidence is in order
