@@ -44,15 +44,15 @@ def copy_of_the_repository(folder: Path) -> Path:
         ),
         (
             "add_a_memory.md",
-            "latest_pair",
+            "fading_sum",
             "tests/models/memories/test_conformance.py",
-            ["bench.measure", "tasks=first_of_many", "models=latest_pair"],
+            ["bench.measure", "tasks=first_of_many", "models=fading_sum"],
         ),
         (
             "add_a_memory.md",
             "first_of_many",
             "tests/tasks/test_measurement_conformance.py",
-            ["bench.sweep", "tasks=first_of_many", "models=[latest_pair,delta_rule]", "seeds=2"],
+            ["bench.sweep", "tasks=first_of_many", "models=[fading_sum,delta_rule]", "seeds=2"],
         ),
     ],
 )

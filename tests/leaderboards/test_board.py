@@ -251,7 +251,10 @@ def test_differences_are_found_and_rounding_is_not_one(sample_records, make_reco
     assert describe_difference(board, board) == ""
     changed = [*sample_records[:-1], make_record("3_gram", "3-gram", 0, 0.94, role="baseline")]
     assert "0.94" in describe_difference(board, build_board(changed))
-    assert "rows instead of" in describe_difference(build_board(sample_records[1:6]), board)
+    first = min(record.run_id for record in sample_records)
+    fewer = build_board([r for r in sample_records if r.run_id != first])
+    assert describe_difference(fewer, board) == f"it lacks the record {first}"
+    assert f"the record {first}, whose file is not there" in describe_difference(board, fewer)
     first = board.rows[0]
     assert first.mean is not None
     row = Row(**{**vars(first), "mean": first.mean * (1 + 1e-14)})
