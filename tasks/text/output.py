@@ -71,6 +71,8 @@ class StreamOutput:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in folder.glob(".*.json.*"):  # of a process that was killed in the writing
+            unfinished.unlink()
         self.folder = folder
         self.counts = Counts()
         self.unsaved_bytes = 0

@@ -189,6 +189,7 @@ def test_kill_9_loses_no_safe_point_and_changes_no_byte(
 
     with next(tmp_path.glob(f"*.partial/{TOKENS}")).open("ab") as tokens:
         tokens.write(b"torn")  # as a kill in the middle of a write leaves it
+    (Path(tokens.name).parent / ".progress.json.abcdefgh").write_bytes(b"{")  # the same
     process = child(text, tmp_path)
     output, errors = process.communicate()
     assert process.returncode == 0, errors
