@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from models.layers.contextual_memory import read_slots, unit
 from models.memories.interface import Reading, wide
-from models.memories.stored_pairs import StoredPairs, nearest
+from models.memories.stored_pairs import StoredPairs, euclidean, nearest
 
 KERNELS = ("unit", "gaussian")
 
@@ -92,13 +92,11 @@ class Kernel(StoredPairs):
         beta = self.inverse_bandwidth(self._keys.shape[-2])
         if self.kernel == "unit":
             queries, stored = unit(keys), unit(self._keys)
-            scaled, slots = beta * queries, stored
+            values = read_by_softmax(beta * queries, stored, wide(self._values))
         else:
             queries, stored = wide(keys), wide(self._keys)
-            # -β/2 |q - k|² = β q·k - β/2 |k|² up to a constant: one more coordinate carries it.
-            scaled = torch.cat((beta * queries, torch.ones_like(queries[..., :1])), -1)
-            half_squares = beta / 2 * stored.square().sum(-1, keepdim=True)
-            slots = torch.cat((stored, -half_squares), -1)
-        values = read_by_softmax(scaled, slots, wide(self._values))
+            # Not by inner products, in which keys far from the origin lose their distances.
+            squares = euclidean(queries, stored).square()
+            values = torch.softmax(-beta / 2 * squares, -1) @ wide(self._values)
         _, closeness = nearest(queries, stored)
         return Reading(values.to(keys.dtype), closeness.to(keys.dtype))

@@ -8,11 +8,14 @@ from torch import Tensor
 from models.memories.interface import Memory, bytes_of, wide
 
 
+def euclidean(queries: Tensor, keys: Tensor) -> Tensor:
+    """Distances (*batch, queries, items), as sums of squared differences: those by inner products
+    lose near neighbours among long vectors to rounding."""
+    return torch.cdist(queries, keys, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 def nearest(queries: Tensor, keys: Tensor, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The nearest key of each query.
-
-    Distances are sums of squared differences: those by inner products lose near neighbours among
-    long vectors to rounding.
 
     Args:
         queries: (*batch, queries, size).
@@ -25,7 +28,7 @@ def nearest(queries: Tensor, keys: Tensor, among: Tensor | None = None) -> tuple
     """
     queries, keys = wide(queries), wide(keys)
     with torch.no_grad():
-        distances = torch.cdist(queries, keys, compute_mode="donot_use_mm_for_euclid_dist")
+        distances = euclidean(queries, keys)
         if among is not None:
             distances = distances.masked_fill(~among[..., None, :], torch.inf)
         index = distances.argmin(-1)

@@ -51,6 +51,29 @@ def test_kernel_is_the_gaussian_average_of_values(
     np.testing.assert_allclose(read.confidence, 1 / (1 + distances.min(1)), atol=1e-12)
 
 
+@pytest.mark.parametrize("centre", [[1000.0, 1000.0], [-1000.0, 1000.0]])
+def test_the_gaussian_kernel_of_keys_far_from_the_origin(centre: list[float]) -> None:
+    """Against brute force in double precision, with gradients; two clusters have no centre that
+    would help."""
+    far = torch.tensor(centre).repeat(5).view(10, 1)
+    keys, values = (normals(10, 6, seed=1) + far).float(), normals(10, 3, seed=2).float()
+    asked = keys[:4] + 0.3 * normals(4, 6, seed=3).float()
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        given = [x.to(dtype).requires_grad_() for x in (keys, values, asked)]
+        if dtype == torch.float32:
+            memory = Kernel(6, 3, kernel="gaussian", beta=0.7)
+            memory.write(*given[:2])
+            read = memory.read(given[2]).values
+        else:
+            squares = (given[2][:, None] - given[0]).square().sum(-1)
+            read = torch.softmax(-0.35 * squares, -1) @ given[1]
+        loss = (read * torch.arange(12.0).view(4, 3)).sum()
+        results.append([read, *torch.autograd.grad(loss, given)])
+    for single, double in zip(*results, strict=True):
+        torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-4)
+
+
 def test_kernel_is_the_memory_of_the_mosaic() -> None:
     """A strictly causal read of a sequence is a memory of all earlier pairs."""
     keys, values = normals(2, 3, 12, 6, seed=1), normals(2, 3, 11, 6, seed=2)
