@@ -9,6 +9,7 @@ import importlib.util
 import json
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Collection
@@ -208,12 +209,20 @@ def collect(
 
 
 def _command(locations: Collection[str] = ()) -> str:
-    words = [Path(sys.argv[0]).name, *(_without_place(word, locations) for word in sys.argv[1:])]
-    main = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name:
-        words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
-    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", " ".join(words))  # records are published
+    words = [*_program(), *(_without_place(word, locations) for word in sys.argv[1:])]
+    # Records are published.
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", shlex.join(words))
+
+
+def _program() -> list[str]:
+    """``python -m MODULE`` for a command of the project, in its worker processes too: these know
+    the file of the command but run another module."""
+    path = Path(sys.argv[0]).resolve()
+    if path.suffix == ".py" and path.is_relative_to(ROOT):
+        names = path.relative_to(ROOT).with_suffix("").parts
+        if all(name.isidentifier() for name in names):  # no file of an environment that lies here
+            return ["python", "-m", ".".join(names).removesuffix(".__main__")]
+    return [path.name]
 
 
 def _without_place(word: str, locations: Collection[str]) -> str:

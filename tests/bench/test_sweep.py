@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -143,6 +144,10 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
     assert not psutil.wait_procs(workers, timeout=10)[1]
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
     assert "RUNNING" in str(states(tmp_path))
+    # A worker's record keeps the command that a reader can run.
+    typed = ["python", "-m", "bench.sweep", *SWEEP, "store=PATH", "workers=1"]
+    for record in read_records([tmp_path / "trials"]):
+        assert shlex.split(record.provenance.command) == typed
 
     records = run_sweep([*SWEEP, f"store={tmp_path}"], silent)
     assert outcome(tmp_path, records) == undisturbed
