@@ -24,6 +24,7 @@ class EmbeddedMemory(nn.Module, ABC):
         classes: how many outputs there are.
         generators: one for each trial, on the CPU. Its numbers are the same alone and among others,
             and the caller may go on drawing from it.
+        layer_norm: bring what lies between the embeddings to norm one before it is read out.
 
     Raises:
         ValueError: a size below 1, or no generator.
@@ -38,6 +39,7 @@ class EmbeddedMemory(nn.Module, ABC):
         dimension: int,
         classes: int,
         generators: Sequence[torch.Generator],
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         if min(tokens, dimension, classes, len(generators)) < 1:
@@ -45,9 +47,17 @@ class EmbeddedMemory(nn.Module, ABC):
                 "a memory of embedded tokens needs at least one token, dimension, class and trial, "
                 f"got {tokens}, {dimension}, {classes} and {len(generators)}"
             )
-        self.dimension = dimension
+        self.dimension, self.layer_norm = dimension, layer_norm
 
     @abstractmethod
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """What lies between the embeddings: (trials, items, dimension) of vectors of that shape."""
+
+    @abstractmethod
+    def step_scales(self) -> list[tuple[nn.Parameter, float]]:
+        """Each trained tensor and the factor of its step where every entry moves by the same size,
+        as with Adam without momentum: the change of a score then does not grow with d."""
+
     def read(self, inputs: Tensor) -> Tensor:
         """Scores of all classes.
 
@@ -57,11 +67,8 @@ class EmbeddedMemory(nn.Module, ABC):
         Returns:
             (trials, items, classes), before the softmax.
         """
-
-    @abstractmethod
-    def step_scales(self) -> list[tuple[nn.Parameter, float]]:
-        """Each trained tensor and the factor of its step where every entry moves by the same size,
-        as with Adam without momentum: the change of a score then does not grow with d."""
+        hidden = self.hidden(inputs)
+        return (on_sphere(hidden) if self.layer_norm else hidden) @ self.readout
 
     def embed(self, tokens: Tensor) -> Tensor:
         """(trials, items, dimension) of int64 ``tokens`` (trials, items)."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from models.associative.embedded import EmbeddedMemory, normal, on_sphere
+from models.associative.embedded import EmbeddedMemory, normal
 
 
 class Exponential(EmbeddedMemory):
@@ -30,15 +30,13 @@ class Exponential(EmbeddedMemory):
         generators: Sequence[torch.Generator],
         layer_norm: bool = False,
     ) -> None:
-        super().__init__(tokens, dimension, classes, generators)
-        self.layer_norm = layer_norm
+        super().__init__(tokens, dimension, classes, generators, layer_norm)
         self.embedding = nn.Parameter(normal(generators, tokens, dimension, dimension))
         self.readout = nn.Parameter(normal(generators, dimension, classes, dimension))
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """Scores (trials, items, classes) of vectors (trials, items, dimension)."""
-        hidden = torch.relu(inputs)
-        return (on_sphere(hidden) if self.layer_norm else hidden) @ self.readout
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """relu of each number."""
+        return torch.relu(inputs)
 
     def step_scales(self) -> list[tuple[nn.Parameter, float]]:
         """Embeddings move by 1/√d."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from models.associative.embedded import EmbeddedMemory, normal, on_sphere
+from models.associative.embedded import EmbeddedMemory, normal
 
 
 class Matrix(EmbeddedMemory):
@@ -34,16 +34,14 @@ class Matrix(EmbeddedMemory):
         generators: Sequence[torch.Generator],
         layer_norm: bool = False,
     ) -> None:
-        super().__init__(tokens, dimension, classes, generators)
-        self.layer_norm = layer_norm
+        super().__init__(tokens, dimension, classes, generators, layer_norm)
         self.weight = nn.Parameter(normal(generators, dimension, dimension, dimension))
         self.register_buffer("embedding", normal(generators, tokens, dimension, dimension))
         self.register_buffer("readout", normal(generators, dimension, classes, dimension))
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """Scores (trials, items, classes) of vectors (trials, items, dimension)."""
-        hidden = inputs @ self.weight
-        return (on_sphere(hidden) if self.layer_norm else hidden) @ self.readout
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """Vectors times W."""
+        return inputs @ self.weight
 
     def step_scales(self) -> list[tuple[nn.Parameter, float]]:
         """W moves by 1/d."""
