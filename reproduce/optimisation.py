@@ -344,5 +344,6 @@ REPRODUCTION = Reproduction(
     draw=draw,
     curves=curves,
     table=table,
+    varied=optimiser_grid.VARIED,
     claims=(*GRID_CLAIMS, *descent.CLAIMS),
 )

@@ -19,10 +19,16 @@ from tasks.bigram import Bigram
 from tasks.bigram.sequences import Sequences, Triggers
 from tasks.interface import IGNORED, Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Diverged, Measurement
+from tasks.refusals import fitting_model
 from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
 
 Asked = Literal["known", "all"]
 HALF = 0.5
+OFFERS = ("attend", "output_scores", "token_scores", "position_scores")
+CHOOSE = (
+    "bigram_probes reads the three memories of an induction head: choose "
+    "models=two_layer_attention or models=disentangled_attention"
+)
 EARLY = 64  # positions of the second probe of W_K¹, or half of them where there are fewer
 
 
@@ -104,12 +110,9 @@ class BigramProbes(Measurement):
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         vocabulary = self.bigram.sampler.table.vocabulary
-        model: Any = build(vocabulary, self.length, seed=seed)
-        if not hasattr(model, "position_scores"):
-            raise ValueError(
-                "bigram_probes needs a model whose memories can be read, such as "
-                "two_layer_attention"
-            )
+        model: Any = fitting_model(
+            build, vocabulary, self.length, seed=seed, offers=OFFERS, choose=CHOOSE
+        )
         optimiser = torch.optim.SGD(
             model.parameters(), self.lr, self.momentum, weight_decay=self.weight_decay
         )

@@ -17,9 +17,18 @@ from tasks.factual_recall.facts import Facts, generator_of, seed_of
 from tasks.factual_recall.phases import CURVES, learn, plateau, published_facts
 from tasks.factual_recall.stack import train
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Measurement
+from tasks.measurement import Build, Measurement, Refused
+from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
 
 PARTS = ("phase_diagram", "facts_by_parameters", "phases")
+CHOOSE_TRANSFORMER = (
+    "phase_diagram and facts_by_parameters train transformers of facts: choose "
+    "models=fact_transformer, or models=one_hot_attention with tasks.part=phases"
+)
+CHOOSE_ATTENTION = (
+    "tasks.part=phases trains linear attention between one-hot tokens: choose "
+    "models=one_hot_attention, or another part for models=fact_transformer"
+)
 HEADS, CHOICES, LENGTH = 8, 8, 32  # of the published search over the number of facts
 
 
@@ -74,18 +83,21 @@ class FactualRecall(Measurement):
         if part not in PARTS:
             raise ValueError(f"part={part} is unknown: give {', '.join(PARTS)}")
         sizes = (subjects, relations, choices, noise, width, head_size)
-        counts = (batch_size, steps, check_every, phase_steps)
-        if min(*sizes, *counts, *heads, *widths) < 1 or min(mlp_widths) < 0:
+        if min(*sizes, batch_size, steps, check_every, phase_steps) < 1:
             raise ValueError(
-                "numbers of subjects, relations, choices, noise, widths, heads, batches and steps "
-                "are at least 1, and widths of the MLP at least 0"
+                "numbers of subjects, relations, choices, noise, width, head_size, batch_size, "
+                "steps, check_every and phase_steps are at least 1"
             )
+        check_whole_numbers("heads", heads)
+        check_whole_numbers("mlp_widths", mlp_widths, 0)
+        check_whole_numbers("widths", widths)
         if length < 3:
             raise ValueError(
                 f"length={length} has no room for a subject, a relation and the end: give 3 or more"
             )
-        if not all(number > 0 for number in (*attention_ratios, *mlp_ratios, *learning_rates)):
-            raise ValueError("ratios and learning rates are above 0")
+        check_numbers("attention_ratios", attention_ratios, 0)
+        check_numbers("mlp_ratios", mlp_ratios, 0)
+        check_numbers("learning_rates", learning_rates, 0)
         self.part = part
         self.facts = (subjects, relations, choices, noise, length)
         self.width, self.head_size = width, head_size
@@ -116,7 +128,12 @@ class FactualRecall(Measurement):
     ) -> Evaluation:
         """Of the diagram: ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. Of
         the search: arrays of parameters, facts, widths and ratios by point. Of the phases: curves
-        by step and the length of the plateau in steps."""
+        by step and the length of the plateau in steps.
+
+        Raises:
+            Refused: the model is not that of the part, or no transformer of the search has room for
+                its heads.
+        """
         if self.part == "phases":
             return self._phases(build, split, seed, report)
         if self.part == "phase_diagram":
@@ -134,15 +151,12 @@ class FactualRecall(Measurement):
 
             # Each width of the MLP with each step size, all of them at once.
             sizes = [(width, lr) for width in self.mlp_widths for lr in self.learning_rates]
-            of_facts = (facts.vocabulary, facts.classes)
             models = [
-                build(
-                    *of_facts,
-                    self.width,
-                    self.head_size,
-                    heads,
-                    m,
-                    seed=seed_of(split, seed, heads, m),
+                _transformer(
+                    build,
+                    facts,
+                    (self.width, self.head_size, heads, m),
+                    seed_of(split, seed, heads, m),
                 )
                 for m, _ in sizes
             ]
@@ -205,11 +219,19 @@ class FactualRecall(Measurement):
             name: [] for name in ("width", "attention_ratio", "mlp_ratio", "parameters", "facts")
         }
         start = dict.fromkeys(self.ratios, 8)
-        cells = [(width, ratio) for width in self.widths for ratio in self.ratios]
-        for done, (width, ratio) in enumerate(cells):
-            head_size, hidden = int(ratio[0] * width / HEADS), int(ratio[1] * width)
-            if not head_size or not hidden:
-                continue
+        cells = [
+            (width, ratio, head_size, hidden)
+            for width in self.widths
+            for ratio in self.ratios
+            if (head_size := int(ratio[0] * width / HEADS)) and (hidden := int(ratio[1] * width))
+        ]
+        if not cells:
+            raise Refused(
+                f"no transformer of tasks.widths={self.widths} has {HEADS} heads and an MLP of at "
+                "least one dimension each at these ratios: give larger widths, or larger "
+                "tasks.attention_ratios and tasks.mlp_ratios"
+            )
+        for done, (width, ratio, head_size, hidden) in enumerate(cells):
 
             def recalled(
                 trials: list[int],
@@ -221,10 +243,10 @@ class FactualRecall(Measurement):
                 facts = Facts.random(
                     subjects, subjects, CHOICES, 2 * subjects, LENGTH, generator_of("facts", *names)
                 )
-                of_facts, (d, head, m) = (facts.vocabulary, facts.classes), sizes
-                start_at = seed_of(*names)
+                (d, head, m), start_at = sizes, seed_of(*names)
                 built = [
-                    build(*of_facts, d, head, HEADS, m, seed=start_at) for _ in self.learning_rates
+                    _transformer(build, facts, (d, head, HEADS, m), start_at)
+                    for _ in self.learning_rates
                 ]
 
                 def at(step: int) -> None:
@@ -252,7 +274,8 @@ class FactualRecall(Measurement):
 
     def _phases(self, build: Build, split: Split, seed: int, report: Report) -> Evaluation:
         facts = published_facts()
-        model = build(facts.vocabulary, facts.classes, seed=seed)
+        sizes = (facts.vocabulary, facts.classes)
+        model = fitting_model(build, *sizes, seed=seed, choose=CHOOSE_ATTENTION)
         total = self.phase_steps
         logged = learn(
             model,
@@ -276,3 +299,12 @@ class FactualRecall(Measurement):
             },
             curves={name: {"x": logged["step"], "y": logged[name]} for name in CURVES},
         )
+
+
+def _transformer(
+    build: Build, facts: Facts, sizes: tuple[int, int, int, int], seed: int
+) -> torch.nn.Module:
+    """Of d, d_h, heads and width of the MLP."""
+    return fitting_model(
+        build, facts.vocabulary, facts.classes, *sizes, seed=seed, choose=CHOOSE_TRANSFORMER
+    )

@@ -12,8 +12,9 @@ from torch import Tensor
 from models.associative.embedded import EmbeddedMemory
 from tasks.gradient_memory.lemmas import autograd_gradient, clean_gradient, noisy_gradient
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Measurement
+from tasks.measurement import Build, Measurement, Refused
 from tasks.optimisation.fixed import matrix_memory, normal_rows
+from tasks.refusals import check_whole_numbers
 
 LEMMA_TOKENS, LEMMA_CLASSES, LEMMA_DIMENSION = 20, 7, 16
 SAMPLED_TOKENS, SAMPLED_DIMENSION = 64, 128
@@ -58,10 +59,7 @@ class GradientMemory(Measurement):
             "samples_per_token": samples_per_token,
         }
         for name, values in lists.items():
-            if not values or min(values) < 1:
-                raise ValueError(
-                    f"tasks.{name} is {list(values)}, expected whole numbers from 1 on"
-                )
+            check_whole_numbers(name, values)
         if trials < 2:
             raise ValueError(f"tasks.trials is {trials}, expected at least 2")
         self.tokens, self.dimensions = sorted(tokens), sorted(dimensions)
@@ -97,7 +95,7 @@ class GradientMemory(Measurement):
         accuracies by trial.
 
         Raises:
-            ValueError: the model is not one matrix with scores linear in it.
+            Refused: the model is not one matrix with scores linear in it.
         """
         generator = _generator(split, seed)
         result = Evaluation({})
@@ -202,7 +200,7 @@ def _generator(split: Split, seed: int) -> torch.Generator:
 def _memory(build: Build, inputs: Tensor, outputs: Tensor, weight: Tensor) -> EmbeddedMemory:
     model = matrix_memory(build, inputs, outputs.mT, weight)
     if getattr(model, "layer_norm", False):
-        raise ValueError(
+        raise Refused(
             "the lemmas are about scores that are linear in the matrix: choose "
             "models.layer_norm=false"
         )

@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.associative.embedded import EmbeddedMemory
-from tasks.measurement import Build
+from tasks.measurement import Build, Refused
+from tasks.refusals import fitting_model
+
+CHOOSE = (
+    "this protocol is about one matrix between embeddings that stay as they are: choose "
+    "models=matrix"
+)
 
 
 def matrix_memory(
@@ -23,16 +29,14 @@ def matrix_memory(
         start: (d, d) or (trials, d, d).
 
     Raises:
-        ValueError: the configured model trains something else than one matrix.
+        Refused: the configured model trains something else than one matrix.
     """
     trials, tokens, dimension = embedding.shape
     generators = [torch.Generator().manual_seed(0)] * trials
-    model = build(tokens, dimension, readout.shape[-1], generators).to(embedding.dtype)
+    sizes = (tokens, dimension, readout.shape[-1])
+    model = fitting_model(build, *sizes, generators, choose=CHOOSE).to(embedding.dtype)
     if {name for name, _ in model.named_parameters()} != {"weight"}:
-        raise ValueError(
-            "this protocol is about one matrix between embeddings that stay as they are: choose "
-            "models=matrix"
-        )
+        raise Refused(CHOOSE)
     with torch.no_grad():
         for name, value in (("weight", start), ("embedding", embedding), ("readout", readout)):
             getattr(model, name).copy_(value)

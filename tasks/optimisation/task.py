@@ -21,8 +21,14 @@ from tasks.measurement import Build, Diverged, Measurement
 from tasks.optimisation.schemes import exponents, induced_weights
 from tasks.optimisation.stream import draw, zipf
 from tasks.optimisation.training import OPTIMISERS, train
+from tasks.refusals import check_whole_numbers, fitting_model
 
 REPORT_EVERY = 50  # steps
+LARGEST_SEED = 2**32
+CHOOSE = (
+    "optimisation trains memories of embedded tokens: choose models=matrix, models=learnable or "
+    "models=exponential"
+)
 
 
 class Optimisation(Measurement):
@@ -86,12 +92,15 @@ class Optimisation(Measurement):
                 f"tasks.samples={samples} is not a whole number of batches of {batch}: choose "
                 f"tasks.batch so that it divides tasks.samples"
             )
-        if not (math.isfinite(lr) and lr > 0):
-            raise ValueError(f"tasks.lr is {lr}, expected a positive number")
-        if not dimensions or min(dimensions) < 1 or len(set(dimensions)) < len(dimensions):
+        if not 0 < lr <= torch.finfo(torch.float32).max:
+            raise ValueError(f"tasks.lr is {lr}, expected a positive number of float32")
+        if first_seed > LARGEST_SEED:
+            raise ValueError(f"tasks.first_seed is {first_seed}, expected at most {LARGEST_SEED:,}")
+        check_whole_numbers("dimensions", dimensions)
+        if len(set(dimensions)) < len(dimensions):
             raise ValueError(
-                f"tasks.dimensions is {list(dimensions)}, expected different whole numbers from 1 "
-                "on, such as [10,100]"
+                f"tasks.dimensions is {list(dimensions)}, expected different numbers, such as "
+                "[10,100]"
             )
         self.tokens, self.alpha = tokens, alpha
         self.optimiser, self.lr, self.batch, self.samples = optimiser, lr, batch, samples
@@ -135,13 +144,15 @@ class Optimisation(Measurement):
 
         Raises:
             Diverged: no dimension has a number.
+            Refused: the model is no memory of embedded tokens.
         """
         metrics: dict[str, float] = {}
         points: list[tuple[int, float]] = []
         by_trial: dict[str, list[list[float]]] = {"error": [], "exponent": []}
         for place, dimension in enumerate(self.dimensions):
             generators = self._generators(split, seed)
-            model = build(self.tokens, dimension, self.classes, generators)
+            sizes = (self.tokens, dimension, self.classes)
+            model = fitting_model(build, *sizes, generators, offers=("step_scales",), choose=CHOOSE)
             errors, slopes = self._train(model, generators, device, report, place)
             lost = int((~torch.isfinite(errors)).sum())
             by_trial["error"].append([] if lost else errors.tolist())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement, Refused
+from tasks.refusals import check_whole_numbers
 from tasks.scaling_laws.draws import Draws, Lengths, zipf
 from tasks.scaling_laws.errors import Batch, trials_at_once
 from tasks.scaling_laws.power_law import slope
@@ -85,11 +87,20 @@ class ScalingLaws(Measurement):
             raise ValueError(f"trials={trials}: at least one is needed")
         if alpha < 0:
             raise ValueError(f"alpha={alpha}: rare tokens come later, so it is 0 or more")
-        for name, values in (("dimensions", dimensions), ("samples", samples)):
-            if not all(a < b for a, b in zip([0, *values], values, strict=False)):
-                raise ValueError(f"{name}={list(values)}: give rising numbers from 1")
         if not dimensions or not (samples or population):
             raise ValueError("nothing is measured: give dimensions, and samples or population=true")
+        for name, values in (("dimensions", dimensions), ("samples", samples)):
+            if values:
+                check_whole_numbers(name, values)
+            if not all(a < b for a, b in pairwise(values)):
+                raise ValueError(f"tasks.{name} is {list(values)}, expected rising numbers")
+        for name, window in (("fit_dimensions", fit_dimensions), ("fit_samples", fit_samples)):
+            check_whole_numbers(name, window)
+            if len(window) != 2 or window[0] >= window[1]:
+                raise ValueError(
+                    f"tasks.{name} is {list(window)}, expected the first and the last of a fit, "
+                    "such as [32,1024]"
+                )
         for name, given in (("inputs", inputs), ("outputs", outputs)):
             if given not in ("gaussian", "unit"):
                 raise ValueError(f"{name}={given} is neither gaussian nor unit")

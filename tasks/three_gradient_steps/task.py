@@ -21,9 +21,14 @@ from torch.nn import functional
 
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement
+from tasks.refusals import fitting_model
 from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
 
 ORDER = ("output_2", "key_2", "key_1")
+CHOOSE = (
+    "three_gradient_steps trains the three memories of an induction head: choose "
+    "models=disentangled_attention or models=two_layer_attention"
+)
 CHUNK = 2048  # sequences in one forward pass
 
 
@@ -111,12 +116,9 @@ class ThreeGradientSteps(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
-        model: Any = build(self.tokens, self.length, seed=seed)
-        if not all(isinstance(getattr(model, name, None), nn.Parameter) for name in ORDER):
-            raise ValueError(
-                f"three_gradient_steps needs a model with {', '.join(ORDER)}, such as "
-                "disentangled_attention"
-            )
+        model: Any = fitting_model(
+            build, self.tokens, self.length, seed=seed, offers=ORDER, choose=CHOOSE
+        )
         asked = tuple(part.to(device) for part in self.draw(self.evaluated, split, seed, 0))
         found = [self._found(model, *asked)]
         for number, name in enumerate(ORDER, start=1):

@@ -16,6 +16,7 @@ from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement
 from tasks.optimisation.fixed import matrix_memory, normal_rows, unit_rows
 from tasks.optimisation.stream import zipf
+from tasks.refusals import check_numbers
 from tasks.training_dynamics.descent import descend
 from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
 from tasks.training_dynamics.two_tokens import first_perfect_map, margin_growth, two_tokens
@@ -70,12 +71,8 @@ class TrainingDynamics(Measurement):
             raise ValueError(
                 f"tasks.first_probability is {first_probability}, expected a number between 0 and 1"
             )
-        if not overlaps or not all(-1 < a < 1 for a in overlaps):
-            raise ValueError(
-                f"tasks.overlaps is {list(overlaps)}, expected numbers between -1 and 1"
-            )
-        if not lrs or min(lrs) <= 0:
-            raise ValueError(f"tasks.lrs is {list(lrs)}, expected positive numbers")
+        check_numbers("overlaps", overlaps, -1, 1)
+        check_numbers("lrs", lrs, 0)
         if margin_steps < CHECKPOINTS[0]:
             raise ValueError(
                 f"tasks.margin_steps is {margin_steps}, expected at least {CHECKPOINTS[0]}: the "
@@ -126,7 +123,7 @@ class TrainingDynamics(Measurement):
         ``first_perfect/…``, ``late_error/…``, ``excess/…``.
 
         Raises:
-            ValueError: the model trains something else than one matrix.
+            Refused: the model trains something else than one matrix.
         """
         result = Evaluation({})
         for done, part in enumerate(PARTS):

@@ -11,8 +11,9 @@ import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from bench.config import compose
+from bench.errors import UserError
 from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
+from bench.reproduction import View, main, render
 from reproduce import descent, optimiser_grid
 from reproduce.optimisation import REPRODUCTION, table
 from reproduce.optimiser_grid import (
@@ -263,6 +264,12 @@ def test_words_choose_the_cell_that_a_record_shows() -> None:
             config={"tasks": resolved["tasks"], "models": resolved["models"], "training": {}},
         )
         assert cell_of(shown) == cell
+
+
+@pytest.mark.parametrize("word", ["tasks.dimensions=[50]", "lr=3", "tasks.trials=2"])
+def test_what_the_published_cells_fix_is_refused_so(word: str) -> None:
+    with pytest.raises(UserError, match=r"optimisation sets tasks\.\w+ itself"):
+        main(["optimisation", word], {"optimisation": REPRODUCTION})
 
 
 def test_plan_figure_and_table() -> None:

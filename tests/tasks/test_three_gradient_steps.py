@@ -176,7 +176,7 @@ def test_the_crossing_of_one_half(values: list[float], expected: float | None) -
 def test_models_without_these_memories_are_refused() -> None:
     build = build_of(lambda *sizes: nn.Linear(2, 2))
     for task in (ThreeGradientSteps(**SMALL), BigramProbes(length=16, evaluated=4)):
-        with pytest.raises(ValueError, match="needs a model"):
+        with pytest.raises(ValueError, match="memories of an induction head"):
             task.measure(build, "test", 0, "cpu", silent)
 
 
