@@ -70,7 +70,3 @@ class MLP(TrainedMemory):
         """relu(k V + b) W."""
         first, bias, second = weights
         return torch.baddbmm(bias, keys, first).relu() @ second
-
-    def optimizer(self, weights: Weights) -> torch.optim.Optimizer:
-        """AdamW without weight decay."""
-        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=0.0)

@@ -86,9 +86,10 @@ class TrainedMemory(Memory):
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
         """What weights answer, (batch, items, value_size), for keys (batch, items, key_size)."""
 
-    @abstractmethod
     def optimizer(self, weights: Weights) -> torch.optim.Optimizer:
-        """Moves each entry by its own gradient alone, so that a batch is independent memories."""
+        """Here AdamW without weight decay. Any other moves each entry by its own gradient alone
+        too, so that a batch is independent memories."""
+        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=0.0, fused=True)
 
     def batches(self, items: int) -> Iterator[Tensor | slice]:
         """The pairs of each step of one pass; here all of them."""

@@ -6,7 +6,6 @@ Nichani, Lee and Bietti 2025, Understanding factual recall in transformers via a
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from models.memories.trained import TrainedMemory, Weights
@@ -51,7 +50,3 @@ class TrainedLinear(TrainedMemory):
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
         """k W."""
         return keys @ weights[0]
-
-    def optimizer(self, weights: Weights) -> torch.optim.Optimizer:
-        """AdamW without weight decay."""
-        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=0.0)

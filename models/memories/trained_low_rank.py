@@ -65,7 +65,3 @@ class TrainedLowRank(TrainedMemory):
         """k A B."""
         left, right = weights
         return keys @ left @ right
-
-    def optimizer(self, weights: Weights) -> torch.optim.Optimizer:
-        """AdamW without weight decay."""
-        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=0.0)
