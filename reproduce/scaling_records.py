@@ -102,14 +102,23 @@ def _spaced(first: int, last: int, count: int) -> str:
 
 
 def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of the schemes that are compared, and the table without limits."""
+    """Runs of the schemes that are compared, and the table without limits. A run of one size and
+    one number of samples, such as one to see how large a memory can be measured, has no curve."""
     found = [
         record
         for record in records
         if record.task == "scaling_laws"
-        and (record.role == "baseline" or any(s.made(record) for s in SCHEMES.values()))
+        and (
+            record.role == "baseline"
+            or (_has_curve(record) and any(s.made(record) for s in SCHEMES.values()))
+        )
     ]
     return sorted(found, key=lambda record: record.run_id)
+
+
+def _has_curve(record: RunRecord) -> bool:
+    task = record.config["tasks"]
+    return max(len(task["dimensions"]), len(task["samples"])) > 1
 
 
 def variant(record: RunRecord) -> tuple[Any, ...]:

@@ -180,6 +180,13 @@ def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None
     assert len(REPRODUCTION.plan(preset, 3).runs) == 3 * len(seen)
 
 
+def test_a_single_cell_does_not_belong_to_the_figure() -> None:
+    own, cell = main_run("frequency"), record("frequency", {}, tokens=10**6, dimensions=[4096])
+    shortened = cell.config["tasks"] | {"samples": [10**6]}
+    cell = cell.model_copy(update={"config": cell.config | {"tasks": shortened}})
+    assert REPRODUCTION.select([own, cell]) == [own]
+
+
 def test_errors_by_samples_are_those_of_one_size() -> None:
     run = main_run("seen")
     assert part_of(run) == "main"
