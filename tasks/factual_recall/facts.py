@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-
-def seed_of(*names: str | int) -> int:
-    """A seed for a list of names, in [0, 2**63)."""
-    digest = hashlib.blake2b("/".join(map(str, names)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
-
-
-def generator_of(*names: str | int) -> torch.Generator:
-    """Random numbers of their own for a list of names."""
-    return torch.Generator().manual_seed(seed_of(*names))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 import torch
 
 from tasks.capacity.search import largest
-from tasks.factual_recall.facts import Facts, generator_of, seed_of
+from tasks.factual_recall.facts import Facts
 from tasks.factual_recall.phases import CURVES, learn, plateau, published_facts
 from tasks.factual_recall.stack import train
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement, Refused
 from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
+from tasks.seeds import generator_of, seed_of
 
 PARTS = ("phase_diagram", "facts_by_parameters", "phases")
 CHOOSE_TRANSFORMER = (

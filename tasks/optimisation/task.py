@@ -19,9 +19,11 @@ from models.associative.embedded import EmbeddedMemory
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Diverged, Measurement
 from tasks.optimisation.schemes import exponents, induced_weights
-from tasks.optimisation.stream import draw, zipf
+from tasks.optimisation.stream import draw
 from tasks.optimisation.training import OPTIMISERS, train
+from tasks.power_law import slope
 from tasks.refusals import check_whole_numbers, fitting_model
+from tasks.zipf import zipf
 
 REPORT_EVERY = 50  # steps
 LARGEST_SEED = 2**32
@@ -107,7 +109,7 @@ class Optimisation(Measurement):
         self.dimensions = sorted(dimensions)
         self.first_seed, self.trials = first_seed, trials
         self.classes = classes
-        self.probabilities = zipf(tokens, alpha)
+        self.probabilities = zipf(tokens, alpha, torch.float32)
         self.truth = torch.arange(tokens) % classes
 
     def data_hashes(self) -> dict[str, str]:
@@ -174,9 +176,9 @@ class Optimisation(Measurement):
             )
         if points[-1][0] == self.dimensions[-1]:
             metrics["error"] = points[-1][1]
-        slope = log_slope(points)
-        if slope is not None:
-            metrics["slope"] = slope
+        fitted = slope([d for d, _ in points], [error for _, error in points])
+        if fitted is not None:
+            metrics["slope"] = fitted
         curve = {"x": [float(d) for d, _ in points], "y": [error for _, error in points]}
         return Evaluation(metrics, curves={"error": curve}, arrays=by_trial)
 
@@ -214,13 +216,3 @@ class Optimisation(Measurement):
             counts = torch.stack([row.bincount(minlength=self.tokens) for row in tokens])
             weights = induced_weights(change, matrix.embedding, matrix.readout, truth)
             return errors, exponents(weights, counts).cpu()
-
-
-def log_slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Least-squares slope of log y against log x; None with fewer than two positive y."""
-    kept = [(math.log(x), math.log(y)) for x, y in points if y > 0]
-    if len(kept) < 2:
-        return None
-    mean_x = math.fsum(x for x, _ in kept) / len(kept)
-    spread = math.fsum((x - mean_x) ** 2 for x, _ in kept)
-    return math.fsum((x - mean_x) * y for x, y in kept) / spread

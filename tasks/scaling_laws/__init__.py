@@ -20,10 +20,11 @@ from torch import Tensor
 
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement, Refused
+from tasks.power_law import slope
 from tasks.refusals import check_whole_numbers
-from tasks.scaling_laws.draws import Draws, Lengths, zipf
+from tasks.scaling_laws.draws import Draws, Lengths
 from tasks.scaling_laws.errors import Batch, trials_at_once
-from tasks.scaling_laws.power_law import slope
+from tasks.zipf import zipf
 
 POPULATION = "population"
 HASHED_TOKENS = 64
@@ -112,7 +113,7 @@ class ScalingLaws(Measurement):
         self.inputs, self.outputs, self.truncate = inputs, outputs, truncate
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.fit_dimensions, self.fit_samples = tuple(fit_dimensions), tuple(fit_samples)
-        self.probabilities = zipf(tokens, alpha)
+        self.probabilities = zipf(tokens, alpha).numpy()
 
     def data_hashes(self) -> dict[str, str]:
         """Of the counts of the first trial, and of the vectors of its classes and first tokens."""

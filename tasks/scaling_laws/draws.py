@@ -18,12 +18,6 @@ _OF_SPLIT = {"validation": 0, "test": 1}
 _COUNTS, _CLASSES, _TOKENS = range(3)  # separate streams, so that no setting of one moves another
 
 
-def zipf(tokens: int, alpha: float) -> NDArray[np.float64]:
-    """p(z) ∝ (z + 1)^−alpha over z = 0 … tokens − 1."""
-    masses = np.arange(1, tokens + 1, dtype=np.float64) ** -alpha
-    return masses / masses.sum()
-
-
 def scaled(vectors: Tensor, lengths: Lengths) -> Tensor:
     """Normal vectors as embeddings: with normal entries, or of length 1. Entries N(0, 1/d) are the
     same up to a factor, which changes no choice of the largest score."""

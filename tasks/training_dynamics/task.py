@@ -15,11 +15,11 @@ from torch import Tensor
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement
 from tasks.optimisation.fixed import matrix_memory, normal_rows, unit_rows
-from tasks.optimisation.stream import zipf
 from tasks.refusals import check_numbers
 from tasks.training_dynamics.descent import descend
 from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
 from tasks.training_dynamics.two_tokens import first_perfect_map, margin_growth, two_tokens
+from tasks.zipf import zipf
 
 PLOTTED = 35  # steps of the published trajectories
 CHECKPOINTS = (100, 1_000, 10_000)
@@ -175,7 +175,7 @@ class TrainingDynamics(Measurement):
     def _few_tokens(
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
-        probabilities = zipf(FEW, 1.0, torch.float64).to(device)
+        probabilities = zipf(FEW, 1.0).to(device)
         steps = torch.tensor(STEPS, dtype=torch.float64, device=device)
         for size in SIZES:
             inputs = unit_rows(self.trials, FEW, size, generator=generator)
@@ -201,7 +201,7 @@ class TrainingDynamics(Measurement):
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
         tokens, classes, size, number = 10, 5, 5, 1000
-        probabilities = zipf(tokens, 1.5, torch.float64)
+        probabilities = zipf(tokens, 1.5)
         trials, schedules = self.stream_trials, len(SCHEDULES)
         inputs = normal_rows(trials, tokens, size, generator=generator)
         outputs = normal_rows(trials, classes, size, generator=generator)
@@ -238,7 +238,7 @@ class TrainingDynamics(Measurement):
     ) -> None:
         for tokens in CROWDS:
             points = unit_rows(self.draws, tokens, 2, generator=generator)
-            signs, probabilities = _signs(tokens), zipf(tokens, 1.0, torch.float64)
+            signs, probabilities = _signs(tokens), zipf(tokens, 1.0)
             delta = lowest_loss(points, signs, probabilities)
             fewest = fewest_errors(points, signs, probabilities)
             excess = errors(delta, points, signs, probabilities) - fewest
@@ -249,7 +249,7 @@ class TrainingDynamics(Measurement):
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
         tokens, batch, number = 10, 10, 1000
-        probabilities = zipf(tokens, 2.0, torch.float64)
+        probabilities = zipf(tokens, 2.0)
         points = unit_rows(self.draws, tokens, 2, generator=generator)
         seen = _batches(probabilities, number, self.draws, batch, generator)
         readout = torch.eye(2, dtype=torch.float64).expand(self.draws, 2, 2)

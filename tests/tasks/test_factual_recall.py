@@ -13,9 +13,10 @@ from bench.progress import silent
 from models.associative.fact_transformer import FactTransformer
 from models.associative.one_hot_attention import OneHotAttention
 from tasks.factual_recall import FactualRecall
-from tasks.factual_recall.facts import Facts, generator_of
+from tasks.factual_recall.facts import Facts
 from tasks.factual_recall.phases import plateau, published_facts
 from tasks.factual_recall.stack import train
+from tasks.seeds import generator_of
 
 
 def build(*sizes: int, seed: int = 0) -> nn.Module:

@@ -15,9 +15,10 @@ from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 from tasks.optimisation import Optimisation
 from tasks.optimisation.schemes import exponents, induced_weights
-from tasks.optimisation.stream import draw, zipf
-from tasks.optimisation.task import log_slope
+from tasks.optimisation.stream import draw
 from tasks.optimisation.training import cross_entropy, train
+from tasks.power_law import slope
+from tasks.zipf import zipf
 
 SETTINGS: dict[str, Any] = {
     "tokens": 100,
@@ -139,9 +140,10 @@ def test_exponent_of_a_power_of_counts(rho: float) -> None:
 
 
 def test_zipf_and_slopes() -> None:
+    assert torch.allclose(zipf(10**5, 2.0) * torch.arange(1, 10**5 + 1) ** 2.0, zipf(10**5, 2.0)[0])
     assert zipf(3, 1.0).tolist() == pytest.approx([6 / 11, 3 / 11, 2 / 11])
-    assert log_slope([(1.0, 2.0), (10.0, 0.2), (100.0, 0.02)]) == pytest.approx(-1.0)
-    assert log_slope([(1.0, 2.0), (10.0, 0.0)]) is None
+    assert slope([1, 10, 100], [2.0, 0.2, 0.02]) == pytest.approx(-1.0)
+    assert slope([1, 10], [2.0, 0.0]) is None
 
 
 def test_splits_and_seeds_use_other_random_numbers() -> None:

@@ -15,11 +15,12 @@ from models.memories.delta_rule import DeltaRule
 from models.memories.outer_product import OuterProduct
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
+from tasks.power_law import slope
 from tasks.scaling_laws import ScalingLaws
 from tasks.scaling_laws import errors as errors_module
-from tasks.scaling_laws.draws import Draws, zipf
+from tasks.scaling_laws.draws import Draws
 from tasks.scaling_laws.errors import Batch
-from tasks.scaling_laws.power_law import slope
+from tasks.zipf import zipf
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "frequency": {},
@@ -48,7 +49,7 @@ def test_equal_to_memories_that_are_written_and_read(
     scheme: str, lengths: tuple[Any, Any], classes: int
 ) -> None:
     tokens, dimensions, samples, trials = 40, [3, 7], [5, 200], range(1, 4)
-    p = zipf(tokens, 1.2)
+    p = zipf(tokens, 1.2).numpy()
     draws = Draws(p, classes, "test", 5)
     memories = {d: OuterProduct(d, d, scheme=scheme, **SCHEMES[scheme]) for d in dimensions}
     counts = torch.stack([draws.counts(trial, samples) for trial in trials])
@@ -130,7 +131,7 @@ def test_schemes_are_ordered_and_slopes_are_those_of_theory() -> None:
 def test_infinite_memory_is_the_mass_of_what_was_not_drawn() -> None:
     task = ScalingLaws(tokens=50, classes=5, alpha=1.0, samples=[1, 20, 100])
     evaluation = task.baselines()["infinite_memory"]("test")
-    p = zipf(50, 1.0)
+    p = zipf(50, 1.0).numpy()
     unseen = evaluation.curves["unseen_mass"]["y"]
     assert unseen[0] == pytest.approx(sum(mass * (1 - mass) for mass in p))
     draws = Draws(p, 5, "test", 0)
@@ -142,7 +143,7 @@ def test_infinite_memory_is_the_mass_of_what_was_not_drawn() -> None:
 
 
 def test_seeds_and_splits_and_trials_differ() -> None:
-    p = zipf(100, 2.0)
+    p = zipf(100, 2.0).numpy()
     taken = [
         Draws(p, 5, "test", 0).counts(0, [1000]),
         Draws(p, 5, "test", 0).counts(1, [1000]),

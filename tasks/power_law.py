@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 
-def slope(x: Sequence[float], y: Sequence[float], low: float, high: float) -> float | None:
+def slope(
+    x: Sequence[float], y: Sequence[float], low: float = 0.0, high: float = math.inf
+) -> float | None:
     """Least squares of log y on log x over low ≤ x ≤ high, without points where y is 0; None where
     fewer than two are left."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if low <= a <= high and b > 0]
