@@ -18,6 +18,7 @@ the conformance tests hold it to that:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -31,7 +32,9 @@ class Reading(NamedTuple):
     Attributes:
         values: (*batch, queries, value_size).
         confidence: (*batch, queries), higher where the memory is surer; its range is the memory's
-            own. An empty memory answers zeros with the lowest confidence of that range.
+            own. An empty memory answers zeros with the lowest confidence of that range; where an
+            answer has left the range of its float type, as after steps that diverged, its values
+            are NaN, also with the lowest confidence.
     """
 
     values: Tensor
@@ -41,6 +44,11 @@ class Reading(NamedTuple):
 def wide(x: Tensor) -> Tensor:
     """``x`` in float32 or wider: sums over many items do not fit in half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def without_inference(x: Tensor) -> Tensor:
+    """``x`` as autograd may save it, also if it was made in inference mode."""
+    return x.clone() if x.is_inference() else x
 
 
 def bytes_of(*state: Tensor | None) -> int:
@@ -83,12 +91,14 @@ class Memory(nn.Module, ABC):
         """Keep pairs.
 
         Args:
-            keys: (*batch, items, key_size), any float type; zero items change nothing.
+            keys: (*batch, items, key_size), any float type; zero items, or a batch of none,
+                change nothing.
             values: (*batch, items, value_size), of the same type and on the same device.
 
         Raises:
             ValueError: wrong shapes, types or devices, another batch than before, or a number
-                that is not finite. The memory is then as it was.
+                that is not finite or whose square leaves the float type. The memory is then as it
+                was.
         """
         self._check("keys", keys, self.key_size)
         self._check("values", values, self.value_size)
@@ -103,15 +113,14 @@ class Memory(nn.Module, ABC):
                 f"{values.device}: give both the same type and device"
             )
         self._check_batch(keys)
-        for name, given in (("keys", keys), ("values", values)):
-            if not torch.isfinite(given).all():
-                raise ValueError(
-                    f"{name} hold NaN or infinity, which no memory could forget again: write "
-                    "finite numbers"
-                )
-        if keys.shape[-2]:
-            self._write(keys, values)
-            self._batch = (keys.shape[:-2], keys.dtype, keys.device)
+        self._check_numbers("keys", keys)
+        self._check_numbers("values", values)
+        if not keys.shape[:-1].numel():
+            return
+        gradients = torch.is_grad_enabled()
+        with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+            self._write(without_inference(keys), without_inference(values))
+        self._batch = (keys.shape[:-2], keys.dtype, keys.device)
 
     def read(self, keys: Tensor) -> Reading:
         """Answer queries; the memory does not change.
@@ -123,19 +132,23 @@ class Memory(nn.Module, ABC):
             values and confidence of the type of ``keys``.
 
         Raises:
-            ValueError: as ``write``; a query that is not finite is refused too.
+            ValueError: as ``write``.
         """
         self._check("keys", keys, self.key_size)
         self._check_batch(keys)
-        if not torch.isfinite(keys).all():
-            raise ValueError("keys hold NaN or infinity, which are near no key: ask finite numbers")
+        self._check_numbers("keys", keys)
         if self._batch is None:
             shape = keys.shape[:-1]
             return Reading(
                 keys.new_zeros(*shape, self.value_size),
                 keys.new_full(shape, self.lowest_confidence),
             )
-        return self._read(keys)
+        values, confidence = self._read(keys)
+        lost = ~(values.isfinite().all(-1) & confidence.isfinite())
+        return Reading(
+            values.masked_fill(lost[..., None], torch.nan),
+            confidence.masked_fill(lost, self.lowest_confidence),
+        )
 
     def reset(self) -> None:
         """Forget everything that was written."""
@@ -152,6 +165,10 @@ class Memory(nn.Module, ABC):
         """Bytes of the state that writing has made, for the whole batch: what must be kept to go
         on, without parameters. 0 for an empty memory that holds nothing."""
 
+    def weights_in_bytes(self) -> int:
+        """Of these, what answers: without pairs that are kept to be trained again."""
+        return self.size_in_bytes()
+
     @abstractmethod
     def _write(self, keys: Tensor, values: Tensor) -> None: ...
 
@@ -162,6 +179,8 @@ class Memory(nn.Module, ABC):
     def _reset(self) -> None: ...
 
     def _check(self, name: str, given: Tensor, size: int) -> None:
+        if not isinstance(given, Tensor) or given.layout != torch.strided or given.is_meta:
+            raise ValueError(f"{name} are no dense tensor with numbers: give one")
         if given.ndim < 2 or given.shape[-1] != size:
             raise ValueError(
                 f"{name} are (*batch, items, {size}) here, got the shape {tuple(given.shape)}"
@@ -173,6 +192,25 @@ class Memory(nn.Module, ABC):
             raise ValueError(
                 f"{name} are {given.dtype} on {given.device}, but this memory is {fixed.dtype} on "
                 f"{fixed.device}: move one of them by .to(...)"
+            )
+
+    def _check_numbers(self, name: str, given: Tensor) -> None:
+        """Refuse what has no distance to other such numbers: its square must fit the float type in
+        which sums are taken."""
+        if not given.numel():
+            return
+        working = torch.finfo(wide(given).dtype)
+        bound = math.sqrt(working.max / given.shape[-1]) / 2
+        largest = float(given.detach().abs().amax())
+        if not math.isfinite(largest):
+            raise ValueError(
+                f"{name} hold NaN or infinity, which are near nothing and could never be forgotten "
+                "again: give finite numbers"
+            )
+        if largest > bound:
+            raise ValueError(
+                f"{name} reach {largest:.1e}, and squares of numbers above {bound:.1e} do not fit "
+                f"{working.dtype}: scale them, or give a wider type"
             )
 
     def _check_batch(self, keys: Tensor) -> None:

@@ -64,7 +64,7 @@ class MLP(TrainedMemory):
     def initial(self, batch: int, like: Tensor) -> list[Tensor]:
         """V (batch, key_size, m), b (batch, 1, m) and W (batch, m, value_size)."""
         first, second = (w.to(like).repeat(batch, 1, 1) for w in (self.first, self.second))
-        return [first, like.new_zeros(batch, 1, self.inner_size), second]
+        return [first, like.new_zeros(batch, 1, first.shape[-1]), second]
 
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
         """relu(k V + b) W."""

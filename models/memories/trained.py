@@ -43,6 +43,7 @@ class TrainedMemory(Memory):
     """
 
     lowest_confidence = -1.0
+    inner_size: int | None = None  # m, of memories with a layer between keys and values
     stop_at: float
     _weights: list[Tensor]
 
@@ -122,7 +123,7 @@ class TrainedMemory(Memory):
         """Called between the gradient and the step; may change gradients."""
 
     def weights_in_bytes(self) -> int:
-        """Bytes of the weights alone, without what is kept for training again. 0 when empty."""
+        """Bytes of the weights alone. 0 when empty."""
         return bytes_of(*self._weights)
 
     def size_in_bytes(self) -> int:
@@ -132,7 +133,7 @@ class TrainedMemory(Memory):
         return self.weights_in_bytes() + bytes_of(*kept)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.enable_grad():
             working = torch.promote_types(keys.dtype, torch.float32)
             batch = math.prod(keys.shape[:-2])
             flat = (x.detach().to(working, copy=True) for x in (keys, values))

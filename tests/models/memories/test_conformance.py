@@ -6,101 +6,30 @@ Memories are found by their YAML files and built small. Their cards say what the
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 from torch.nn import functional
 
-import models.memories
-from models.memories.interface import Memory, Reading
-
-FOLDER = Path(models.memories.__file__).parent
-NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256}
-MORE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
-    # settings beside the defaults, and what they change on the card
-    "kernel": [({"kernel": "gaussian"}, {}), ({"growth": 4.48}, {})],
-    "modern_hopfield": [({"updates": 0}, {})],
-    "outer_product": [
-        ({"scheme": scheme, "kept": 1.0}, {"state": "grows"})
-        for scheme in ("seen", "threshold", "power", "gradient")
-    ],
-}
-CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    (name, settings, card) for name in NAMES for settings, card in [({}, {}), *MORE.get(name, [])]
-]
-KEYS, VALUES = 8, 7
-
-on_every_memory = pytest.mark.parametrize("name", NAMES)
-on_every_case = pytest.mark.parametrize(
-    ("name", "settings", "card"),
-    CASES,
-    ids=["-".join([name, *map(str, settings.values())]) for name, settings, _ in CASES],
+from models.memories.interface import Reading
+from tests.models.memories.every import (
+    KEYS,
+    NAMES,
+    VALUES,
+    assert_same,
+    configuration,
+    constructor,
+    hyperparameters,
+    on_every_case,
+    on_every_memory,
+    pairs,
+    promised,
+    queries,
+    random_units,
+    small,
 )
-
-
-@cache
-def configuration(name: str) -> dict[str, Any]:
-    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}
-
-
-def hyperparameters(name: str) -> dict[str, Any]:
-    return {k: v for k, v in configuration(name).items() if k not in ("_target_", "card")}
-
-
-def constructor(name: str) -> Callable[..., Memory]:
-    module, _, attribute = configuration(name)["_target_"].rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def small(
-    name: str,
-    settings: dict[str, Any],
-    dtype: torch.dtype = torch.float64,
-    sizes: tuple[int, int] = (KEYS, VALUES),
-    seed: int = 0,
-) -> Memory:
-    chosen = {key: SMALL.get(key, value) for key, value in hyperparameters(name).items()}
-    torch.manual_seed(seed)
-    return constructor(name)(*sizes, **(chosen | settings)).to(dtype)
-
-
-def promised(name: str, card: dict[str, Any], key: str) -> Any:
-    return (configuration(name)["card"] | card).get(key)
-
-
-def random_units(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-    return functional.normalize(drawn, dim=-1).to(dtype)
-
-
-def pairs(*batch_and_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    return (
-        random_units(*batch_and_items, KEYS, seed=1, dtype=dtype),
-        random_units(*batch_and_items, VALUES, seed=2, dtype=dtype),
-    )
-
-
-def queries(*batch_and_queries: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    return random_units(*batch_and_queries, KEYS, seed=3, dtype=dtype)
-
-
-def assert_same(actual: Reading, expected: Reading, tolerance: float = 1e-9) -> None:
-    for name, one, other in zip(Reading._fields, actual, expected, strict=True):
-        torch.testing.assert_close(
-            one, other, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}"
-        )
 
 
 def test_memories_are_found() -> None:
@@ -331,55 +260,6 @@ def test_float32_is_near_float64(name: str, settings: dict, card: dict) -> None:
         readings.append(memory.read(queries(2, 5, dtype=torch.float32).to(dtype)))
     single, double = readings
     assert_same(Reading(*(x.double() for x in single)), double, 2e-4)
-
-
-def wrong(kind: str) -> tuple[Tensor, Tensor]:
-    keys, values = pairs(2, 4)
-    if kind == "NaN key":
-        keys[1, 2, 3] = torch.nan
-    elif kind == "infinite value":
-        values[0, 1, 2] = torch.inf
-    elif kind == "other device":
-        values = values.to("meta")
-    return {
-        "width of keys": (keys[..., 1:], values),
-        "width of values": (keys, values[..., 1:]),
-        "fewer values": (keys, values[:, 1:]),
-        "no items axis": (keys[0, 0], values[0, 0]),
-        "batch": (keys[:1], values[:1]),
-        "integers": (keys.long(), values.long()),
-        "types that differ": (keys, values.float()),
-        "another type": (keys.float(), values.float()),
-    }.get(kind, (keys, values))
-
-
-SENTENCES = {
-    "NaN key": r"keys hold NaN or infinity",
-    "infinite value": r"values hold NaN or infinity",
-    "width of keys": r"keys are \(\*batch, items, 8\)",
-    "width of values": r"values are \(\*batch, items, 7\)",
-    "fewer values": r"each key has one value",
-    "no items axis": r"keys are \(\*batch, items, 8\)",
-    "batch": r"holds a batch \(2,\), got \(1,\)",
-    "integers": r"give a float type",
-    "types that differ": r"same type and device|move one of them",
-    "another type": r"give the same, or reset it|move one of them",
-    "other device": r"same type and device|move one of them",
-}
-
-
-@on_every_case
-def test_mistakes_get_a_sentence_and_change_nothing(name: str, settings: dict, card: dict) -> None:
-    memory = small(name, settings)
-    memory.write(*pairs(2, 3))
-    before = memory.read(queries(2, 5))
-    for kind, sentence in SENTENCES.items():
-        with pytest.raises(ValueError, match=sentence):
-            memory.write(*wrong(kind))
-        assert_same(memory.read(queries(2, 5)), before, 0)
-    for kind in ("NaN key", "width of keys", "no items axis", "batch", "integers", "another type"):
-        with pytest.raises(ValueError, match=SENTENCES[kind]):
-            memory.read(wrong(kind)[0])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

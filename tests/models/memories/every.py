@@ -1,0 +1,98 @@
+"""Every memory of the folder, built small, and pairs to write: what the tests of all share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+from torch.nn import functional
+
+import models.memories
+from models.memories.interface import Memory, Reading
+
+FOLDER = Path(models.memories.__file__).parent
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256}
+MORE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
+    # settings beside the defaults, and what they change on the card
+    "kernel": [({"kernel": "gaussian"}, {}), ({"growth": 4.48}, {})],
+    "modern_hopfield": [({"updates": 0}, {})],
+    "outer_product": [
+        ({"scheme": scheme, "kept": 1.0}, {"state": "grows"})
+        for scheme in ("seen", "threshold", "power", "gradient")
+    ],
+}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (name, settings, card) for name in NAMES for settings, card in [({}, {}), *MORE.get(name, [])]
+]
+KEYS, VALUES = 8, 7
+
+on_every_memory = pytest.mark.parametrize("name", NAMES)
+on_every_case = pytest.mark.parametrize(
+    ("name", "settings", "card"),
+    CASES,
+    ids=["-".join([name, *map(str, settings.values())]) for name, settings, _ in CASES],
+)
+
+
+@cache
+def configuration(name: str) -> dict[str, Any]:
+    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
+    assert isinstance(loaded, dict)
+    return {str(key): value for key, value in loaded.items()}
+
+
+def hyperparameters(name: str) -> dict[str, Any]:
+    return {k: v for k, v in configuration(name).items() if k not in ("_target_", "card")}
+
+
+def constructor(name: str) -> Callable[..., Memory]:
+    module, _, attribute = configuration(name)["_target_"].rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def small(
+    name: str,
+    settings: dict[str, Any],
+    dtype: torch.dtype = torch.float64,
+    sizes: tuple[int, int] = (KEYS, VALUES),
+    seed: int = 0,
+) -> Memory:
+    chosen = {key: SMALL.get(key, value) for key, value in hyperparameters(name).items()}
+    torch.manual_seed(seed)
+    return constructor(name)(*sizes, **(chosen | settings)).to(dtype)
+
+
+def promised(name: str, card: dict[str, Any], key: str) -> Any:
+    return (configuration(name)["card"] | card).get(key)
+
+
+def random_units(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return functional.normalize(drawn, dim=-1).to(dtype)
+
+
+def pairs(*batch_and_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    return (
+        random_units(*batch_and_items, KEYS, seed=1, dtype=dtype),
+        random_units(*batch_and_items, VALUES, seed=2, dtype=dtype),
+    )
+
+
+def queries(*batch_and_queries: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return random_units(*batch_and_queries, KEYS, seed=3, dtype=dtype)
+
+
+def assert_same(actual: Reading, expected: Reading, tolerance: float = 1e-9) -> None:
+    for name, one, other in zip(Reading._fields, actual, expected, strict=True):
+        torch.testing.assert_close(
+            one, other, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}"
+        )
