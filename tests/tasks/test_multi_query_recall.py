@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from bench.building import build_task
 from bench.config import compose
+from bench.runs import obtain
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 
@@ -134,7 +136,7 @@ def test_training_batches_have_the_numbers_of_pairs_that_are_asked_for() -> None
 def test_every_model_and_width_has_the_same_data(protocol: str) -> None:
     words = ["tasks=multi_query_recall", f"tasks.protocol={protocol}", "preset=laptop"]
     hashes = []
-    for model in ("memory_mosaic", "conv_attention", "lstm"):
+    for model in compose([*words, "models=lstm"]).sweep.models:
         for width in (32, 128):
             task = build_task(compose([*words, f"models={model}", f"models.width={width}"]))
             hashes.append(task.data_hashes())
@@ -142,6 +144,14 @@ def test_every_model_and_width_has_the_same_data(protocol: str) -> None:
     shape = (64, 32, [4]) if protocol == "easy" else (128, 64, [8])
     assert isinstance(task, MultiQueryRecall)
     assert (task.vocabulary, task.length, task.pairs) == shape
+
+
+def test_one_layer_of_memory_units_learns_the_easy_cell_in_100_steps(tmp_path: Path) -> None:
+    """Memory Mosaics (arXiv 2405.06394), section 4: values look one position ahead."""
+    words = ["tasks=multi_query_recall", "models=memory_mosaic", "preset=laptop", "device=cpu"]
+    cell = ["tasks.protocol=easy", "models.layers=1", "training.steps=100"]
+    record = obtain(compose([*words, *cell, f"store={tmp_path}"]))
+    assert record.metrics["test"]["accuracy"] == 1
 
 
 @pytest.mark.parametrize(
