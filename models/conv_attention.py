@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
+from models.layers.short_convolution import ShortConvolution
 from models.specification import SequenceSpecification
 
 STANDARD_DEVIATION = 0.02
@@ -35,30 +36,6 @@ class BlockState(NamedTuple):
     values: Tensor
 
 
-class ShortConvolution(nn.Module):
-    """y_t = Σ_j w_j x_{t-j} for each channel, j = 0..kernel-1, with zeros before the sequence."""
-
-    def __init__(self, channels: int, kernel: int) -> None:
-        super().__init__()
-        bound = 1 / math.sqrt(kernel)
-        self.weight = nn.Parameter(torch.empty(kernel, channels).uniform_(-bound, bound))
-
-    def forward(self, padded: Tensor) -> Tensor:
-        """(batch, kernel - 1 + time, channels), earlier positions first -> (batch, time, channels).
-
-        A sum of shifted products: for a few taps as fast as a library's convolution, and batched
-        by vmap.
-        """
-        kernel = len(self.weight)
-        time = padded.shape[1] - kernel + 1
-        return torch.stack(
-            [
-                padded[:, kernel - 1 - j : kernel - 1 - j + time] * self.weight[j]
-                for j in range(kernel)
-            ]
-        ).sum(0)
-
-
 class Attention(nn.Module):
     """Causal softmax attention over convolved queries, keys and values."""
 
@@ -66,7 +43,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.projection = nn.Linear(width, 3 * width, bias=False)
-        self.convolution = ShortConvolution(3 * width, kernel)
+        self.convolution = ShortConvolution(3 * width, kernel, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
     def forward(self, hidden: Tensor, state: BlockState | None) -> tuple[Tensor, BlockState]:
@@ -74,14 +51,11 @@ class Attention(nn.Module):
 
         With a state, ``time`` is 1.
         """
-        projected = self.projection(hidden)
-        kernel = len(self.convolution.weight)
-        if state is None:
-            padded = functional.pad(projected, (0, 0, kernel - 1, 0))
-        else:
-            padded = torch.cat((state.recent, projected), dim=1)
+        convolved, recent = self.convolution(
+            self.projection(hidden), state.recent if state else None
+        )
         queries, keys, values = (
-            split_heads(part, self.heads) for part in self.convolution(padded).chunk(3, dim=-1)
+            split_heads(part, self.heads) for part in convolved.chunk(3, dim=-1)
         )
         if state is not None:
             keys = torch.cat((state.keys, keys), dim=2)
@@ -89,7 +63,6 @@ class Attention(nn.Module):
         attended = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=state is None
         )
-        recent = padded[:, padded.shape[1] - kernel + 1 :]
         return self.output(join_heads(attended)), BlockState(recent, keys, values)
 
 

@@ -29,7 +29,7 @@ from models.layers.contextual_memory import unit
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.neural_memory import Activation, Rule, Weights, read_memory
 from models.layers.residual import BYTES_PER_NUMBER, Mixer, ResidualModel
-from models.layers.short_convolution import ShortConvolution
+from models.layers.short_convolution import ConvolvedProjection
 from models.layers.titans import (
     Attention,
     AttentionState,
@@ -199,7 +199,7 @@ class MemoryAsContext(TitansMixer):
         super().__init__(sizes, persistent)
         self.attention = Attention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
-        self.context = ShortConvolution(sizes.width, sizes.width, sizes.taps)
+        self.context = ConvolvedProjection(sizes.width, sizes.width, sizes.taps)
         self.context_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: SegmentState | None) -> tuple[Tensor, SegmentState]:

@@ -25,7 +25,7 @@ from models.layers.neural_memory import (
     scan_memory,
     start_of,
 )
-from models.layers.short_convolution import ShortConvolution
+from models.layers.short_convolution import ConvolvedProjection
 
 # Forgetting starts at α = 0.01; momentum and step start in the middle of their ranges.
 FORGETTING_BIAS = -4.6
@@ -73,7 +73,7 @@ class LearnedMemory(nn.Module):
         super().__init__()
         self.heads, self.rule = sizes.heads, sizes.rule
         channels = sizes.width // sizes.heads
-        self.inputs = ShortConvolution(sizes.width, 3 * sizes.width, sizes.taps)
+        self.inputs = ConvolvedProjection(sizes.width, 3 * sizes.width, sizes.taps)
         self.rates = nn.Linear(sizes.width, 3 * sizes.heads)
         with torch.no_grad():
             self.rates.bias.zero_()
@@ -147,7 +147,7 @@ class Attention(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.heads, self.window = sizes.heads, sizes.segment
-        self.inputs = ShortConvolution(sizes.width, 3 * sizes.width, sizes.taps)
+        self.inputs = ConvolvedProjection(sizes.width, 3 * sizes.width, sizes.taps)
         scale = math.log(2 * math.sqrt(sizes.width // sizes.heads))
         self.log_scale = nn.Parameter(torch.full((sizes.heads, 1, 1), scale))
 
@@ -162,8 +162,7 @@ class Attention(nn.Module):
     def tokens(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of vectors that have no place in time, so no convolution. The bias keeps
         the keys of zeros, which an empty memory reads, away from a length of zero."""
-        biased = self.inputs.projection(x) + self.inputs.bias
-        _, keys, values = self._split(functional.silu(biased))
+        _, keys, values = self._split(self.inputs.without_time(x))
         return keys, values
 
     def forward(

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
-from models.conv_attention import Attention, ConvAttention, ShortConvolution
+from models.conv_attention import Attention, ConvAttention
+from models.layers.short_convolution import ConvolvedProjection, ShortConvolution
 from models.specification import SequenceSpecification
 
 
-def test_the_convolution_is_a_causal_depthwise_one() -> None:
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_convolution_is_a_causal_depthwise_one_in_whatever_pieces(bias: bool) -> None:
     torch.manual_seed(0)
-    convolution = ShortConvolution(6, 3).double()
+    convolution = ShortConvolution(6, 3, bias=bias).double()
+    library = nn.Conv1d(6, 6, 3, groups=6, bias=bias).double()
+    with torch.no_grad():
+        library.weight.copy_(convolution.filters.T[:, None])
+        if library.bias is not None and convolution.bias is not None:
+            library.bias.copy_(convolution.bias)
     x = torch.randn(2, 9, 6, dtype=torch.float64)
-    taps = convolution.weight.T.flip(1)[:, None]  # a library's kernel begins with the oldest
-    expected = functional.conv1d(functional.pad(x.mT, (2, 0)), taps, groups=6).mT
-    torch.testing.assert_close(convolution(functional.pad(x, (0, 0, 2, 0))), expected)
+    expected = library(functional.pad(x.mT, (2, 0))).mT
+    torch.testing.assert_close(convolution(x)[0], expected)
+    past, pieces = None, []
+    for piece in x.split((1, 5, 2, 1), 1):
+        found, past = convolution(piece, past)
+        assert past.shape == (2, 2, 6)
+        pieces.append(found)
+    torch.testing.assert_close(torch.cat(pieces, 1), expected)
+
+
+def test_behind_a_linear_map_it_is_what_a_library_computes() -> None:
+    torch.manual_seed(0)
+    projection = ConvolvedProjection(4, 6, 3).double()
+    x = torch.randn(2, 9, 4, dtype=torch.float64)
+    inner = projection.convolution
+    mapped = functional.pad((x @ projection.projection.weight.T).mT, (2, 0))
+    convolved = functional.conv1d(mapped, inner.filters.T[:, None], inner.bias, groups=6)
+    torch.testing.assert_close(projection(x)[0], functional.silu(convolved).mT)
+
+
+def test_a_convolution_without_taps_is_refused() -> None:
+    with pytest.raises(ValueError, match="taps=0"):
+        ShortConvolution(6, 0, bias=False)
 
 
 def test_with_one_tap_of_one_it_is_plain_attention() -> None:
     torch.manual_seed(1)
     attention = Attention(8, 2, 1).double()
     with torch.no_grad():
-        attention.convolution.weight.fill_(1.0)
+        attention.convolution.filters.fill_(1.0)
     x = torch.randn(1, 5, 8, dtype=torch.float64)
     queries, keys, values = attention.projection(x)[0].chunk(3, dim=-1)
     rows = []
