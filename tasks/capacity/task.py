@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from models.memories.interface import Memory
+from models.memories.trained import TrainedMemory
 from tasks.capacity.search import Bracket, largest
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement
@@ -22,20 +24,12 @@ from tasks.measurement import Build, Measurement
 SCORES_AT_ONCE = 2**24  # numbers in a table of queries and values
 
 
-class Memory(Protocol):
-    """What is asked of ``models.memories.interface.Memory``."""
-
-    def write(self, keys: Tensor, values: Tensor) -> None: ...
-    def read(self, keys: Tensor) -> tuple[Tensor, Tensor]: ...
-    def size_in_bytes(self) -> int: ...
-
-
 class Capacity(Measurement):
     """Random keys and values, one write, and the largest N of which a share is recalled.
 
     One trial draws its embeddings once, and N associations are its first N: a smaller store is part
-    of a larger one. A memory that trains inside ``write`` until a share is recalled (its attribute
-    ``stop_at``) is told the share that is asked for.
+    of a larger one. A memory that trains inside ``write`` until a share is recalled is told which
+    share is asked for.
 
     Args:
         widths: d of keys and values.
@@ -46,7 +40,8 @@ class Capacity(Measurement):
             first is the headline's.
         classes: 0 for a value of its own for each key, else M values: key i has value i M / N.
         embeddings: "unit" (on the sphere) or "gaussian" (entries from N(0, 1/d)).
-        largest: no more than this many times d² associations are tried.
+        largest: no more than this many times d² associations are tried. The published search for a
+            perceptron of width m ends at m d.
 
     Raises:
         ValueError: a setting outside its range.
@@ -135,8 +130,8 @@ class Capacity(Measurement):
         """N of each trial, width and threshold, in ``arrays["associations/0.99"]`` (widths,
         trials); means by width in curves, with N log N / d² and N for each number of the state.
         On validation, by which a sweep chooses, the headline alone: a search takes minutes."""
-        trained = hasattr(build(self.widths[0], self.widths[0], seed=seed), "stop_at")
-        widths = self.widths if trained else [*self.widths, *self.wide]
+        memory = build(self.widths[0], self.widths[0], seed=seed)
+        widths = self.widths if isinstance(memory, TrainedMemory) else [*self.widths, *self.wide]
         cells = [(width, threshold) for width in widths for threshold in self.thresholds]
         if split == "validation":
             widths, cells = [self.headline_width], [(self.headline_width, self.thresholds[0])]
@@ -215,12 +210,14 @@ class _Store:
         self.keys, self.values = keys, values
 
     def _pairs(self, trials: Sequence[int], number: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys (trials, N, d), the different values (trials, N or M, d), and which is whose (N)."""
+        """Keys (trials, N, d), their different values (trials, N or at most M, d), and which is
+        whose (N)."""
         chosen = torch.as_tensor(trials, device=self.keys.device)
         keys, values = self.keys[chosen, :number], self.values[chosen]
         answers = torch.arange(number, device=keys.device)
         if self.classes:
-            return keys, values, answers * self.classes // number
+            stored, answers = (answers * self.classes // number).unique(return_inverse=True)
+            return keys, values[:, stored], answers
         return keys, values[:, :number], answers
 
     @torch.no_grad()
@@ -242,16 +239,14 @@ class _Store:
         weights without pairs kept for another training, and m where there is one."""
         keys, values, answers = self._pairs([0], max(1, number))
         memory = self._filled(keys, values[:, answers], steps=1)
-        state = memory.size_in_bytes()
-        weights: Callable[[], int] = getattr(memory, "weights_in_bytes", memory.size_in_bytes)
-        return state, weights(), getattr(memory, "inner_size", None)
+        inner = memory.inner_size if isinstance(memory, TrainedMemory) else None
+        return memory.size_in_bytes(), memory.weights_in_bytes(), inner
 
     def _filled(self, keys: Tensor, values: Tensor, steps: int | None = None) -> Memory:
         width = keys.shape[-1]
-        memory: Any = self.build(width, width, seed=self.seed)
-        if hasattr(memory, "stop_at"):
+        memory = cast(Memory, self.build(width, width, seed=self.seed))
+        if isinstance(memory, TrainedMemory):
             memory.stop_at = self.threshold
             memory.steps = steps or memory.steps
-        filled: Memory = memory
-        filled.write(keys, values)
-        return filled
+        memory.write(keys, values)
+        return memory

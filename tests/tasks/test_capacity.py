@@ -94,6 +94,25 @@ def test_few_classes_share_values() -> None:
     assert few > many
 
 
+def test_fewer_associations_than_classes_are_told_apart_by_the_values_they_use() -> None:
+    """A trained memory cannot know values that were never written, and is not asked about them."""
+    task = Capacity(widths=[4], wide=[], headline_width=4, trials=4, classes=16, thresholds=[0.99])
+    build = build_of(TrainedLinear, steps=256, patience=4)
+    found = task.measure(build, "test", 0, "cpu", silent).arrays["associations/0.99"][0]
+    assert min(found) >= 4
+
+
+def test_a_search_may_go_past_the_published_end() -> None:
+    """m d associations for a perceptron of width m: here m = d."""
+    found = [
+        Capacity(widths=[4], wide=[], headline_width=4, trials=1, classes=2, largest=most)
+        .measure(build_of(NearestNeighbour), "test", 0, "cpu", silent)
+        .metrics["associations"]
+        for most in (1.0, 1.5)
+    ]
+    assert found == [16, 24]
+
+
 def test_embeddings_are_as_they_are_called() -> None:
     unit, _ = Capacity(widths=[32], headline_width=32, trials=1).draw(32, "test", 0)
     gaussian, _ = Capacity(widths=[32], headline_width=32, trials=1, embeddings="gaussian").draw(
