@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +19,21 @@ from models.memories.interface import Memory
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 from tasks.test_time_memory import scores
-from tasks.test_time_memory.material import Material, NumberSequences, Pairs, unit
+from tasks.test_time_memory.flops import formulas
+from tasks.test_time_memory.material import (
+    Material,
+    NumberSequences,
+    Pairs,
+    Vectors,
+    unit,
+)
 from tasks.test_time_memory.scores import Numbers
 
 QUARTERS = 4
 BATCHES = 4  # of the forgetting matrix
 REPLAYS = (0.0, 0.1, 0.5, 1.0)
+FEW = 8  # different numbers in the stems of sequences of several lengths
+RECALLED = 0.99  # of what was written, for a memory to hold it
 FIRST, STEP = 400, 39  # how many first numbers and steps arithmetic sequences may have
 
 
@@ -34,12 +42,12 @@ class Battery:
     """One memory, one material, one generator.
 
     Attributes:
-        fresh: an empty memory.
+        build: an empty memory for keys and values of a width.
         trials: independent memories, for each part anew.
         found: what the parts have measured so far.
     """
 
-    fresh: Callable[[], Memory]
+    build: Callable[[int], Memory]
     material: Material
     trials: int
     generator: torch.Generator
@@ -47,28 +55,46 @@ class Battery:
     found: Evaluation = field(default_factory=lambda: Evaluation({}))
 
     def capacity(self, counts: Sequence[int]) -> None:
-        """Recall of everything written so far, while more and more is written; bits stored."""
-        pairs = self._pairs(max(counts))
-        memory, recalls, written = self.fresh(), [], 0
-        for count in counts:
-            part = pairs.part(written, count)
-            memory.write(part.keys, part.values)
-            written = count
-            known = pairs.part(0, count)
-            recalls.append(self._recall(memory, known.keys, known).mean().item())
-            self._metric(f"recall_{count}", recalls[-1])
+        """Recall of everything written so far, while more and more is written; the numbers that are
+        kept for it, and the bits that each of them holds: N log2(candidates), those recalled."""
+        recalls, kept = self._filled(self.fresh(), self._pairs(max(counts)), counts)
+        for count, recall in zip(counts, recalls, strict=True):
+            self._metric(f"recall_{count}", recall)
         self.found.curves["recall_by_count"] = {"x": [float(c) for c in counts], "y": recalls}
-        size = memory.size_in_bytes() / self.trials
-        self._metric("state_bytes", size)
-        kept = max(c * r for c, r in zip(counts, recalls, strict=True))
-        self._metric("items_recalled_most", kept)
+        self.found.curves["numbers_by_count"] = {"x": [float(c) for c in counts], "y": kept}
+        self._metric("parameters", kept[-1])
+        recalled = [c * r for c, r in zip(counts, recalls, strict=True)]
+        self._metric("items_recalled_most", max(recalled))
         for threshold in (0.99, 0.5):
             number = scores.crossing(np.array(counts, float), np.array(recalls), threshold)
             if number is not None:
                 self._metric(f"items_at_{threshold:g}", number)
-        bits = max(c * r * np.log2(c) for c, r in zip(counts, recalls, strict=True))
-        if size:
-            self._metric("bits_per_byte", bits / size)
+        bits = [
+            n * np.log2(c) / size for n, c, size in zip(recalled, counts, kept, strict=True) if size
+        ]
+        self._metric("bits_per_parameter", max(bits, default=math.nan))
+
+    def scaling(self, widths: Sequence[int], most: int) -> None:
+        """How many items memories of several widths hold at a recall of 0.99, up to ``most``, and
+        the slope of log items on log numbers kept. A width that holds ``most`` has no point."""
+        items, sizes = [], []
+        for width in widths:
+            vectors = Vectors(width, 0)
+            narrow = Battery(self.build, vectors, self.trials, self.generator, self.device)
+            counts = scores.ladder(most)
+            memory, pairs = narrow.fresh(), narrow._pairs(most)
+            recalls, kept = narrow._filled(memory, pairs, counts, stop_below=RECALLED)
+            number = scores.crossing(
+                np.array(counts[: len(recalls)], float), np.array(recalls), RECALLED
+            )
+            if number is not None:
+                items.append(number)
+                sizes.append(kept[-1])
+                self._metric(f"items_at_0.99_width_{width}", number)
+        self.found.curves["items_by_numbers"] = {"x": sizes, "y": items}
+        if len(items) > 1 and max(sizes) > min(sizes):
+            slope = np.polyfit(np.log(sizes), np.log(items), 1)[0]
+            self._metric("slope_items_by_numbers", slope)
 
     def recency(self, count: int) -> None:
         """Recall by age after one pass, oldest quarter first."""
@@ -135,21 +161,36 @@ class Battery:
         self._metric("overwrite_untouched", kept)
 
     def tracking(self, keys: int, updates: int) -> None:
-        """A stream in which keys get new values again and again: is the latest value found?"""
+        """A stream in which keys get new values again and again: is the latest value found?
+
+        Once the keys are written as they are, and once each with the time of its writing, as the
+        direction of key and time together: is the latest value then found, and any earlier one?
+        """
         both = self._pairs(keys + updates)
         pairs, news = both.part(0, keys), both.part(keys, keys + updates)
         whose = torch.randint(0, keys, (self.trials, updates), generator=self.generator)
-        whose = whose.to(self.device)
+        stamps = unit(
+            torch.randn(self.trials, updates, self.material.size, generator=self.generator)
+        )
+        whose, stamps = whose.to(self.device), stamps.to(self.device)
+        times = torch.arange(updates, device=self.device)
+        written = whose[:, None] == torch.arange(keys, device=self.device)[:, None]
+        latest = torch.where(written, times, -1).amax(-1)  # (trials, keys)
+        last = latest.clamp(min=0)
+        labels = torch.take_along_dim(news.labels, last, 1)
+
         memory = self.fresh()
         stream = torch.take_along_dim(pairs.keys, whose[..., None], 1)
         memory.write(stream, news.values)
         answers = self._answers(memory, pairs.keys, news.values, news.labels)
-        times = torch.arange(updates, device=self.device)
-        written = whose[:, None] == torch.arange(keys, device=self.device)[:, None]
-        latest = torch.where(written, times, -1).amax(-1)  # (trials, keys)
-        labels = torch.take_along_dim(news.labels, latest.clamp(min=0), 1)
-        right = (answers == labels)[latest >= 0].float().mean()
-        self._metric("tracking_latest", right)
+        self._metric("tracking_latest", (answers == labels)[latest >= 0].float().mean())
+
+        memory, stamped = self.fresh(), unit(stream + stamps)
+        memory.write(stamped, news.values)
+        queries = unit(pairs.keys + torch.take_along_dim(stamps, last[..., None], 1))
+        answers = self._answers(memory, queries, news.values, news.labels)
+        self._metric("tracking_stamped", (answers == labels)[latest >= 0].float().mean())
+        self._metric("tracking_history", self._recall(memory, stamped, news).mean())
 
     def abstention(self, count: int) -> None:
         """Does confidence tell what was written from what was not, and right from wrong?"""
@@ -172,26 +213,40 @@ class Battery:
         self._metric("calibration_error", scores.calibration_error(probability, outcome))
 
     def lengths(self, lengths: Sequence[int], count: int) -> None:
-        """Number sequences of several lengths, asked by ever shorter stems: any continuation that
-        was stored for such a stem is right."""
+        """Number sequences of several lengths, asked by every shorter stem: any continuation that
+        was stored for such a stem is right. Apart those stems that have several."""
         assert isinstance(self.material, NumberSequences)
         grid = {}
         for length in lengths:
             material = NumberSequences(self.material.size, self.material.data_seed, length)
             # Few different first numbers, so that short stems have several continuations.
             shape = (self.trials, count, length)
-            drawn = torch.randint(0, 8, shape, generator=self.generator)
+            drawn = torch.randint(0, FEW, shape, generator=self.generator)
             drawn[..., -1] = torch.randint(0, 1000, shape[:2], generator=self.generator)
             pairs = self._on_device(material.of_sequences(drawn))
             memory = self._written(pairs)
-            for stem in sorted({1, length // 2, length - 1} - {0}):
+            other = pairs.labels[:, :, None] != pairs.labels[:, None]
+            stems, recalls, ambiguous = list(range(1, length)), [], []
+            for stem in stems:
                 keys = material.keys_of(drawn[..., :stem]).to(self.device)
                 answers = self._answers(memory, keys, pairs.values, pairs.labels)
-                same = (drawn[:, :, None, :stem] == drawn[:, None, :, :stem]).all(-1)
-                valid = same.to(self.device) & (pairs.labels[:, None] == answers[..., None])
-                grid[f"{length},{stem}"] = valid.any(-1).float().mean().item()
+                same = (
+                    (drawn[:, :, None, :stem] == drawn[:, None, :, :stem]).all(-1).to(self.device)
+                )
+                right = (same & (pairs.labels[:, None] == answers[..., None])).any(-1)
+                recalls.append(right.float().mean().item())
+                several = (same & other).any(-1)
+                ambiguous.append(right[several].float().mean().item())
+                grid[f"{length},{stem}"] = recalls[-1]
+            self.found.curves[f"recall_by_stem_{length}"] = {
+                "x": [stem / (length - 1) for stem in stems],
+                "y": recalls,
+            }
+            self._metric(f"recall_length_{length}", recalls[-1])
+            half = max(1, length // 2)
+            self._metric(f"recall_half_stem_{length}", recalls[half - 1])
+            self._metric(f"recall_ambiguous_{length}", ambiguous[0])
         self.found.arrays["recall_by_length_and_stem"] = grid
-        self._metric(f"recall_length_{lengths[-1]}", grid[f"{lengths[-1]},{lengths[-1] - 1}"])
 
     def tricky(self, count: int) -> None:
         """Arithmetic sequences, half of which break their pattern in the last number: is the
@@ -243,8 +298,7 @@ class Battery:
             self._metric("stream_recall", right / asked)
 
     def cost(self) -> None:
-        """FLOPs of writing and of reading one item, counted by operator (without the solving of
-        linear systems, which PyTorch's counter leaves out), and parameters."""
+        """FLOPs of writing and of reading one item, counted by operator."""
         from torch.utils.flop_counter import FlopCounterMode
 
         pairs = self._pairs(16)
@@ -254,10 +308,30 @@ class Battery:
             ("write", lambda: memory.write(last.keys, last.values)),
             ("read", lambda: memory.read(last.keys)),
         ):
-            with FlopCounterMode(display=False, custom_mapping=_uncounted()) as counter:
+            with FlopCounterMode(display=False, custom_mapping=formulas()) as counter:
                 act()
             self._metric(f"{name}_flops", counter.get_total_flops() / self.trials)
-        self._metric("parameters", sum(p.numel() for p in memory.parameters()))
+
+    def fresh(self) -> Memory:
+        """An empty memory for this material."""
+        return self.build(self.material.size)
+
+    def _filled(
+        self, memory: Memory, pairs: Pairs, counts: Sequence[int], stop_below: float = 0.0
+    ) -> tuple[list[float], list[float]]:
+        """Recall and numbers kept after each of ``counts`` items, until recall is too low."""
+        recalls, kept, written = [], [], 0
+        for count in counts:
+            part = pairs.part(written, count)
+            memory.write(part.keys, part.values)
+            written = count
+            known = pairs.part(0, count)
+            recalls.append(self._recall(memory, known.keys, known).mean().item())
+            kept.append(scores.kept_numbers(memory, self.trials))
+            if recalls[-1] < stop_below:
+                break
+        self._metric("state_bytes", memory.size_in_bytes() / self.trials)
+        return recalls, kept
 
     def _pairs(self, items: int) -> Pairs:
         return self._on_device(self.material.pairs(self.trials, items, self.generator))
@@ -308,23 +382,3 @@ class Battery:
         number = float(value)
         if np.isfinite(number):
             self.found.metrics[name] = number
-
-
-def _uncounted() -> dict[Any, Any]:
-    """FLOPs of what PyTorch's counter leaves out: attention on a CPU, and distances, which count
-    as the matrix product that they are at heart."""
-    from torch.utils.flop_counter import sdpa_flop_count
-
-    def attention(
-        query: Any, key: Any, value: Any, *_: Any, out_shape: Any = None, **__: Any
-    ) -> int:
-        return int(sdpa_flop_count(query, key, value))
-
-    def distances(x: Any, y: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
-        return 2 * math.prod(x) * y[-2]
-
-    operators: Any = torch.ops.aten
-    return {
-        operators._scaled_dot_product_flash_attention_for_cpu: attention,
-        operators._cdist_forward: distances,
-    }

@@ -226,4 +226,9 @@ def _hashed(gram: str) -> int:
     return zlib.crc32(gram.encode()) % Sentences.FEATURES
 
 
-MATERIALS = {"vectors": Vectors, "numbers": NumberSequences, "text": Sentences}
+MATERIALS = {
+    "vectors": Vectors,
+    "numbers": NumberSequences,
+    "text": Sentences,
+    "integers": NumberSequences,
+}

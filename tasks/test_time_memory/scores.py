@@ -1,9 +1,13 @@
-"""Scores of answers and of confidences, over lists of queries."""
+"""Scores of answers and of confidences, over lists of queries, and of the size of a memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
+
+from models.memories.interface import Memory
 
 Numbers = NDArray[np.float64]
 BINS = 15  # of the calibration error (Guo et al. 2017)
@@ -63,3 +67,16 @@ def crossing(counts: Numbers, recall: Numbers, threshold: float) -> float | None
     k = below[0]
     share = (recall[k - 1] - threshold) / (recall[k - 1] - recall[k])
     return float(np.exp(np.log(counts[k - 1]) + share * np.log(counts[k] / counts[k - 1])))
+
+
+def kept_numbers(memory: Memory, trials: int) -> float:
+    """How many numbers one of ``trials`` memories answers with: the bytes of its weights, or of
+    all that it keeps, in units of float32. Pairs kept for another training are no part of it."""
+    weights: Callable[[], int] = getattr(memory, "weights_in_bytes", memory.size_in_bytes)
+    return float(round(weights() / (4 * trials)))
+
+
+def ladder(most: int) -> list[int]:
+    """Numbers of items from 4 up to ``most``, each about √2 times the one before."""
+    steps = int(np.floor(2 * np.log2(most / 4)))
+    return sorted({round(4 * 2 ** (k / 2)) for k in range(steps + 1)} | {most})

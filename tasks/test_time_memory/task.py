@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 from models.memories.interface import Memory
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Diverged, Measurement
+from tasks.measurement import Build, Diverged, Measurement, Refused
 from tasks.test_time_memory.battery import Battery
+from tasks.test_time_memory.coding import Coding, takes_tokens
+from tasks.test_time_memory.experiments import Experiments
 from tasks.test_time_memory.material import MATERIALS, Material, NumberSequences
+
+EXPERIMENTS = ("one", "many", "stream", "capacity", "forgetting")
 
 
 class TestTimeMemory(Measurement):
@@ -22,17 +26,31 @@ class TestTimeMemory(Measurement):
     one and many sequences, a stream of learning and asking, capacity, forgetting, and its list of
     next steps); metrics of continual learning and of selective prediction.
 
+    With material "integers" it is the README's own experiments: sequences of four numbers as they
+    stand. A memory over tokens (such as ``stored_in_weights`` with vocabulary=1001) takes the first
+    three as its key, and with loss=squared the last one as its value; every other memory gets fixed
+    random vectors for numbers. The headline is then the mean recall over the experiments, each at
+    its largest count; validation has only the smallest count of "many" and "capacity", since
+    training thousands of sequences twice would take twice as long.
+
     Args:
-        material: "vectors", "numbers" or "text".
+        material: "vectors", "numbers", "text" or "integers".
         size: width of keys and values.
         counts: items of the capacity curve, ascending; recall at the middle one is the headline.
         items: of the other parts (half of it where keys are overwritten).
         lengths: of number sequences.
+        widths: of the vectors of memories whose capacity is set against their size; none, or two
+            or more, ascending.
         trials: independent memories in each part.
         data_seed: of embeddings.
+        experiments: of those with integers: "one", "many", "stream", "capacity", "forgetting".
+        many: how many sequences, ascending, in "many".
+        events: of the "stream".
+        capacities: how many sequences, ascending, in "capacity".
+        batch: sequences of each half of "forgetting".
 
     Raises:
-        ValueError: an unknown material, or a number below its least value.
+        ValueError: an unknown material or experiment, or a number below its least value.
     """
 
     __test__ = False  # no test class, whatever its name says
@@ -45,8 +63,14 @@ class TestTimeMemory(Measurement):
         counts: Sequence[int] = (32, 64, 128, 256, 512),
         items: int = 64,
         lengths: Sequence[int] = (2, 4, 8, 16),
+        widths: Sequence[int] = (16, 32, 64),
         trials: int = 3,
         data_seed: int = 0,
+        experiments: Sequence[str] = EXPERIMENTS,
+        many: Sequence[int] = (8, 50),
+        events: int = 32,
+        capacities: Sequence[int] = (200,),
+        batch: int = 50,
     ) -> None:
         if material not in MATERIALS:
             raise ValueError(f"material={material!r} is none of {', '.join(MATERIALS)}")
@@ -59,8 +83,25 @@ class TestTimeMemory(Measurement):
             raise ValueError(f"counts={list(counts)}: give two or more, ascending, from 4 on")
         if not lengths or min(lengths) < 2:
             raise ValueError(f"lengths={list(lengths)}: sequences have two numbers or more")
+        if list(widths) != sorted(set(widths)) or len(widths) == 1 or min(widths, default=2) < 2:
+            raise ValueError(
+                f"widths={list(widths)}: give none, or two or more, ascending, from 2 on"
+            )
+        unknown = [name for name in experiments if name not in EXPERIMENTS]
+        if unknown or not experiments:
+            raise ValueError(
+                f"experiments={list(experiments)}: give one or more of {', '.join(EXPERIMENTS)}"
+            )
+        for name, numbers in (("many", many), ("capacities", capacities)):
+            if not numbers or list(numbers) != sorted(set(numbers)) or min(numbers) < 1:
+                raise ValueError(f"{name}={list(numbers)}: give one or more, ascending, from 1 on")
+        if events < 2 or batch < 1:
+            raise ValueError(f"events={events}, batch={batch}: at least 2 and 1 are needed")
         self.kind, self.size, self.counts, self.items = material, size, list(counts), items
-        self.lengths, self.trials, self.data_seed = list(lengths), trials, data_seed
+        self.lengths, self.widths = list(lengths), list(widths)
+        self.trials, self.data_seed = trials, data_seed
+        self.experiments, self.many, self.events = list(experiments), list(many), events
+        self.capacities, self.batch = list(capacities), batch
         self.material: Material = MATERIALS[material](size, data_seed)
 
     def data_hashes(self) -> dict[str, str]:
@@ -79,12 +120,44 @@ class TestTimeMemory(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
-        def fresh() -> Memory:
-            memory: nn.Module = build(self.size, self.size, seed=seed)
+        def fresh(key_size: int = self.size, value_size: int = self.size) -> Memory:
+            memory: nn.Module = build(key_size, value_size, seed=seed)
             assert isinstance(memory, Memory)
             return memory
 
-        battery = Battery(fresh, self.material, self.trials, self._generator(split, seed), device)
+        generator = self._generator(split, seed)
+        if self.kind == "integers":
+            assert isinstance(self.material, NumberSequences)
+            coding = Coding.of(fresh(), self.material)
+            runs = Experiments(lambda: fresh(*coding.sizes), coding, self.trials, generator, device)
+            return self._experiments(runs, report, whole=split == "test")
+        if takes_tokens(fresh()):
+            raise Refused(
+                f"material={self.kind} gives vectors, and a memory with a vocabulary takes numbers "
+                "of tokens: give tasks.material=integers, or models.vocabulary=null"
+            )
+        battery = Battery(
+            lambda width: fresh(width, width), self.material, self.trials, generator, device
+        )
+        return self._battery(battery, report)
+
+    def _experiments(self, runs: Experiments, report: Report, whole: bool) -> Evaluation:
+        counts = slice(None) if whole else slice(1)
+        parts: dict[str, Callable[[], None]] = {
+            "one": runs.one,
+            "many": lambda: runs.many(self.many[counts]),
+            "stream": lambda: runs.stream(self.events),
+            "capacity": lambda: runs.capacity(self.capacities[counts]),
+            "forgetting": lambda: runs.forgetting(self.batch),
+        }
+        for done, name in enumerate(self.experiments):
+            report(name, done, len(self.experiments))
+            with torch.no_grad():
+                parts[name]()
+        runs.found.metrics["recall"] = sum(runs.headlines) / len(runs.headlines)
+        return runs.found
+
+    def _battery(self, battery: Battery, report: Report) -> Evaluation:
         parts = {
             "capacity": lambda: battery.capacity(self.counts),
             "recency": lambda: battery.recency(2 * self.items),
@@ -96,6 +169,8 @@ class TestTimeMemory(Measurement):
             "stream": lambda: battery.stream(self.items),
             "cost": battery.cost,
         }
+        if self.widths and self.kind == "vectors":
+            parts["scaling"] = lambda: battery.scaling(self.widths, self.counts[-1])
         if isinstance(self.material, NumberSequences):
             parts["lengths"] = lambda: battery.lengths(self.lengths, self.items)
             parts["tricky"] = lambda: battery.tricky(self.items)

@@ -3,6 +3,8 @@ are known."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 from models.memories.interface import Memory, Reading
 from models.memories.nearest_neighbour import NearestNeighbour
 from tasks.measurement import Diverged
-from tasks.test_time_memory import scores
+from tasks.test_time_memory import flops, scores
 from tasks.test_time_memory.battery import Battery
 from tasks.test_time_memory.material import MATERIALS, Material, NumberSequences, Sentences, Vectors
 
@@ -21,7 +23,8 @@ class LastOnly(Memory):
 
     def __init__(self, key_size: int, value_size: int, kept: int) -> None:
         super().__init__(key_size, value_size)
-        self.kept, self.table = kept, None
+        self.kept = kept
+        self.table: tuple[Tensor, ...] | None = None
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         old = self.table or (keys[:, :0], values[:, :0])
@@ -30,6 +33,7 @@ class LastOnly(Memory):
         )
 
     def _read(self, keys: Tensor) -> Reading:
+        assert self.table is not None
         likeness = keys @ self.table[0].mT
         nearest = likeness.argmax(-1, keepdim=True)
         return Reading(torch.take_along_dim(self.table[1], nearest, 1), likeness.amax(-1))
@@ -43,7 +47,8 @@ class LastOnly(Memory):
 
 def battery(fresh, material: Material | None = None, trials: int = 2) -> Battery:
     chosen = material or Vectors(32, 0)
-    return Battery(fresh, chosen, trials, torch.Generator().manual_seed(0), "cpu")
+    generator = torch.Generator().manual_seed(0)
+    return Battery(lambda width: fresh(), chosen, trials, generator, "cpu")
 
 
 def table() -> Battery:
@@ -102,6 +107,35 @@ def test_capacity_of_a_memory_of_known_size() -> None:
     assert metrics["items_recalled_most"] == pytest.approx(20, abs=0.5)
 
 
+class AsWide(LastOnly):
+    """Keeps as many pairs as keys are wide, and says that it keeps the square of it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width, width)
+
+    def size_in_bytes(self) -> int:
+        return 2 * 4 * self.kept**2  # of two trials
+
+
+def test_the_slope_of_items_on_numbers_is_that_of_the_memory() -> None:
+    generator = torch.Generator().manual_seed(0)
+    found = Battery(AsWide, Vectors(32, 0), 2, generator, "cpu")
+    found.scaling([8, 16, 32, 64], 512)
+    curve = found.found.curves["items_by_numbers"]
+    assert curve["x"] == [64, 256, 1024, 4096]
+    assert curve["y"] == pytest.approx([8, 16, 32, 64], rel=0.05)
+    assert found.found.metrics["slope_items_by_numbers"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_bits_of_a_memory_of_known_size() -> None:
+    found = battery(lambda: AsWide(16))
+    found.material = Vectors(16, 0)
+    found.capacity([8, 16, 32])
+    assert found.found.metrics["parameters"] == 256
+    # At 32 the newest half is right: 16 items among twice as many candidates.
+    assert found.found.metrics["bits_per_parameter"] == pytest.approx(16 * 5 / 256, rel=0.02)
+
+
 def test_what_is_forgotten_is_the_oldest() -> None:
     found = last(16)
     found.recency(32)
@@ -127,6 +161,17 @@ def test_the_latest_value_is_found_by_a_table_and_collateral_is_kept() -> None:
     assert metrics["overwrite_new"] == metrics["overwrite_untouched"] == 1
     assert metrics["overwrite_stale"] == 0
     assert metrics["tracking_latest"] == 1
+    assert metrics["tracking_stamped"] == metrics["tracking_history"] == 1
+
+
+def test_a_time_stamp_finds_what_a_sum_of_old_and_new_cannot() -> None:
+    from models.memories.kernel import Kernel
+
+    found = battery(lambda: Kernel(32, 32), trials=4)
+    found.tracking(4, 32)
+    assert found.found.metrics["tracking_latest"] < 0.6
+    assert found.found.metrics["tracking_stamped"] > 0.95
+    assert found.found.metrics["tracking_history"] > 0.95
 
 
 def test_unseen_keys_are_known_by_their_distance() -> None:
@@ -158,6 +203,10 @@ def test_numbers_of_a_short_stem_have_every_stored_continuation() -> None:
     found.lengths([2, 4], 32)
     found.tricky(16)
     assert found.found.arrays["recall_by_length_and_stem"]["4,3"] > 0.9
+    # Of eight first numbers among 32 sequences nearly all are ambiguous: the latest value is one of
+    # several, and any of them is right.
+    assert found.found.metrics["recall_ambiguous_2"] == 1
+    assert found.found.curves["recall_by_stem_4"]["x"] == [1 / 3, 2 / 3, 1]
     assert found.found.metrics["exceptions_recalled"] == 1
     assert found.found.metrics["exceptions_answered_by_rule"] == pytest.approx(0, abs=0.1)
 
@@ -189,6 +238,52 @@ def test_flops_are_those_of_two_matrix_products() -> None:
     found.cost()
     assert found.found.metrics["write_flops"] == 2 * 32 * 32
     assert found.found.metrics["read_flops"] == 2 * 32 * 32
+
+
+def counted(act: Callable[[], object]) -> int:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False, custom_mapping=flops.formulas()) as counter:
+        act()
+    return counter.get_total_flops()
+
+
+def eliminated(size: int, columns: int) -> int:
+    """Operations of Gaussian elimination and back substitution, counted one by one."""
+    operations = 0
+    for pivot in range(size):
+        for _ in range(pivot + 1, size):
+            operations += 1 + 2 * (size - pivot - 1) + 2 * columns
+    for row in range(size):
+        operations += columns * (2 * (size - row - 1) + 1)
+    return operations
+
+
+def test_flops_of_linear_systems_are_those_of_their_algorithms() -> None:
+    n, columns, batch = 60, 7, 3
+    square = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(0))
+    system, right = square @ square.mT + torch.eye(n), torch.ones(batch, n, columns)
+    solved = counted(lambda: torch.linalg.solve(system, right))
+    assert solved == pytest.approx(batch * eliminated(n, columns), rel=0.03)
+    assert counted(lambda: torch.linalg.solve(system, right[..., 0])) == pytest.approx(
+        batch * eliminated(n, 1), rel=0.03
+    )
+    factor = torch.linalg.cholesky(system)
+    by_columns = batch * sum(2 * row + 1 for row in range(n)) * columns  # forward substitution
+    triangle = counted(lambda: torch.linalg.solve_triangular(factor, right, upper=False))
+    assert triangle == pytest.approx(by_columns, rel=0.001)
+    assert counted(lambda: torch.cholesky_solve(right, factor)) == 2 * triangle
+    pivots = batch * sum((2 * k + 1) * (n - k) for k in range(n))  # each entry: k products, k sums
+    assert counted(lambda: torch.linalg.cholesky(system)) == pytest.approx(pivots, rel=0.05)
+
+
+def test_reading_by_ridge_counts_its_system() -> None:
+    from models.memories.ridge import Ridge
+
+    found = battery(lambda: Ridge(32, 32), trials=1)
+    found.cost()
+    products = 2 * 32 * 32  # of the solution with what was stored
+    assert found.found.metrics["read_flops"] == flops.solving(32, 1) + products
 
 
 def test_a_table_answers_a_rewritten_number_with_its_new_value_whatever_the_numbers_are() -> None:
