@@ -116,10 +116,11 @@ def segment_loop(mixer: MemoryAsContext, x: Tensor, segment: int, chunk: int) ->
 
     def convolved(part: Any, inputs: list[Tensor]) -> Tensor:
         """The short convolution at the last of some positions."""
-        total = part.bias
-        for lag in range(part.taps):
+        convolution = part.convolution
+        total = convolution.bias
+        for lag in range(convolution.taps):
             if lag < len(inputs):
-                total = total + part.filters[part.taps - 1 - lag] * (
+                total = total + convolution.filters[convolution.taps - 1 - lag] * (
                     part.projection.weight @ inputs[-1 - lag]
                 )
         return functional.silu(total)
@@ -134,7 +135,8 @@ def segment_loop(mixer: MemoryAsContext, x: Tensor, segment: int, chunk: int) ->
         return weights[1] @ functional.silu(weights[0] @ vector)
 
     def token(vector: Tensor) -> tuple[Tensor, Tensor]:
-        mixed = functional.silu(attention.inputs.projection.weight @ vector + attention.inputs.bias)
+        bias: Any = attention.inputs.convolution.bias
+        mixed = functional.silu(attention.inputs.projection.weight @ vector + bias)
         return unit(mixed[width : 2 * width]), mixed[2 * width :]
 
     weights = [layer[0] for layer in memory.start]
