@@ -4,51 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.claims import Claim, Finding, Tolerance, every, mean_within
 from bench.config import group_file
 from bench.observations import latest
 from bench.records import RunRecord
-from bench.reproduction import Plan, Reproduction, View
+from bench.reproduction import Plan, Reproduction
 from bench.statistics import mean_interval
-from reproduce.presets import preset_settings
-from reproduce.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    direct_labels,
-    frame,
-    new_figure,
-    quiet,
+from reproduce.capacity_figure import TITLE, draw
+from reproduce.capacity_records import (
+    CLASSES,
+    CONSTANTS,
+    HALF,
+    HEBB,
+    LINEAR,
+    MLP,
+    NARROW,
+    TASK,
+    TRAINED,
+    WIDE,
+    Constant,
+    overview,
+    trials_at,
+    widths_of,
 )
 from reproduce.trials import in_seeds, missing, sample
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-TITLE = "Capacity: associations recalled, by width and by size of the memory"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers, slides"
-TASK = "capacity"
-HEBB, LINEAR, MLP = "outer_product", "trained_linear", "mlp"
-CLASSES = 32
-# The constants have runs of their own, at the widths and with the trials that they need.
-CONSTANTS = {
-    HEBB: (
+# The constants have runs of their own, at the widths and with the trials that they need. The first
+# width of a run is its headline, which is measured on validation too, and so a cheap one.
+PERCEPTRON = (f"tasks.classes={CLASSES}", "tasks.thresholds=[0.99]", "models.patience=8")
+RUNS = (
+    (
+        HEBB,
         "tasks.widths=[32,45,64,90,128]",
         "tasks.headline_width=32",
         "tasks.trials=16",
         "tasks.thresholds=[0.5]",
         "tasks.largest=0.25",
     ),
-    LINEAR: (
+    (
+        LINEAR,
         "tasks.widths=[22,32,45]",
         "tasks.headline_width=22",
         "tasks.trials=3",
@@ -56,33 +56,33 @@ CONSTANTS = {
         "tasks.largest=0.5",
         "models.patience=16",
     ),
-    MLP: (
-        "tasks.widths=[16]",
-        "tasks.headline_width=16",
-        f"tasks.classes={CLASSES}",
-        "tasks.thresholds=[0.99]",
-        "models.patience=16",
+    # An eighth past m d, where the published search ends, so that its end is not what is measured.
+    (
+        MLP,
+        "tasks.widths=[8,32]",
+        "tasks.headline_width=8",
+        "tasks.trials=3",
+        "tasks.largest=1.125",
+        *PERCEPTRON,
     ),
-}
-# Model -> its colour and line, by what is kept; models that are not named here are grey.
-LOOKS = {
-    HEBB: (ORANGE, "-"),
-    "low_rank": (ORANGE, ":"),
-    "ridge": (ORANGE, "--"),
-    "random_features": (ORANGE, "-."),
-    LINEAR: (VERMILLION, "-"),
-    "trained_low_rank": (VERMILLION, ":"),
-    MLP: (VERMILLION, "--"),
-    "stored_in_weights": (VERMILLION, "-."),
-    "delta_rule": (BLUE, "-"),
-    "gated_delta": (BLUE, "--"),
-    "neural_memory": (PURPLE, "-"),
-    "neural_memory_linear": (PURPLE, "--"),
-    "kernel": (GREEN, "-"),
-    "modern_hopfield": (GREEN, "--"),
-    "nearest_neighbour": (GREEN, ":"),
-    "classical_hopfield": (GREY, "--"),
-}
+    (
+        MLP,
+        "tasks.widths=[8,16]",
+        "tasks.headline_width=8",
+        "tasks.trials=5",
+        "tasks.largest=1.125",
+        *PERCEPTRON,
+    ),
+    (
+        MLP,
+        "models.expansion=2.0",
+        "tasks.widths=[8,16]",
+        "tasks.headline_width=8",
+        "tasks.trials=3",
+        "tasks.largest=2.25",
+        *PERCEPTRON,
+    ),
+)
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -90,8 +90,8 @@ def plan(preset: str, seeds: int | None) -> Plan:
     whose record holds several trials."""
     memories = [*group_file("tasks", TASK)["sweep"]["models"]]
     runs: list[tuple[str, ...]] = [(f"models={name}",) for name in memories]
-    if preset != "smoke":
-        runs += [(f"models={name}", "tasks.wide=[]", *words) for name, words in CONSTANTS.items()]
+    if preset != "smoke":  # the longest first
+        runs = [(f"models={name}", "tasks.wide=[]", *words) for name, *words in RUNS] + runs
     return Plan(
         runs=tuple(
             (f"tasks={TASK}", *words, f"seed={seed}")
@@ -108,189 +108,40 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def variant(record: RunRecord) -> str:
-    """The setting of the search."""
-    return repr(sorted(record.config["tasks"].items()))
-
-
-def overview(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """The runs that compare all memories: those with the searches of their preset."""
-    return [
-        record
-        for record in records
-        if record.role != "baseline"
-        and record.config["tasks"] == preset_settings(TASK, record.model, record.preset)["tasks"]
-    ]
-
-
-def trials_at(
-    records: Sequence[RunRecord], model: str, threshold: float, width: int, classes: int = 0
-) -> list[float]:
-    """N of every trial; of several records of one seed, which draw the same, the longest list."""
-    by_seed: dict[int, list[float]] = {}
-    for record in records:
-        tasks = record.config["tasks"]
-        rows = record.arrays.get(f"associations/{threshold:g}")
-        fits = (record.model, tasks.get("classes", 0), tasks.get("embeddings", "unit"))
-        if fits != (model, classes, "unit") or rows is None:
-            continue
-        widths = record.arrays["widths"]
-        if width in widths:
-            row = rows[widths.index(width)]
-            if len(row) > len(by_seed.get(record.seed, [])):
-                by_seed[record.seed] = row
-    return [float(n) for seed in sorted(by_seed) for n in by_seed[seed]]
-
-
-def widths_of(
-    records: Sequence[RunRecord], model: str, threshold: float, classes: int
-) -> list[int]:
-    """The widths at which there are trials."""
-    widths = {w for r in records if r.model == model for w in r.arrays.get("widths", [])}
-    return sorted(w for w in widths if trials_at(records, model, threshold, w, classes))
-
-
-def in_d2(n: float, width: int) -> float:
-    """N log N / d²."""
-    return n * math.log(max(n, 1.0)) / width**2
-
-
-def in_weights(n: float, width: int) -> float:
-    """N / (m d) of a perceptron with m = d, as those here."""
-    return n / width**2
+    """The setting of the search, and of a perceptron its width."""
+    tasks, expansion = record.config["tasks"], record.config["models"].get("expansion")
+    return repr((sorted(tasks.items()), expansion))
 
 
 def constant_within(
-    records: Sequence[RunRecord],
-    numbers: Mapping[str, float],
-    model: str,
-    threshold: float,
-    classes: int,
-    constant: Any,
+    records: Sequence[RunRecord], numbers: Mapping[str, float], constant: Constant
 ) -> Finding:
-    """The constant at each width between two, by an interval over trials."""
-    tests = []
-    for width in widths_of(records, model, threshold, classes):
-        if not numbers["from"] <= width <= numbers["to"]:
-            continue
-        found = [constant(n, width) for n in trials_at(records, model, threshold, width, classes)]
-        data = sample(f"d = {width}:", found)
-        tests.append(partial(mean_within, data, numbers["low"], numbers["high"]))
-    if not tests:
+    """The constant at each width between two, by an interval over trials. Where the published
+    search ends at m d, 1 is the most that it could have found: larger numbers count as 1, and are
+    told beside it."""
+    widths = [w for w in widths_of(records, constant) if numbers["from"] <= w <= numbers["to"]]
+    found = {width: trials_at(records, constant, width) for width in widths}
+    if not found:
         what = f"width from {numbers['from']:g} to {numbers['to']:g} of this memory"
-        return missing(what, [r for r in records if r.model == model])
-    found_at = [r for r in records if r.model == model and r.outcome == "ok"]
-    return in_seeds(every(tests), found_at)
+        return missing(what, [r for r in records if r.model == constant.model])
+    ended = constant.inner is not None
+    tests = []
+    for width, trials in found.items():
+        data = sample(f"d = {width}:", [min(n, 1.0) for n in trials] if ended else trials)
+        high = math.inf if ended else numbers["high"]
+        tests.append(partial(mean_within, data, numbers["low"], high))
+    finding = every(tests)
+    if ended:
+        searched = "; ".join(f"d = {w}: {_spread(trials)}" for w, trials in found.items())
+        evidence = f"{finding.evidence}; searched past m d, {searched}"
+        finding = replace(finding, evidence=evidence)
+    made = [r for r in records if r.model == constant.model and r.outcome == "ok"]
+    return in_seeds(finding, made)
 
 
-def lines(record: RunRecord, x: str) -> tuple[list[float], list[float]]:
-    """N at the stricter threshold against the width or another quantity of the record."""
-    threshold = f"{record.config['tasks']['thresholds'][0]:g}"
-    counts = record.curves[f"associations/{threshold}"]
-    if x == "widths":
-        return counts.x, counts.y
-    return record.curves[f"{x}/{threshold}"].y, counts.y
-
-
-def draw(records: Sequence[RunRecord], view: View) -> Figure:
-    """N against d and against size for every memory, and the constants beside published ones."""
-    runs = [record for record in overview(records) if record.outcome == "ok"]
-    figure = new_figure(13.5, 5.4)
-    panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 0.8))
-    for axes, x, name in (
-        (panels[0], "widths", "d, width of keys and values"),
-        (panels[1], "weights", "numbers that hold them, copies for replay left out"),
-    ):
-        quiet(axes)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(name, fontsize=8.5)
-        ends = []
-        for record in runs:
-            across, n = lines(record, x)
-            colour, style = LOOKS.get(record.model, (GREY, "-"))
-            axes.plot(across, n, style, color=colour, linewidth=1.4, marker="o", markersize=3)
-            if n[-1] > 0:
-                ends.append((math.log10(n[-1]), record.label, colour, across[-1]))
-        if x == "widths" and ends:
-            _labels(axes, ends)
-    share = {f"{record.config['tasks']['thresholds'][0]:.0%}" for record in runs}
-    panels[0].set_ylabel(f"N, associations recalled to {' or '.join(sorted(share))}", fontsize=8.5)
-    panels[0].set_title("against the width (dotted: as many as were tried)", fontsize=9)
-    panels[1].set_title("against the size of the memory", fontsize=9)
-    _limits(panels[0], runs)
-    _constants(panels[2], records)
-    frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
-    return figure
-
-
-def _labels(axes: Axes, ends: Sequence[tuple[float, str, str, float]]) -> None:
-    """Names at the right in the order of N, moved apart within the panel."""
-    low, high = (math.log10(limit) for limit in axes.get_ylim())
-    right = max(end[3] for end in ends)
-    gap = (high - low) / 22
-    heights: list[float] = []
-    for y, *_ in sorted(ends):
-        heights.append(max(y, heights[-1] + gap) if heights else y)
-    excess = max(0.0, heights[-1] - high)
-    for height, (_, text, colour, _) in zip(heights, sorted(ends), strict=True):
-        direct_labels(axes, [(10 ** (height - excess), text, colour)], x=right, gap=0)
-
-
-def _limits(axes: Axes, runs: Sequence[RunRecord]) -> None:
-    widths = sorted({w for run in runs for w in run.arrays["widths"]})
-    if not widths:
-        return
-    axes.set_xticks(widths, [str(width) for width in widths], fontsize=7)
-    axes.minorticks_off()
-    for run in runs[:1]:
-        most = run.config["tasks"]["largest"]
-        axes.plot(widths, [most * w**2 for w in widths], ":", color=GREY, linewidth=0.9)
-    for power, name in ((2, "d² = 1.3 N log N"),):
-        published = [_solve(width**power / 1.3) for width in widths]
-        axes.plot(widths, published, "--", color=BLACK, linewidth=0.8)
-        axes.annotate(f"published: {name}", (widths[0], published[0]), fontsize=6.5, color=BLACK)
-
-
-def _solve(product: float) -> float:
-    """N with N log N = ``product``."""
-    n = max(product, 2.0)
-    for _ in range(60):
-        n = product / math.log(max(n, 1.5))
-    return n
-
-
-CURVES = (
-    # model, threshold, classes, constant, what it is, published or theory
-    (HEBB, 0.5, 0, in_d2, "Hebbian, 50 %:\nN log N / d²", 0.5),
-    (LINEAR, 0.99, 0, in_d2, "linear, trained, 99 %:\nN log N / d²", 1 / 1.3),
-    (MLP, 0.99, CLASSES, in_weights, f"MLP, {CLASSES} classes, 99 %:\nN / (m d)", 1 / 1.2),
-)
-
-
-def _constants(axes: Axes, records: Sequence[RunRecord]) -> None:
-    quiet(axes)
-    axes.set_xscale("log")
-    axes.set_xlabel("d", fontsize=8.5)
-    axes.set_title("constants: trials, 95 % interval;\ndashed: published or theory", fontsize=9)
-    ticks: set[int] = set()
-    for place, (model, threshold, classes, constant, name, published) in enumerate(CURVES):
-        colour = (ORANGE, VERMILLION, BLUE)[place]
-        axes.axhline(published, color=colour, linestyle="--", linewidth=0.8)
-        widths = widths_of(records, model, threshold, classes)
-        ticks |= set(widths)
-        for width in widths:
-            found = [
-                constant(n, width) for n in trials_at(records, model, threshold, width, classes)
-            ]
-            summary = mean_interval(found)
-            axes.plot([width] * len(found), found, "_", color=colour, markersize=5, alpha=0.6)
-            if summary.interval is not None:
-                axes.vlines(width, *summary.interval, color=colour, linewidth=1.2)
-        axes.plot([], [], "o", color=colour, label=name)
-    axes.set_ylim(0, 1.6)
-    axes.set_xticks(sorted(ticks), [str(width) for width in sorted(ticks)], fontsize=7)
-    axes.minorticks_off()
-    axes.legend(fontsize=7, frameon=False, loc="upper right")
+def _spread(trials: Sequence[float]) -> str:
+    mean = sum(trials) / len(trials)
+    return f"{mean:.3f} ({min(trials):.3f} to {max(trials):.3f} over {len(trials)} trials)"
 
 
 def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -306,29 +157,28 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
             **{name: curve.y for name, curve in record.curves.items()},
         }
     constants = []
-    for model, threshold, classes, constant, name, published in CURVES:
-        for width in widths_of(records, model, threshold, classes):
-            found = [
-                constant(n, width) for n in trials_at(records, model, threshold, width, classes)
-            ]
+    for constant in CONSTANTS:
+        for width in widths_of(records, constant):
+            found = trials_at(records, constant, width)
             summary = mean_interval(found)
             constants.append(
                 {
-                    "constant": name.replace("\n", " "),
+                    "constant": constant.label.replace("\n", " "),
                     "width": width,
                     "trials": found,
                     "mean": summary.mean,
                     "interval": summary.interval,
-                    "published": published,
+                    "published": constant.published,
                 }
             )
     return {"memories": measured, "constants": constants}
 
 
 def _claim(
-    name: str, source: str, sentence: str, which: int, numbers: Mapping[str, float]
+    name: str, source: str, sentence: str, constant: Constant, numbers: Mapping[str, float]
 ) -> Claim:
-    model, threshold, classes, constant, _, _ = CURVES[which]
+    end = "; the published search ends at {high:g}, and more counts as that"
+    ended = "" if constant.inner is None else end
     return Claim(
         name,
         source,
@@ -336,12 +186,10 @@ def _claim(
         Tolerance(
             "at every measured width from {from:g} to {to:g} the mean over trials is between "
             "{low:g} and {high:g} with its whole 95 % interval; contradicted if one of the "
-            "intervals, corrected for their number, lies outside",
+            f"intervals, corrected for their number, lies outside{ended}",
             numbers,
         ),
-        partial(
-            constant_within, model=model, threshold=threshold, classes=classes, constant=constant
-        ),
+        partial(constant_within, constant=constant),
     )
 
 
@@ -359,7 +207,7 @@ REPRODUCTION = Reproduction(
             f"{SLIDES}; derived for unit embeddings",
             "A sum of outer products recalls half of N associations where d² is about 2 N log N: "
             "N log N / d² is about one half at every width.",
-            0,
+            HALF,
             {"from": 32, "to": 128, "low": 0.5, "high": 0.6},
         ),
         _claim(
@@ -367,15 +215,21 @@ REPRODUCTION = Reproduction(
             f"{PAPER}, linear associative memory: fit d² = 1.3 N log N",
             "A trained d × d matrix stores N ~ d² / log N associations; N log N / d² comes down to "
             "0.77 from above.",
-            1,
+            TRAINED,
             {"from": 22, "to": 45, "low": 0.7, "high": 1.05},
         ),
-        _claim(
-            "perceptron, 32 classes",
-            f"{PAPER}, MLP associative memory with 32 classes: fit m d = 1.2 N, search up to m d",
-            "A perceptron of width m stores about one association for each entry of a layer.",
-            2,
-            {"from": 8, "to": 64, "low": 0.85, "high": 1.000001},
+        *(
+            _claim(
+                name,
+                f"{PAPER}, MLP memory with 32 classes: fit m d = 1.2 N, search up to m d",
+                "A perceptron of width m stores about one association for each entry of a layer.",
+                constant,
+                {"from": 8, "to": 64, "low": 0.85, "high": 1.0},
+            )
+            for name, constant in (
+                ("perceptron, 32 classes", NARROW),
+                ("perceptron twice as wide, 32 classes", WIDE),
+            )
         ),
     ),
 )

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
+from bench.config import group_file
 from bench.records import Curve, RunRecord
 from bench.reproduction import View, render
 from reproduce import capacity
+from reproduce.capacity_figure import LOOKS, solve
+from reproduce.capacity_records import HALF, NARROW, WIDE, overview, trials_at
 from reproduce.presets import preset_settings
 from tests.bench.records import make_record
 
@@ -19,7 +22,12 @@ CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
 
 
 def measured(
-    model: str, widths: list[int], count: Any, threshold: float, **tasks: Any
+    model: str,
+    widths: list[int],
+    count: Any,
+    threshold: float,
+    expansion: float = 1.0,
+    **tasks: Any,
 ) -> RunRecord:
     """``count(width)`` associations, spread by 2 % over five trials."""
     trials = [[round(count(w) * (0.98 + 0.01 * k)) for k in range(5)] for w in widths]
@@ -33,8 +41,8 @@ def measured(
         model=model,
         label=model,
         preset="laptop",
-        identity=hashlib.sha256(repr((model, settings)).encode()).hexdigest(),
-        config={"tasks": settings, "models": {}, "training": {}},
+        identity=hashlib.sha256(repr((model, expansion, settings)).encode()).hexdigest(),
+        config={"tasks": settings, "models": {"expansion": expansion}, "training": {}},
         metrics={"test": {"associations": means[0]}},
         per_sequence={},
         arrays={"widths": widths, f"associations/{name}": trials},
@@ -47,7 +55,7 @@ def measured(
 
 def solved(width: int, constant: float) -> float:
     """N with N log N = constant · d²."""
-    return capacity._solve(constant * width**2)
+    return solve(constant * width**2)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +83,46 @@ def test_the_perceptron_is_judged_with_its_classes_alone() -> None:
     assert claim.judge([other]).finding.verdict == UNDECIDED
 
 
+def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
+    narrow = measured("mlp", [8, 16], lambda w: 0.9 * w * w, 0.99, classes=32)
+    wide = measured("mlp", [8, 16], lambda w: 1.9 * w * w, 0.99, expansion=2.0, classes=32)
+    chosen = capacity.select([narrow, wide])
+    assert sum(trials_at(chosen, NARROW, 16)) / 5 == pytest.approx(0.9, abs=0.01)
+    assert sum(trials_at(chosen, WIDE, 16)) / 5 == pytest.approx(0.95, abs=0.01)
+    claim = CLAIMS["perceptron twice as wide, 32 classes"]
+    assert claim.judge(chosen).finding.verdict == REPRODUCED
+    assert claim.judge([narrow]).finding.verdict == UNDECIDED
+
+
+def test_past_the_end_of_the_published_search_more_counts_as_its_end_and_is_told() -> None:
+    claim = CLAIMS["perceptron, 32 classes"]
+    past = measured("mlp", [16], lambda w: 1.1 * w * w, 0.99, classes=32, largest=1.5)
+    finding = claim.judge([past]).finding
+    assert finding.verdict == REPRODUCED
+    assert "d = 16: 1.000" in finding.evidence
+    assert "searched past m d, d = 16: 1.10" in finding.evidence
+    few = measured("mlp", [8, 16], lambda w: (0.6 if w == 8 else 1.0) * w * w, 0.99, classes=32)
+    assert claim.judge([few]).finding.verdict == CONTRADICTED
+
+
+def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:
+    memories = group_file("tasks", "capacity")["sweep"]["models"]
+    assert {*memories} <= {*LOOKS}
+    assert len({*LOOKS.values()}) == len(LOOKS)
+
+
 def test_n_log_n_is_solved() -> None:
     for product in (10.0, 1000.0, 1e6):
-        n = capacity._solve(product)
+        n = solve(product)
         assert n * math.log(n) == pytest.approx(product)
 
 
-def test_of_records_with_the_same_draws_the_longest_counts() -> None:
+def test_of_records_of_one_seed_the_longest_counts() -> None:
     short = measured("outer_product", [32], lambda w: 100, 0.5)
     short = short.model_copy(update={"arrays": {"widths": [32], "associations/0.5": [[7]]}})
     long = measured("outer_product", [32], lambda w: 100, 0.5)
-    assert capacity.trials_at([short, long], "outer_product", 0.5, 32) == [98, 99, 100, 101, 102]
+    found = trials_at([short, long], HALF, 32)
+    assert found == pytest.approx([n * math.log(n) / 1024 for n in (98, 99, 100, 101, 102)])
 
 
 def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> None:
@@ -97,7 +134,7 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
         runs.append(run.model_copy(update={"config": {**run.config, "tasks": settings}}))
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
     chosen = capacity.select([*runs, own])
-    assert {run.model for run in capacity.overview(chosen)} == {r.model for r in runs}
+    assert {run.model for run in overview(chosen)} == {r.model for r in runs}
     images = [render(capacity.draw(chosen, View("laptop")), "capacity") for _ in range(2)]
     assert images[0] == images[1]
     assert b"trained_linear" in images[0]["svg"] or len(images[0]["svg"]) > 10_000

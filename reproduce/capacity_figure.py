@@ -1,0 +1,167 @@
+"""The figure of capacities: every memory by width and by size, and the constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench.records import RunRecord
+from bench.reproduction import View
+from bench.statistics import mean_interval
+from reproduce.capacity_records import (
+    CONSTANTS,
+    HEBB,
+    LINEAR,
+    MLP,
+    lines,
+    overview,
+    trials_at,
+    widths_of,
+)
+from reproduce.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    frame,
+    new_figure,
+    quiet,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Capacity: associations recalled, by width and by size of the memory"
+COLOURS = (ORANGE, VERMILLION, BLUE, PURPLE)  # of the constants
+# Model -> its colour, line and marker, by what is kept; models that are not named here are grey.
+LOOKS = {
+    "nearest_neighbour": (GREEN, ":", "D"),
+    "modern_hopfield": (GREEN, "--", "s"),
+    "kernel": (GREEN, "-", "o"),
+    "classical_hopfield": (GREY, "--", "s"),
+    "random_features": (ORANGE, "-.", "^"),
+    "ridge": (ORANGE, "--", "s"),
+    HEBB: (ORANGE, "-", "o"),
+    "low_rank": (ORANGE, ":", "D"),
+    "stored_in_weights": (VERMILLION, "-.", "^"),
+    MLP: (VERMILLION, "--", "s"),
+    "trained_low_rank": (VERMILLION, ":", "D"),
+    LINEAR: (VERMILLION, "-", "o"),
+    "neural_memory_linear": (PURPLE, "--", "s"),
+    "neural_memory": (PURPLE, "-", "o"),
+    "gated_delta": (BLUE, "--", "s"),
+    "delta_rule": (BLUE, "-", "o"),
+}
+LEGEND: dict[str, Any] = {
+    "loc": "upper left",
+    "bbox_to_anchor": (1.0, 1.0),
+    "fontsize": 7,
+    "frameon": False,
+    "handlelength": 4,
+}
+NOTE: dict[str, Any] = {"fontsize": 6.5, "color": GREY, "ha": "right", "va": "bottom"}
+UNKNOWN = (GREY, "-", "x")
+STEP = 0.018  # of a width, by which the lines of two memories are moved apart
+
+
+def draw(records: Sequence[RunRecord], view: View) -> Figure:
+    """N against d and against size for every memory, and the constants beside published ones."""
+    runs = [record for record in overview(records) if record.outcome == "ok"]
+    places = {name: place for place, name in enumerate(LOOKS)}
+    runs.sort(key=lambda record: (places.get(record.model, len(places)), record.model))
+    figure = new_figure(13.5, 5.4)
+    panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 0.8))
+    for axes, x, name in (
+        (panels[0], "widths", "d, width of keys and values"),
+        (panels[1], "weights", "numbers that hold them, copies for replay left out"),
+    ):
+        quiet(axes)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(name, fontsize=8.5)
+        for place, record in enumerate(runs):
+            across, n = lines(record, x)
+            moved = [at * (1 + STEP * (place - len(runs) / 2)) for at in across]
+            colour, style, marker = LOOKS.get(record.model, UNKNOWN)
+            look: dict[str, Any] = {"color": colour, "marker": marker, "markerfacecolor": "white"}
+            axes.plot(moved, n, style, **look, linewidth=1.2, markersize=4, label=record.label)
+    share = {f"{record.config['tasks']['thresholds'][0]:.0%}" for record in runs}
+    panels[0].set_ylabel(f"N, associations recalled to {' or '.join(sorted(share))}", fontsize=8.5)
+    panels[0].set_title("against the width (grey, dotted: as many as were tried)", fontsize=9)
+    panels[1].set_title("against the size of the memory", fontsize=9)
+    panels[0].text(
+        0.99, 0.01, "lines are moved apart sideways", transform=panels[0].transAxes, **NOTE
+    )
+    if runs:
+        handles, names = panels[0].get_legend_handles_labels()
+        panels[0].legend(handles, names, **LEGEND)
+    _limits(panels[0], runs)
+    _constants(panels[2], records)
+    frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
+    return figure
+
+
+def _limits(axes: Axes, runs: Sequence[RunRecord]) -> None:
+    widths = sorted({w for run in runs for w in run.arrays["widths"]})
+    if not widths:
+        return
+    axes.set_xticks(widths, [str(width) for width in widths], fontsize=7)
+    axes.minorticks_off()
+    for run in runs[:1]:
+        most = run.config["tasks"]["largest"]
+        axes.plot(widths, [most * w**2 for w in widths], ":", color=GREY, linewidth=0.9)
+    published = [solve(width**2 / 1.3) for width in widths]
+    axes.plot(widths, published, "--", color=BLACK, linewidth=0.8)
+    name = "trained matrix, published:\nd² = 1.3 N log N"
+    at = len(widths) // 2
+    axes.annotate(
+        name,
+        (widths[at], published[at]),
+        xytext=(4, -5),
+        textcoords="offset points",
+        va="top",
+        fontsize=6.5,
+        color=BLACK,
+    )
+
+
+def _constants(axes: Axes, records: Sequence[RunRecord]) -> None:
+    quiet(axes)
+    axes.set_xscale("log")
+    axes.set_xlabel("d", fontsize=8.5)
+    axes.set_title(
+        "constants: trials, 95 % interval;\ndashed: published or theory; dotted:\n"
+        "end of the published search of an MLP",
+        fontsize=8.5,
+    )
+    axes.axhline(1.0, color=BLUE, linestyle=":", linewidth=0.8)
+    ticks: set[int] = set()
+    for place, (constant, colour) in enumerate(zip(CONSTANTS, COLOURS, strict=True)):
+        axes.axhline(constant.published, color=colour, linestyle="--", linewidth=0.8)
+        widths = widths_of(records, constant)
+        ticks |= set(widths)
+        for width in widths:
+            found = trials_at(records, constant, width)
+            summary = mean_interval(found)
+            at = width * (1 + 3 * STEP * (place - 1.5))
+            axes.plot([at] * len(found), found, "_", color=colour, markersize=5, alpha=0.6)
+            if summary.interval is not None:
+                axes.vlines(at, *summary.interval, color=colour, linewidth=1.2)
+        axes.plot([], [], "o", color=colour, label=constant.label)
+    axes.set_ylim(0, 1.6)
+    axes.set_xticks(sorted(ticks), [str(width) for width in sorted(ticks)], fontsize=7)
+    axes.minorticks_off()
+    axes.legend(fontsize=7, frameon=False, loc="upper right")
+
+
+def solve(product: float) -> float:
+    """N with N log N = ``product``."""
+    n = max(product, 2.0)
+    for _ in range(60):
+        n = product / math.log(max(n, 1.5))
+    return n
