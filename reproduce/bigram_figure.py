@@ -9,7 +9,15 @@ from bench.observations import latest
 from bench.records import RunRecord
 from bench.reproduction import View
 from bench.statistics import mean_interval
-from reproduce.bigram_records import LABELS, PROBES, curve_over_seeds, metric, of_model, of_task
+from reproduce.bigram_records import (
+    CHANCE,
+    LABELS,
+    PROBES,
+    curve_over_seeds,
+    metric,
+    of_model,
+    of_task,
+)
 from reproduce.style import (
     BLACK,
     BLUE,
@@ -29,7 +37,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Bigram task: who finds what followed a trigger, and which memory is learned when"
-COLOURS = dict(zip(LABELS, (ORANGE, VERMILLION, BLUE, GREEN, PURPLE, GREY, BLACK), strict=True))
+SKY = "#56b4e9"  # of the same palette
+COLOURS = {
+    "gpt2/1": ORANGE,
+    "gpt2/2": VERMILLION,
+    "memory_mosaic/1": BLUE,
+    "lstm/2": GREEN,
+    "s4d/2": PURPLE,
+    "mamba/2": GREY,
+    "titans/2": BLACK,
+    "conv_attention/2": SKY,
+}
 OF_PROBE = {
     "accuracy": BLACK,
     "output_recall": ORANGE,
@@ -38,11 +56,11 @@ OF_PROBE = {
     "position_recall": BLUE,
 }
 PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
-CHANCE = 1 / 65
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
-    """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
+    """Four panels: accuracy, loss, probes of the simplified model, three gradient steps. Below
+    each model stands for how many steps it was trained: not all for as many."""
     figure = new_figure(10, 7)
     ((accuracy, loss), (probes, steps)) = figure.subplots(2, 2)
     _accuracies(accuracy, records)
@@ -94,7 +112,7 @@ def _tick(records: Sequence[RunRecord], model: str) -> str:
     """The name of a row and how long it was trained."""
     steps = sorted({run.config["training"]["steps"] for run in of_model(records, model)})
     trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
-    return LABELS[model].replace(", ", "\n") + trained
+    return LABELS[model].replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
 
 
 def _losses(axes: Axes, records: Sequence[RunRecord]) -> None:

@@ -19,8 +19,11 @@ LABELS = {
     "s4d/2": "S4D",
     "mamba/2": "Mamba",
     "titans/2": "Titans",
+    "conv_attention/2": "attention with a short convolution",
 }
-ANY_DEPTH = ("lstm", "s4d", "mamba", "titans")  # one row whatever the preset's depth
+# One row whatever the preset's depth.
+ANY_DEPTH = ("lstm", "s4d", "mamba", "titans", "conv_attention")
+CHANCE = 1 / 65
 PROBES = {
     "output_recall": "W_O² (outputs)",
     "token_recall": "W_K² (tokens)",

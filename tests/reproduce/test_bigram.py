@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from bench.config import compose
 from bench.judgement import LeftOut
 from bench.records import Curve, RunRecord
 from bench.reproduction import View, render
@@ -186,7 +188,12 @@ def test_random_triggers_are_judged_by_themselves() -> None:
 
 def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     runs = all_runs()
-    failed = {"outcome": "diverged", "cause": "the loss is not finite", "metrics": {}, "curves": {}}
+    failed: dict[str, Any] = {
+        "outcome": "diverged",
+        "cause": "the loss is not finite",
+        "metrics": {},
+        "curves": {},
+    }
     runs.append(trained("s4d/2", 7, 0.5, **failed))
     selected = REPRODUCTION.select(runs[::-1])
     assert len(selected) == len(runs)
@@ -201,11 +208,20 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     REPRODUCTION.draw([], view)
 
 
-def test_the_plan_names_every_row_and_three_seeds() -> None:
-    runs = plan("laptop", None).runs
-    words = {run[:-1] for run in runs}
-    assert len(runs) == 3 * len(words) == 3 * (len(LABELS) + 2)
-    memory = next(run for run in words if "models=memory_mosaic" in run)
+def test_the_plan_names_every_row_and_its_seeds() -> None:
+    counts = Counter(run[:-1] for run in plan("laptop", None).runs)
+    probes = {words: n for words, n in counts.items() if "tasks=bigram_probes" in words}
+    assert list(probes.values()) == [5]
+    others = counts.keys() - probes.keys()
+    assert {counts[words] for words in others} == {3}
+    assert len(others) == len(LABELS) + 1
+    memory = next(words for words in others if "models=memory_mosaic" in words)
     assert "training.steps=200" in memory
+    assert set(Counter(run[:-1] for run in plan("laptop", 2).runs).values()) == {2}
     assert all("training" not in word for run in plan("smoke", 1).runs for word in run)
     assert any("tasks.triggers=random" in run for run in plan("gpu", 1).runs)
+
+
+def test_every_model_that_the_task_sweeps_has_its_row() -> None:
+    swept = compose(["tasks=bigram", "models=gpt2"]).sweep.models
+    assert {row.partition("/")[0] for row in LABELS} == set(swept)
