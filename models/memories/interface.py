@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,17 @@ def wide(x: Tensor) -> Tensor:
 def without_inference(x: Tensor) -> Tensor:
     """``x`` as autograd may save it, also if it was made in inference mode."""
     return x.clone() if x.is_inference() else x
+
+
+def without_graph(state: Any) -> Any:
+    """The same numbers, also within lists and tuples, without how they came about."""
+    if isinstance(state, Tensor):
+        return state.detach()
+    if isinstance(state, tuple) and hasattr(state, "_fields"):
+        return type(state)(*(without_graph(part) for part in state))
+    if isinstance(state, (list, tuple)):
+        return type(state)([without_graph(part) for part in state])
+    return state
 
 
 def bytes_of(*state: Tensor | None) -> int:
@@ -154,6 +165,10 @@ class Memory(nn.Module, ABC):
         """Forget everything that was written."""
         self._batch = None
         self._reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy and a file hold: no gradient flows through either."""
+        return {name: without_graph(part) for name, part in self.__dict__.items()}
 
     @property
     def is_empty(self) -> bool:

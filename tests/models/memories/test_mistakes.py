@@ -150,7 +150,7 @@ def test_gradients_of_queries_after_a_write_without(
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_is_a_memory_of_its_own(name: str, settings: dict, card: dict, copied: Any) -> None:
     memory = small(name, settings)
-    memory.write(*pairs(2, 4))
+    memory.write(*(given.requires_grad_() for given in pairs(2, 4)))
     other = copied(memory)
     before = memory.read(queries(2, 5))
     assert_same(other.read(queries(2, 5)), before, 0)
