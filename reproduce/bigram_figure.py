@@ -61,7 +61,7 @@ PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps. Below
     each model stands for how many steps it was trained: not all for as many."""
-    figure = new_figure(10, 7)
+    figure = new_figure(11, 7)
     ((accuracy, loss), (probes, steps)) = figure.subplots(2, 2)
     _accuracies(accuracy, records)
     _losses(loss, records)
@@ -101,7 +101,7 @@ def _accuracies(axes: Axes, records: Sequence[RunRecord]) -> None:
         if any(run.outcome != "ok" for run in runs):
             axes.annotate("✗", (place, 0.03), xycoords=("data", "axes fraction"), color=colour)
     axes.set_xticks(range(len(LABELS)), [_tick(records, model) for model in LABELS])
-    axes.tick_params(axis="x", labelsize=7)
+    axes.tick_params(axis="x", labelsize=6.5)
     axes.set_ylim(-0.02, 1.04)
     axes.set_title(
         "in-context accuracy (●, seeds –), published (◇), first occurrence (×)", fontsize=9
@@ -124,7 +124,7 @@ def _losses(axes: Axes, records: Sequence[RunRecord]) -> None:
     axes.set_title("cross-entropy of outputs that the past tells (validation)", fontsize=9)
     axes.set_xlabel("training steps", fontsize=8.5)
     axes.set_ylabel("nats", fontsize=8.5)
-    _legend(axes, "upper right")
+    _legend(axes, "upper right", columns=2)
 
 
 def _over_steps(axes: Axes, records: Sequence[RunRecord], names: Sequence[str]) -> None:
@@ -145,6 +145,6 @@ def _lines(axes: Axes, found: Mapping[str, Any], colour: str, label: str) -> Non
     axes.plot(found["x"], found["mean"], color=colour, linewidth=1.8, label=label)
 
 
-def _legend(axes: Axes, place: Any) -> None:
+def _legend(axes: Axes, place: Any, columns: int = 1) -> None:
     if axes.lines:
-        axes.legend(fontsize=7, frameon=False, loc=place)
+        axes.legend(fontsize=7, frameon=False, loc=place, ncols=columns)
