@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.claims import Claim, Tolerance
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
-from reproduce import descent, optimiser_grid
+from reproduce import descent, optimiser_grid, weighting
 from reproduce.optimiser_grid import (
     BY_MODEL,
     BY_RATE,
@@ -50,12 +50,13 @@ SMALL: dict[str, Any] = {"fontsize": 6.5, "frameon": False}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """Cells of the grid, and the measurement of the paths."""
-    return Plan(runs=(*optimiser_grid.runs(preset, seeds), *descent.runs(seeds)))
+    """Cells of the grid, and the measurements of paths and weights."""
+    cells = optimiser_grid.runs(preset, seeds)
+    return Plan(runs=(*cells, *descent.runs(seeds), *weighting.runs(seeds)))
 
 
 def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of both tasks without the references."""
+    """Runs of all these tasks without the references."""
     own = [
         record
         for record in records
@@ -63,21 +64,23 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
         and (
             (record.task == "optimisation" and record.model in optimiser_grid.MODELS)
             or (record.task == "training_dynamics" and record.model == "matrix")
+            or weighting.is_own(record)
         )
     ]
     return sorted(own, key=lambda record: record.run_id)
 
 
-def variant(record: RunRecord) -> tuple[str, Cell | None]:
+def variant(record: RunRecord) -> tuple[str, Cell | int | None]:
     """Every cell of the grid is a setting of its own."""
-    cell = optimiser_grid.cell_of(record) if record.task == "optimisation" else None
-    return record.task, cell
+    if record.task == "optimisation":
+        return record.task, optimiser_grid.cell_of(record)
+    return record.task, weighting.variant(record)
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
-    """The grid in the upper row, the paths of descent in the lower one."""
-    figure = new_figure(13.5, 7)
-    panels = figure.subplots(2, 4)
+    """The grid in the first row, the paths of descent in the second, weights below."""
+    figure = new_figure(13.5, 16)
+    panels = figure.subplots(5, 4)
     for axes in panels.flat:
         quiet(axes)
     by_step = {f"step {cell.lr:g}": cell for cell in BY_RATE}
@@ -92,6 +95,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
         _margins(panels[1, 1], record)
         _step_sizes(panels[1, 2], record)
         _over_optimisation(panels[1, 3], record)
+    weighting.draw(panels[2:].flatten(), records)
     frame(figure, TITLE, records, view)
     return figure
 
@@ -206,6 +210,7 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
             for record in found
         },
         "first_perfect_map": found[0].arrays["first_perfect_map"] if found else None,
+        "weights": weighting.curves(records),
     }
 
 
@@ -345,5 +350,5 @@ REPRODUCTION = Reproduction(
     curves=curves,
     table=table,
     varied=optimiser_grid.VARIED,
-    claims=(*GRID_CLAIMS, *descent.CLAIMS),
+    claims=(*GRID_CLAIMS, *descent.CLAIMS, *weighting.CLAIMS),
 )

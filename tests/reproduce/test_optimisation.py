@@ -33,6 +33,7 @@ from reproduce.optimiser_grid import (
 )
 from reproduce.trials import in_seeds, sample
 from tests.bench.records import make_record
+from tests.reproduce.test_weighting import published as weights
 
 DIMENSIONS = [10, 20, 50, 100, 200]
 SPREAD = [-0.02, -0.015, -0.01, -0.005, 0.0, 0.0, 0.005, 0.01, 0.015, 0.02]
@@ -136,7 +137,7 @@ def test_every_cell_of_the_full_grid_has_published_errors() -> None:
 
 
 def test_records_as_published_reproduce_every_claim() -> None:
-    assert set(verdicts([*cells(), paths()]).values()) == {REPRODUCED}
+    assert set(verdicts([*cells(), paths(), *weights()]).values()) == {REPRODUCED}
 
 
 def test_nothing_is_concluded_from_nothing() -> None:
@@ -274,8 +275,8 @@ def test_what_the_published_cells_fix_is_refused_so(word: str) -> None:
 
 def test_plan_figure_and_table() -> None:
     runs = REPRODUCTION.plan("smoke", None).runs
-    assert len(set(runs)) == len(runs) == 9 + 1 + 1
-    assert len(REPRODUCTION.plan("paper", 2).runs) == 2 * (3 * 192 + 2)
+    assert len(set(runs)) == len(runs) == 9 + 1 + 1 + 4
+    assert len(REPRODUCTION.plan("paper", 2).runs) == 2 * (3 * 192 + 2 + 4)
     records = REPRODUCTION.select([*cells(), paths()])
     assert len({REPRODUCTION.variant(record) for record in records}) == len(records)
     assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]

@@ -17,6 +17,7 @@ from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
 
 # What each takes beside the models that its YAML file lists.
 ALSO = {
+    "attention_descent": {"disentangled_attention"},
     "bigram_probes": {"disentangled_attention"},
     "three_gradient_steps": {"two_layer_attention"},
 }

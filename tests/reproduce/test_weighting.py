@@ -1,0 +1,112 @@
+"""Weights, learned embeddings and the transformer, judged on constructed records."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from bench.config import compose
+from bench.records import Curve, RunRecord
+from bench.reproduction import View, render
+from reproduce import weighting
+from reproduce.optimisation import REPRODUCTION
+from tests.bench.records import make_record
+
+CLASSES = [1, 2, 10, 50, 100]
+EXPONENTS = {0.001: 0.99, 0.1: 0.35, 1.0: 0.16}
+LINE = Curve(x=[0.0, 1.0, 2.0], y=[1.0, 0.5, 0.2])
+
+
+def weights_record(exponents: dict[float, float] = EXPONENTS) -> RunRecord:
+    names = [
+        *(f"population_{what}/{rule}" for what in ("error", "loss") for rule in weighting.RULES),
+        *("batch_error/B=1", "approximation/descent", "approximation/weights", "weights/lr=0.1"),
+    ]
+    return make_record(
+        task="weighting_schemes",
+        model="matrix",
+        config={
+            "tasks": {"batches": [1], "single_lrs": [0.1]},
+            "models": {"layer_norm": False},
+            "training": {},
+        },
+        metrics={"test": {f"exponent/lr={lr:g}": value for lr, value in exponents.items()}},
+        arrays={f"picture/q={q},d={d}": [[0.2] * 5] * 10 for q in ("p", "1") for d in (10, 50)},
+        curves=dict.fromkeys(names, LINE),
+    )
+
+
+def learned_record(levels: list[float] | None = None, **changes: Any) -> RunRecord:
+    means = levels or [0.0, 0.0, 0.001, 0.02, 0.3]
+    return make_record(
+        task="learned_embeddings",
+        model="learnable",
+        config={"tasks": {"classes": CLASSES}, "models": {}, "training": {}},
+        metrics={"test": {"error": means[-1]}},
+        arrays={"error": [[mean * (1 + k / 10) for k in range(-2, 3)] for mean in means]},
+        curves={"error": Curve(x=[float(m) for m in CLASSES], y=means)},
+        **changes,
+    )
+
+
+def transformer_record(width: int) -> RunRecord:
+    trained = ("output_2", "all") if width == 64 else ("all",)
+    names = [f"{what}/{t},lr=20" for what in ("loss", "margin", "memory_margin") for t in trained]
+    return make_record(
+        task="attention_descent",
+        model="two_layer_attention",
+        identity=hashlib.sha256(str(width).encode()).hexdigest(),
+        config={"tasks": {}, "models": {"width": width}, "training": {}},
+        metrics={"test": {"accuracy": 0.4}},
+        curves=dict.fromkeys(names, LINE),
+    )
+
+
+def published() -> list[RunRecord]:
+    """All parts, as the paper has them."""
+    return [weights_record(), learned_record(), *map(transformer_record, weighting.WIDTHS)]
+
+
+def verdicts(records: list[RunRecord]) -> list[str]:
+    return [claim.judge(records).finding.verdict for claim in weighting.CLAIMS]
+
+
+def test_claims_hold_and_break() -> None:
+    assert verdicts(published()) == [REPRODUCED] * 2
+    assert verdicts([]) == [UNDECIDED] * 2
+    steep = weights_record({0.001: 0.3, 0.1: 0.35, 1.0: 0.16})
+    assert verdicts([learned_record([0.0, 0.2, 0.2, 0.2, 0.2]), steep]) == [CONTRADICTED] * 2
+
+
+def test_classes_beyond_the_limit_and_the_single_one_do_not_count() -> None:
+    assert verdicts([learned_record([0.9, 0.0, 0.0, 0.0, 0.9])])[0] == REPRODUCED
+    assert verdicts([learned_record([0.0, 0.0, 0.0, 0.09, 0.0])])[0] == CONTRADICTED
+
+
+def test_a_failed_training_is_named() -> None:
+    lost = learned_record(outcome="diverged", cause="not finite")
+    finding = weighting.CLAIMS[0].judge([lost]).finding
+    assert finding.verdict == UNDECIDED
+    assert "not finite" in finding.evidence
+
+
+@pytest.mark.parametrize("records", [published(), published()[:1], published()[3:], []])
+def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) -> None:
+    assert REPRODUCTION.select(records) == sorted(records, key=lambda record: record.run_id)
+    assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]
+    assert len(REPRODUCTION.curves(records)["weights"]) == len(records)
+
+
+def test_runs_are_told_apart_and_found_again() -> None:
+    seen = set()
+    for words in weighting.runs(1):
+        configuration = compose([*words, "preset=smoke"])
+        record = make_record(
+            task=configuration.task, model=configuration.model, config=configuration.resolved()
+        )
+        assert REPRODUCTION.select([record]) == [record]
+        seen.add(REPRODUCTION.variant(record))
+    assert len(seen) == len(weighting.runs(1)) == len(weighting.runs(2)) / 2
