@@ -145,11 +145,11 @@ class LearnedEmbeddings(Measurement):
         truth = (torch.arange(self.tokens, device=device) % classes).expand(self.trials, -1)
         optimiser = torch.optim.Adam(model.parameters(), self.lr)
         for share in shares.to(device):
-            surprise = functional.cross_entropy(
+            token_losses = functional.cross_entropy(
                 model.read(model.embedding).mT, truth, reduction="none"
             )
             optimiser.zero_grad()
-            (surprise * share).sum().backward()
+            (token_losses * share).sum().backward()
             optimiser.step()
         with torch.no_grad():
             scores = model.read(model.embedding)

@@ -69,15 +69,15 @@ def descend(
     for step in range(number + 1):
         scores = model(tokens)
         right = scores.gather(-1, classes.expand(trials, -1)[..., None])[..., 0]
-        surprise = scores.logsumexp(-1) - right
+        token_losses = scores.logsumexp(-1) - right
         with torch.no_grad():
             wrong = scores.masked_fill(others == 0, -torch.inf).amax(-1)
             margins.append((right - wrong).cpu())
-            losses.append((surprise * probabilities).sum(-1).cpu())
+            losses.append((token_losses * probabilities).sum(-1).cpu())
         if step == number:
             break
         weights = probabilities if sampled is None else sampled[step]
-        gradients = torch.autograd.grad((surprise * weights).sum(), parameters)
+        gradients = torch.autograd.grad((token_losses * weights).sum(), parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 rate = steps[step].reshape(-1, *[1] * (gradient.ndim - 1))

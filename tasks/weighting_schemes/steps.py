@@ -69,15 +69,15 @@ def walk(
         with torch.no_grad():
             scores = model(tokens)
             wrong = (scores.argmax(-1) != targets).double()
-            surprise = functional.cross_entropy(scores.mT, targets, reduction="none")
+            token_losses = functional.cross_entropy(scores.mT, targets, reduction="none")
         steps.append(done)
         errors.append((wrong @ probabilities.double()).cpu())
-        losses.append((surprise.double() @ probabilities.double()).cpu())
+        losses.append((token_losses.double() @ probabilities.double()).cpu())
 
     look(0)
     for done, share in enumerate(shares, start=1):
-        surprise = functional.cross_entropy(model(tokens).mT, targets, reduction="none")
-        (gradient,) = torch.autograd.grad((surprise * share).sum(), [weight])
+        token_losses = functional.cross_entropy(model(tokens).mT, targets, reduction="none")
+        (gradient,) = torch.autograd.grad((token_losses * share).sum(), [weight])
         with torch.no_grad():
             weight.sub_(lr * RULES[rule](gradient))
         look(done)
