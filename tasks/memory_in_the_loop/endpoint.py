@@ -27,6 +27,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between two tries
 LONGEST_ANSWER = 2000  # characters that are kept
 FAILURES = ("timed_out", "unreachable", "busy", "refused", "no_completion")
 AGAIN = {408, 409, 429}  # statuses of a server that may answer later, beside 500 and above
+WITHOUT_RIGHTS = {401, 403}
 
 
 class EndpointStopped(RuntimeError):
@@ -164,11 +165,13 @@ class Endpoint:
                 later = error.status_code in AGAIN or error.status_code >= 500
                 kind = "busy" if later else "refused"
                 detail = f"status {error.status_code} ({error.message})"
+                if error.status_code in WITHOUT_RIGHTS:
+                    detail = f"a key is read from the environment variable {KEY_VARIABLE}; {detail}"
                 asked = error.response.headers.get("retry-after")
             except self._openai.APIConnectionError as error:
                 kind, detail, asked = "unreachable", str(error.__cause__ or error), None
             except (self._openai.OpenAIError, ValueError) as error:
-                kind, detail, asked = "no_completion", str(error), None
+                kind, detail, asked = "no_completion", f"no chat completion: {error}", None
             if kind == "refused" or not tries_left:
                 break
             await asyncio.sleep(_seconds(asked, wait))
@@ -181,14 +184,14 @@ class Endpoint:
             choice = completion.choices[0]
             text, finish = choice.message.content or "", str(choice.finish_reason)
         except (AttributeError, IndexError, TypeError):
-            raise ValueError(f"no chat completion: {completion}") from None
+            raise ValueError(_shown(completion)) from None
         return Answer(_clean(str(text)), _clean(str(completion.model or self.model))), finish
 
     def _without_key(self, text: str) -> str:
         shown = text.replace(self._key, "[key]") if self._key else text
         # Some services repeat a key with stars in the middle.
         shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(shown.split()))
-        return _clean(shown[:160])
+        return _clean(shown[:160].rstrip("."))
 
 
 class SavedAnswers:
@@ -273,6 +276,13 @@ def _seconds(asked: str | None, otherwise: float) -> float:
         return min(max(float(asked or ""), 0.0), LONGEST_WAIT)
     except ValueError:
         return otherwise
+
+
+def _shown(completion: Any) -> str:
+    """What came instead of a chat completion, such as the description of an error."""
+    if hasattr(completion, "model_dump_json"):
+        return str(completion.model_dump_json(exclude_none=True, warnings=False))
+    return str(completion)
 
 
 def _clean(text: str) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models.memories.interface import Memory
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Measurement
+from tasks.measurement import Build, Measurement, Refused
 from tasks.memory_in_the_loop.endpoint import Endpoint, Limits
 from tasks.memory_in_the_loop.local import LocalModel
 from tasks.memory_in_the_loop.questions import NOUNS, Answer, Answerer, Question, Read, read_answer
@@ -139,10 +139,13 @@ class MemoryInTheLoop(Measurement):
         Raises:
             ValueError: as ``Endpoint``.
         """
-        assert self._asked
+        self._answerer()
 
     @cached_property
     def _asked(self) -> Answerer:
+        return self._answerer()
+
+    def _answerer(self) -> Answerer:
         noun = NOUNS[self.material]
         if self.answerer == "endpoint":
             folder = Path(self._answers)
@@ -185,7 +188,11 @@ class MemoryInTheLoop(Measurement):
         self, build: Build, seed: int, sequences: Tensor, device: torch.device | str
     ) -> Memory:
         memory = build(self.size, self.size, seed=seed)
-        assert isinstance(memory, Memory)
+        if not isinstance(memory, Memory):
+            raise Refused(
+                "memory_in_the_loop writes to a memory and reads from it, and "
+                f"{type(memory).__name__} is none: choose one of models/memories, such as kernel"
+            )
         self.sequences.write(memory, sequences[:, : self.items], device)
         return memory
 

@@ -4,9 +4,11 @@ that fails, stalls and answers nonsense at times."""
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,35 @@ from bench.errors import UserError
 from bench.progress import silent
 from bench.runs import obtain
 from tasks.interface import Evaluation
+from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint
 from tasks.memory_in_the_loop.local import LocalModel
 from tasks.memory_in_the_loop.questions import UNKNOWN, Question, read_answer
 from tasks.memory_in_the_loop.recall import Sequences, stated_confidence
-from tests.tasks.cautious_server import Reply, completion, serving
+from tests.tasks import chat_server
+from tests.tasks.chat_server import ChatServer, Hook, Reply
 
 KEY = "sk-very-secret-4711"
 MODEL = "cautious"
 ITEMS = 6
 NAMES = [str(k) for k in range(1000)]
+
+
+def completion(text: Any) -> bytes:
+    return chat_server.completion(text, "cautious-2026")
+
+
+def cautious(request: dict[str, Any]) -> bytes:
+    """Uses a note unless it is told that it is rather wrong than right."""
+    lines = request["messages"][-1]["content"].splitlines()
+    told = dict(line.split(": ") for line in lines if ": " in line)
+    percent = int(told.get("Confidence", "100 %").split()[0])
+    sure = "Note" in told and percent >= 50
+    return completion(f"It is {told['Note']}." if sure else "I don’t know.")
+
+
+def serving(hook: Hook | None = None) -> AbstractContextManager[ChatServer]:
+    return chat_server.serving(cautious, hook)
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +61,9 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def words(address: str, folder: Path, **changes: Any) -> list[str]:
-    settings = {"answerer": "endpoint", "endpoint": address, "endpoint_model": MODEL}
-    settings |= {"answers": folder, "items": ITEMS, "size": 16, "retries": 2, "timeout": 5.0}
+    settings: dict[str, Any] = {"answerer": "endpoint", "endpoint": address}
+    settings |= {"endpoint_model": MODEL, "answers": folder, "items": ITEMS, "size": 16}
+    settings |= {"retries": 2, "timeout": 5.0}
     told = [f"tasks.{key}={value}" for key, value in {**settings, **changes}.items()]
     # 16 numbers for each key are too few for this memory: some of its answers are wrong.
     return ["tasks=memory_in_the_loop", "models=outer_product", "preset=smoke", "device=cpu", *told]
@@ -258,6 +280,46 @@ def test_each_kind_of_failure_has_its_row(undisturbed: Evaluation, tmp_path: Pat
     everything = "".join(path.read_text() for path in tmp_path.iterdir())
     assert "[key]" in everything
     assert "4711" not in everything
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ((500, b"{}"), "status 500"),
+        ((429, b"{}"), "status 429"),
+        ((200, b"<html>Welcome</html>"), "no chat completion: <html>Welcome</html>"),
+        ((200, b"nothing"), "no chat completion: Expecting value"),
+        (
+            (200, b'{"error": {"message": "no such model"}}'),
+            'no chat completion: {"error":{"message":"no such model"}}',
+        ),
+        ((0, b"{"), "closed connection"),
+        ((401, b"{}"), f"a key is read from the environment variable {endpoint.KEY_VARIABLE}"),
+    ],
+)
+def test_a_server_that_is_no_help_is_told_in_a_sentence(
+    reply: Reply, told: str, tmp_path: Path
+) -> None:
+    with (
+        serving(lambda number: reply if number >= 3 else None) as server,
+        pytest.raises(endpoint.EndpointStopped, match=re.escape(told)) as stopped,
+    ):
+        measured(server.address, tmp_path, workers=1, retries=1, patience=2)
+    assert ".. The answers" not in str(stopped.value)
+    assert sum("answer" in line for line in kept(tmp_path)) == 3
+
+
+def test_a_server_that_says_when_is_asked_then(tmp_path: Path) -> None:
+    assert endpoint._seconds("3", 0.5) == 3
+    assert endpoint._seconds("3600", 0.5) == endpoint.LONGEST_WAIT
+    assert endpoint._seconds("Wed, 21 Oct 2065 07:28:00 GMT", 0.5) == 0.5
+
+
+def test_a_model_that_is_no_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="Linear is none: choose one of models/memories"):
+        MemoryInTheLoop(size=8, items=4).measure(
+            lambda *sizes, seed=0: torch.nn.Linear(*sizes), "test", 0, "cpu", silent
+        )
 
 
 def test_a_server_that_dies_is_gone_on_with(undisturbed: Evaluation, tmp_path: Path) -> None:

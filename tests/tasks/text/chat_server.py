@@ -1,13 +1,10 @@
-"""An OpenAI-compatible endpoint on loopback, backed by a small model trained on the spot."""
+"""A chat server whose answers a small model writes that is trained on the spot."""
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -17,7 +14,10 @@ from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.text.grammar.stories import story
 from tasks.text.tokenizers import load_tokenizer
+from tests.tasks import chat_server
+from tests.tasks.chat_server import ChatServer, Hook, Reply, completion
 
+__all__ = ["MODEL", "ChatServer", "Reply", "StoryTeller", "serving"]
 LENGTH = 96
 MODEL = "tiny-gpt2"
 
@@ -66,84 +66,18 @@ class StoryTeller:
         return self._tokenizer.decode(told), "length"
 
 
-Reply = tuple[int, bytes]
-Hook = Callable[[int], Reply | None]
+def serving(
+    teller: StoryTeller, hook: Hook | None = None, new_tokens: int = 40
+) -> AbstractContextManager[ChatServer]:
+    """A server whose stories the teller makes, of ``new_tokens`` tokens at most."""
 
-
-class ChatServer(ThreadingHTTPServer):
-    """POST …/chat/completions. The server stops its answers after ``new_tokens`` tokens.
-
-    ``hook(number)`` may give another reply (status, body) to the request of that number, counted
-    from 0; a status of 0 breaks the connection in the middle of the body.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, teller: StoryTeller, new_tokens: int = 40, hook: Hook | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.teller, self.new_tokens = teller, new_tokens
-        self.hook: Hook = hook or (lambda number: None)
-        self.requests: list[dict[str, Any]] = []
-        self.answered: list[str] = []
-        self.authorisations: list[str | None] = []
-        self.lock = threading.Lock()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(request: dict[str, Any]) -> bytes:
         (message,) = request["messages"]
         opening = re.search("«(.*)»", message["content"])
         assert opening
         seed = sum(map(ord, message["content"]))
-        room = min(request["max_tokens"], self.new_tokens)
-        text, finish = self.teller.tell(opening[1], seed, room)
-        message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "message": message, "finish_reason": finish}
-        facts = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"]}
-        return {**facts, "choices": [choice]}
+        room = min(request["max_tokens"], new_tokens)
+        text, finish = teller.tell(opening[1], seed, room)
+        return completion(text, request["model"], finish)
 
-
-class Handler(BaseHTTPRequestHandler):
-    """One question."""
-
-    server: ChatServer
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            number = len(self.server.requests)
-            self.server.requests.append(request)
-            self.server.authorisations.append(self.headers["Authorization"])
-        known = self.path == "/v1/chat/completions"
-        reply = self.server.hook(number) if known else (404, b"{}")
-        if reply is None:
-            reply = (200, json.dumps(self.server.answer(request)).encode())
-            with self.server.lock:
-                self.server.answered.append(request["messages"][0]["content"])
-        status, body = reply
-        self.send_response(status or 200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body) if status else 10_000))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def serving(
-    teller: StoryTeller, hook: Hook | None = None, new_tokens: int = 40
-) -> Iterator[ChatServer]:
-    """A server that answers until the block is left."""
-    server = ChatServer(teller, new_tokens, hook)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return chat_server.serving(answer, hook)

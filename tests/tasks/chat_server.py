@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint on loopback that uses notes by a rule, and fails when told to."""
+"""A real OpenAI-compatible HTTP server on loopback, which fails when it is told to."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from typing import Any
 
 Reply = tuple[int, bytes]
 Hook = Callable[[int], Reply | None]
+Answer = Callable[[dict[str, Any]], bytes]
 
 
-def cautious(text: str) -> str:
-    """Uses a note unless it is told that it is rather wrong than right."""
-    told = dict(line.split(": ") for line in text.splitlines() if ": " in line)
-    percent = int(told.get("Confidence", "100 %").split()[0])
-    return f"It is {told['Note']}." if "Note" in told and percent >= 50 else "I don’t know."
+def completion(text: Any, model: str, finish: str = "stop") -> bytes:
+    """The body of a chat completion."""
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    facts = {"id": "1", "object": "chat.completion", "created": 0, "model": model}
+    return json.dumps({**facts, "choices": [choice]}).encode()
 
 
-def completion(text: Any) -> bytes:
-    choice = {"index": 0, "message": {"content": text}, "finish_reason": "stop"}
-    return json.dumps({"id": "1", "model": "cautious-2026", "choices": [choice]}).encode()
+class ChatServer(ThreadingHTTPServer):
+    """POST /v1/chat/completions: ``answer(request)`` is the body of the reply.
 
-
-class Server(ThreadingHTTPServer):
-    """``hook(number)`` may give another (status, body) to the request of that number, from 0; a
-    status of 0 breaks the connection within the body, one of -1 sends it byte by byte."""
+    ``hook(number)`` may give another (status, body) to the request of that number, counted from 0;
+    a status of 0 breaks the connection within the body, one of -1 sends it byte by byte.
+    """
 
     daemon_threads = True
 
-    def __init__(self, hook: Hook) -> None:
+    def __init__(self, answer: Answer, hook: Hook | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.hook = hook
+        self.answer = answer
+        self.hook: Hook = hook or (lambda number: None)
         self.requests: list[dict[str, Any]] = []
-        self.answered: list[str] = []
+        self.answered: list[str] = []  # the questions
         self.authorisations: list[str | None] = []
         self.lock = threading.Lock()
 
@@ -44,9 +45,18 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
+    def reply(self, request: dict[str, Any]) -> Reply:
+        """A body for 200, and its question is among the answered ones."""
+        body = self.answer(request)
+        with self.lock:
+            self.answered.append(request["messages"][-1]["content"])
+        return 200, body
+
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
+    """One question."""
+
+    server: ChatServer
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -54,11 +64,9 @@ class Handler(BaseHTTPRequestHandler):
             number = len(self.server.requests)
             self.server.requests.append(request)
             self.server.authorisations.append(self.headers["Authorization"])
-        question = request["messages"][-1]["content"]
-        status, body = self.server.hook(number) or (200, b"")
-        if not body:
-            body = completion(cautious(question))
-            self.server.answered.append(question)
+        known = self.path == "/v1/chat/completions"
+        told = self.server.hook(number) if known else (404, b"{}")
+        status, body = told or self.server.reply(request)
         self.send_response(status if status > 0 else 200)
         kind = "text/html" if body.startswith(b"<") else "application/json"
         self.send_header("Content-Type", kind)
@@ -77,8 +85,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(hook: Hook = lambda number: None) -> Iterator[Server]:
-    server = Server(hook)
+def serving(answer: Answer, hook: Hook | None = None) -> Iterator[ChatServer]:
+    """A server that answers until the block is left."""
+    server = ChatServer(answer, hook)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
