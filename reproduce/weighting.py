@@ -83,7 +83,8 @@ def draw(panels: Sequence[Axes], records: Sequence[RunRecord]) -> None:
     steps = of_schemes.config["tasks"]["single_lrs"] if of_schemes else []
     single = {f"step {lr:g}": f"weights/lr={lr:g}" for lr in sorted(steps)}
     _lines(panels[4], of_schemes, single, "q after c single samples", "c", True)
-    panels[4].set_xscale("log")
+    for axes in (panels[2], panels[4]):
+        axes.set_xscale("log")
     for axes, q in zip(panels[5:7], ("p", "1"), strict=True):
         _pictures(axes, of_schemes, q)
     learned = next(iter(of_task(records, LEARNED)), None)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from tasks.measurement import Build, Refused
+
+LARGEST = torch.finfo(torch.float32).max
 
 
 def check_whole_numbers(name: str, values: Sequence[Any], least: int = 1) -> None:
@@ -21,14 +23,27 @@ def check_whole_numbers(name: str, values: Sequence[Any], least: int = 1) -> Non
         )
 
 
-def check_numbers(name: str, values: Sequence[Any], above: float, below: float = math.inf) -> None:
+def check_number(name: str, value: float, above: float, below: float = LARGEST) -> None:
+    """Raises:
+    ValueError: ``value`` does not lie between the two bounds, neither included.
+    """
+    if not above < value < below:
+        raise ValueError(f"tasks.{name} is {value:g}, expected a number {_span(above, below)}")
+
+
+def check_numbers(name: str, values: Sequence[Any], above: float, below: float = LARGEST) -> None:
     """Raises:
     ValueError: ``values`` is empty or holds something else than numbers between the two bounds,
         neither included.
     """
     if not values or not all(type(v) in (int, float) and above < v < below for v in values):
-        span = f"above {above:g}" if below == math.inf else f"between {above:g} and {below:g}"
+        span = _span(above, below)
         raise ValueError(f"tasks.{name} is {list(values)}, expected one or more numbers {span}")
+
+
+def _span(above: float, below: float) -> str:
+    ends = f"{above:g} and {below:g}"
+    return f"above {above:g} that float32 can hold" if below == LARGEST else f"between {ends}"
 
 
 def fitting_model(

@@ -19,8 +19,9 @@ from torch.nn import functional
 
 from tasks.bigram import Bigram
 from tasks.bigram.sequences import Sequences
+from tasks.bigram_probes.task import NOTHING_KNOWN
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Diverged, Measurement
+from tasks.measurement import Build, Diverged, Measurement, Refused
 from tasks.refusals import check_numbers, fitting_model
 
 OUTPUT, ALL = "output_2", "all"
@@ -112,13 +113,15 @@ class AttentionDescent(Measurement):
 
         Raises:
             Diverged: every run is lost.
-            Refused: the model has no such matrices.
+            Refused: the model has no such matrices, or nothing is told by the past.
         """
         asked = Known.of(self.bigram.splits[split], device)
         batches = [
             Known.of(self.bigram.training_sequences(seed, step, self.batch), device)
             for step in range(self.steps)
         ]
+        if not all(one.known.any() for one in (asked, *batches)):
+            raise Refused(NOTHING_KNOWN)
         result, accuracies = Evaluation({}), []
         for done, (trained, lr) in enumerate(self.runs):
             report("learning rates", done, len(self.runs))

@@ -18,12 +18,16 @@ from torch.nn import functional
 from tasks.bigram import Bigram
 from tasks.bigram.sequences import Sequences, Triggers
 from tasks.interface import IGNORED, Evaluation, Metric, Report, Split
-from tasks.measurement import Build, Diverged, Measurement
-from tasks.refusals import fitting_model
+from tasks.measurement import Build, Diverged, Measurement, Refused
+from tasks.refusals import check_number, fitting_model
 from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
 
 Asked = Literal["known", "all"]
 HALF = 0.5
+NOTHING_KNOWN = (
+    "no trigger occurs twice in the sequences, so nothing is told by the past: raise tasks.length, "
+    "tasks.batch or tasks.evaluated"
+)
 OFFERS = ("attend", "output_scores", "token_scores", "position_scores")
 CHOOSE = (
     "bigram_probes reads the three memories of an induction head: choose "
@@ -79,11 +83,12 @@ class BigramProbes(Measurement):
         loss_on: Asked = "known",
         probe_every: int = 10,
     ) -> None:
-        if min(steps, batch, probe_every) < 1 or lr <= 0 or not 0 <= momentum < 1:
+        if min(steps, batch, probe_every) < 1 or not 0 <= momentum < 1:
             raise ValueError(
-                f"steps={steps}, batch={batch} and probe_every={probe_every} are 1 or more, "
-                f"lr={lr} is above 0 and momentum={momentum} from 0 to below 1"
+                f"steps={steps}, batch={batch} and probe_every={probe_every} are 1 or more, and "
+                f"momentum={momentum} is from 0 to below 1"
             )
+        check_number("lr", lr, 0)
         if weight_decay < 0:
             raise ValueError(f"weight_decay={weight_decay} is below 0: give 0 or more")
         if loss_on not in get_args(Asked):
@@ -119,6 +124,8 @@ class BigramProbes(Measurement):
         curves: dict[str, list[float]] = {}
         steps: list[int] = []
         asked = self.bigram.splits[split]
+        if not (asked.occurrences() >= 2).any():
+            raise Refused(NOTHING_KNOWN)
         for step in range(self.steps + 1):
             if step % self.probe_every == 0 or step == self.steps:
                 steps.append(step)
@@ -147,6 +154,8 @@ class BigramProbes(Measurement):
         targets = sequences.targets
         if self.loss_on == "known":
             targets = np.where(sequences.occurrences() >= 2, targets, IGNORED)
+            if (targets == IGNORED).all():
+                raise Refused(NOTHING_KNOWN)
         logits = model(_tensor(sequences.inputs, device))
         loss = functional.cross_entropy(logits.flatten(0, 1), _tensor(targets, device).flatten())
         if not torch.isfinite(loss):

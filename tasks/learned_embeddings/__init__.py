@@ -18,7 +18,7 @@ from torch.nn import functional
 from models.associative.embedded import EmbeddedMemory
 from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Diverged, Measurement, Refused
-from tasks.refusals import check_whole_numbers, fitting_model
+from tasks.refusals import check_number, check_whole_numbers, fitting_model
 from tasks.seeds import generator_of, seed_of
 from tasks.zipf import zipf
 
@@ -64,8 +64,9 @@ class LearnedEmbeddings(Measurement):
         ):
             if number < 1:
                 raise ValueError(f"tasks.{name} is {number}, expected at least 1")
-        if alpha < 0 or lr <= 0:
-            raise ValueError(f"tasks.alpha is {alpha} and tasks.lr {lr}, expected ≥ 0 and > 0")
+        if alpha < 0:
+            raise ValueError(f"tasks.alpha is {alpha:g}, expected a number from 0 on")
+        check_number("lr", lr, 0)
         check_whole_numbers("classes", classes)
         if len(set(classes)) < len(classes) or max(classes) > tokens:
             raise ValueError(

@@ -22,7 +22,7 @@ from tasks.optimisation.schemes import exponents, induced_weights
 from tasks.optimisation.stream import draw
 from tasks.optimisation.training import OPTIMISERS, train
 from tasks.power_law import slope
-from tasks.refusals import check_whole_numbers, fitting_model
+from tasks.refusals import check_number, check_whole_numbers, fitting_model
 from tasks.zipf import zipf
 
 REPORT_EVERY = 50  # steps
@@ -94,8 +94,7 @@ class Optimisation(Measurement):
                 f"tasks.samples={samples} is not a whole number of batches of {batch}: choose "
                 f"tasks.batch so that it divides tasks.samples"
             )
-        if not 0 < lr <= torch.finfo(torch.float32).max:
-            raise ValueError(f"tasks.lr is {lr}, expected a positive number of float32")
+        check_number("lr", lr, 0)
         if first_seed > LARGEST_SEED:
             raise ValueError(f"tasks.first_seed is {first_seed}, expected at most {LARGEST_SEED:,}")
         check_whole_numbers("dimensions", dimensions)

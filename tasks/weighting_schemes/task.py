@@ -21,7 +21,7 @@ from tasks.interface import Evaluation, Metric, Report, Split
 from tasks.measurement import Build, Measurement
 from tasks.optimisation.fixed import matrix_memory, normal_rows
 from tasks.power_law import slope
-from tasks.refusals import check_numbers, check_whole_numbers
+from tasks.refusals import check_number, check_numbers, check_whole_numbers
 from tasks.seeds import generator_of
 from tasks.weighting_schemes.steps import RULES, approximate_weights, stored, walk
 from tasks.zipf import zipf
@@ -77,7 +77,7 @@ class WeightingSchemes(Measurement):
                 f"tasks.samples={samples} is not a whole number of batches of every size in "
                 f"tasks.batches={list(batches)}: choose sizes that divide it"
             )
-        check_numbers("batch_lr", [batch_lr], 0)
+        check_number("batch_lr", batch_lr, 0)
         check_numbers("single_lrs", single_lrs, 0)
         self.trials, self.population_steps, self.epochs = trials, population_steps, epochs
         self.batches, self.samples, self.batch_lr = sorted(batches), samples, batch_lr

@@ -174,7 +174,7 @@ def test_a_dimension_that_diverges_is_left_out() -> None:
     [
         ({"optimiser": "sgdm"}, "expected one of sgd, adam"),
         ({"batch": 100}, "whole number of batches of 100"),
-        ({"lr": 0.0}, "positive"),
+        ({"lr": 0.0}, "tasks.lr is 0, expected a number above 0"),
         ({"dimensions": []}, "dimensions"),
         ({"dimensions": [10, 10]}, "different"),
         ({"trials": 0}, "tasks.trials"),

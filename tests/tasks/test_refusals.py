@@ -54,6 +54,12 @@ def test_a_part_refuses_the_model_of_another_part(words: tuple[str, str, str]) -
     assert "models=one_hot_attention" in refusal(f"tasks={task}", f"models={model}", part)
 
 
+@pytest.mark.parametrize("task", ["attention_descent", "bigram_probes"])
+def test_sequences_too_short_for_a_second_trigger_are_refused(task: str) -> None:
+    sentence = refusal(f"tasks={task}", "models=two_layer_attention", "tasks.length=2")
+    assert "raise tasks.length" in sentence
+
+
 def test_a_model_that_refuses_its_own_settings_is_not_called_wrong() -> None:
     words = ("tasks=three_gradient_steps", "models=disentangled_attention", "models.width=3")
     assert "orthonormal" in refusal(*words)
@@ -92,6 +98,9 @@ def test_numbers_outside_their_bounds_are_refused(values: list[Any]) -> None:
         ("scaling_laws", "outer_product", "tasks.fit_samples=[64,8]"),
         ("scaling_laws", "outer_product", "tasks.dimensions=[2.5]"),
         ("optimisation", "matrix", "tasks.lr=1e300"),
+        ("learned_embeddings", "learnable", "tasks.lr=1e300"),
+        ("attention_descent", "two_layer_attention", "tasks.lrs=[1e300]"),
+        ("bigram_probes", "two_layer_attention", "tasks.lr=0"),
         ("optimisation", "matrix", "tasks.first_seed=99999999999999999999"),
         ("factual_recall", "fact_transformer", "tasks.learning_rates=[]"),
     ],
