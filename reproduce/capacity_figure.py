@@ -84,6 +84,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel(name, fontsize=8.5)
+        axes.text(0.99, 0.01, "lines are moved apart sideways", transform=axes.transAxes, **NOTE)
         for place, record in enumerate(runs):
             across, n = lines(record, x)
             moved = [at * (1 + STEP * (place - len(runs) / 2)) for at in across]
@@ -92,15 +93,11 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
             axes.plot(moved, n, style, **look, linewidth=1.2, markersize=4, label=record.label)
     share = {f"{record.config['tasks']['thresholds'][0]:.0%}" for record in runs}
     panels[0].set_ylabel(f"N, associations recalled to {' or '.join(sorted(share))}", fontsize=8.5)
-    panels[0].set_title("against the width (grey, dotted: as many as were tried)", fontsize=9)
+    panels[0].set_title("against the width", fontsize=9)
     panels[1].set_title("against the size of the memory", fontsize=9)
-    panels[0].text(
-        0.99, 0.01, "lines are moved apart sideways", transform=panels[0].transAxes, **NOTE
-    )
     if runs:
-        handles, names = panels[0].get_legend_handles_labels()
-        panels[0].legend(handles, names, **LEGEND)
-    _limits(panels[0], runs)
+        _limits(panels[0], runs)
+        panels[0].legend(**LEGEND)
     _constants(panels[2], records)
     frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
     return figure
@@ -108,26 +105,20 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
 
 def _limits(axes: Axes, runs: Sequence[RunRecord]) -> None:
     widths = sorted({w for run in runs for w in run.arrays["widths"]})
-    if not widths:
-        return
     axes.set_xticks(widths, [str(width) for width in widths], fontsize=7)
     axes.minorticks_off()
-    for run in runs[:1]:
-        most = run.config["tasks"]["largest"]
-        axes.plot(widths, [most * w**2 for w in widths], ":", color=GREY, linewidth=0.9)
-    published = [solve(width**2 / 1.3) for width in widths]
-    axes.plot(widths, published, "--", color=BLACK, linewidth=0.8)
-    name = "trained matrix, published:\nd² = 1.3 N log N"
-    at = len(widths) // 2
-    axes.annotate(
-        name,
-        (widths[at], published[at]),
-        xytext=(4, -5),
-        textcoords="offset points",
-        va="top",
-        fontsize=6.5,
-        color=BLACK,
+    most = runs[0].config["tasks"]["largest"]
+    axes.plot(
+        widths,
+        [most * w**2 for w in widths],
+        ":",
+        color=GREY,
+        linewidth=0.9,
+        label="as many as were tried",
     )
+    published = [solve(width**2 / 1.3) for width in widths]
+    name = "published for a trained matrix:\nd² = 1.3 N log N"
+    axes.plot(widths, published, "--", color=BLACK, linewidth=0.8, label=name)
 
 
 def _constants(axes: Axes, records: Sequence[RunRecord]) -> None:
