@@ -1,24 +1,29 @@
-"""The reproduction of memories at test time: variants and claims as functions of records."""
+"""The reproduction of memories at test time: settings and claims as functions of records."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
 from bench.config import compose
-from reproduce.titans_memory import LOOKS, REPRODUCTION, VARIANTS, plan, variant_of
+from bench.reproduction import View
+from reproduce.titans_figure import curves, experiment_cells, table
+from reproduce.titans_memory import REPRODUCTION
+from reproduce.titans_records import LOOKS, plan, select, settings, variant_of
 from tests.bench.records import make_record
 
 
 def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
-    composed = compose(["tasks=test_time_memory", f"models={model}", *words])
+    composed = compose(["tasks=test_time_memory", f"models={model}", "preset=laptop", *words])
     return make_record(
         task="test_time_memory",
         model=model,
         label=model,
         seed=seed,
+        preset="laptop",
         run_id=f"{model}-{'-'.join(words)}-{seed}",
         config=composed.resolved(),
         metrics={"validation": metrics, "test": metrics},
@@ -35,13 +40,55 @@ def seeds(model: str, *words: str, **metrics: float) -> list[Any]:
     return [run(model, s, {k: v + 0.001 * s for k, v in metrics.items()}, *words) for s in range(3)]
 
 
-def test_every_variant_is_told_from_the_memory_as_it_comes() -> None:
-    names = set()
-    for words in plan("laptop", 1).runs:
-        composed = compose(list(words))
-        made = run(composed.model, 0, {}, *words[2:-1])
-        names.add((composed.model, variant_of(made)))
-    assert names == {(m, "") for m in LOOKS} | {(m, name) for name, (m, _) in VARIANTS.items()}
+def readme(name: str, **metrics: float) -> list[Any]:
+    (setting,) = [s for s in settings("laptop") if s.name == f"README: {name}"]
+    return seeds(setting.model, *setting.words, **metrics)
+
+
+@pytest.fixture(scope="module")
+def planned() -> list[Any]:
+    """A record of each setting."""
+    return [
+        run(setting.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *setting.words)
+        for setting in settings("laptop")
+    ]
+
+
+def test_every_memory_that_there_is_is_shown() -> None:
+    from bench.config import choices
+
+    assert set(LOOKS) == set(choices("memories"))
+
+
+def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> None:
+    expected = [(setting.model, setting.name) for setting in settings("laptop")]
+    assert len(set(expected)) == len(expected)
+    assert [(record.model, variant_of(record)) for record in planned] == expected
+    assert len(select(planned)) == len(planned)
+    asked = list(plan("laptop", 1).runs)
+    assert len(asked) == len(expected)
+    assert {words[1] for words in asked} == {f"models={model}" for model in LOOKS}
+
+
+def test_a_run_with_another_setting_is_not_taken_for_a_planned_one(planned: list[Any]) -> None:
+    changed = run("delta_rule", 0, {}, "tasks.items=32")
+    assert changed not in select([*planned, changed])
+    assert select([changed]) == [changed]  # the user changed all of them
+
+
+def test_the_figure_its_numbers_and_its_tables_come_from_records(planned: list[Any]) -> None:
+    figure = REPRODUCTION.draw(planned, View("laptop", ()))
+    assert len(figure.axes) >= 13
+    numbers = curves(planned)
+    assert len(numbers) == len(planned)
+    json.dumps(numbers, allow_nan=False)
+    assert table(planned).count("\n") == 2 * (2 + len(LOOKS)) + 1 + 2
+
+
+def test_the_largest_number_of_sequences_is_shown() -> None:
+    records = readme("many", many_recall_8=1.0, many_recall_50=0.7)
+    row = experiment_cells(records)["README's network"]
+    assert row == [None, pytest.approx(0.701), None, None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -55,27 +102,73 @@ def test_whether_sums_overwrite(share: float, verdict: str) -> None:
 
 @pytest.mark.parametrize(("other", "verdict"), [(0.6, REPRODUCED), (0.1, CONTRADICTED)])
 def test_whether_ridge_is_the_most_fragile(other: float, verdict: str) -> None:
-    names = [name for name in LOOKS if name != "ridge"]
+    names = ("outer_product", "delta_rule", "kernel", "nearest_neighbour", "neural_memory")
     records = seeds("ridge", recall_noise_1=0.2)
-    records += [r for name in names for r in seeds(name, recall_noise_1=other)]
+    records += [
+        r for name in (*names, "neural_memory_linear") for r in seeds(name, recall_noise_1=other)
+    ]
     assert judged(records, "ridge is the most fragile") == verdict
 
 
 def test_momentum_replay_and_decay_compare_settings_of_one_memory() -> None:
     linear, weights = "neural_memory_linear", "stored_in_weights"
     rates = ("models.rate=0.5", "models.momentum=0.0")
+    old, new = "recall_oldest_quarter", "recall_newest_quarter"
     records = [
         *seeds(linear, recall=0.5),
         *seeds(linear, "models.momentum=0.9", recall=0.2),
-        *seeds(linear, *rates, "models.decay=0.02", recall_oldest_quarter=0.0),
-        *seeds(linear, *rates, recall_oldest_quarter=0.3),
+        *seeds(linear, *rates, "models.decay=0.02", **{old: 0.0, new: 0.9}),
+        *seeds(linear, *rates, **{old: 0.3, new: 0.98}),
         *seeds(weights, backward_transfer=0.0),
         *seeds(weights, "models.replay=0.0", backward_transfer=-0.8),
     ]
-    for name in (
-        "momentum and random writes",
-        "forgetting trades old for new",
-        "weights forget without replay",
+    for name, verdict in (
+        ("momentum and random writes", REPRODUCED),
+        ("forgetting gives up the old", REPRODUCED),
+        ("forgetting gains for the new", CONTRADICTED),  # each half of the trade by itself
+        ("weights forget without replay", REPRODUCED),
     ):
-        assert judged(records, name) == REPRODUCED
+        assert judged(records, name) == verdict
         assert judged([], name) == UNDECIDED
+
+
+def test_claims_over_materials_need_every_material() -> None:
+    name, table_of = "retrieval is the reference", "nearest_neighbour"
+    materials = [(f"tasks.material={kind}",) for kind in ("numbers", "text", "integers")]
+    records = [r for words in ((), *materials) for r in seeds(table_of, *words, recall=0.995)]
+    assert judged(records, name) == REPRODUCED
+    assert judged(records[:9], name) == UNDECIDED
+    worse = seeds(table_of, "tasks.material=integers", recall=0.6)
+    assert judged([*records[:9], *worse], name) == CONTRADICTED
+
+
+def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
+    records = [
+        *readme("one", one_recall=0.0),
+        *readme("many", many_recall_50=0.995),
+        *readme("many, ten times the step", many_50_diverged=0.99),
+        *readme("stream", stream_recall=0.9),
+        *readme("stream, nothing replayed", stream_recall=0.2),
+        *readme("capacity", capacity_recall_200=0.995),
+        *readme("forgetting", forgetting_first_after=0.0, forgetting_second_after=0.9),
+    ]
+    for name, verdict in (
+        ("one sequence is memorised", CONTRADICTED),
+        ("fifty sequences are memorised", REPRODUCED),
+        ("gradients explode", REPRODUCED),
+        ("a stream needs replay", REPRODUCED),
+        ("ten thousand sequences fit", UNDECIDED),  # as many are not run below gpu
+        ("a second batch drives out the first", REPRODUCED),
+    ):
+        assert judged(records, name) == verdict
+
+
+@pytest.mark.parametrize(("ruled", "verdict"), [(0.0, REPRODUCED), (0.4, CONTRADICTED)])
+def test_exceptions_are_recalled_and_not_guessed(ruled: float, verdict: str) -> None:
+    shares = {"exceptions_recalled": 0.99, "exceptions_answered_by_rule": ruled}
+    records = [
+        r
+        for model in ("nearest_neighbour", "kernel")
+        for r in seeds(model, "tasks.material=numbers", **shares)
+    ]
+    assert judged(records, "what breaks a pattern is recalled") == verdict
