@@ -146,12 +146,18 @@ def test_every_model_and_width_has_the_same_data(protocol: str) -> None:
     assert (task.vocabulary, task.length, task.pairs) == shape
 
 
-def test_one_layer_of_memory_units_learns_the_easy_cell_in_100_steps(tmp_path: Path) -> None:
-    """Memory Mosaics (arXiv 2405.06394), section 4: values look one position ahead."""
-    words = ["tasks=multi_query_recall", "models=memory_mosaic", "preset=laptop", "device=cpu"]
-    cell = ["tasks.protocol=easy", "models.layers=1", "training.steps=100"]
+@pytest.mark.parametrize(
+    ("model", "steps", "accuracy"), [("memory_mosaic", 100, 1.0), ("conv_attention", 200, 0.99)]
+)
+def test_one_layer_learns_the_easy_cell(
+    model: str, steps: int, accuracy: float, tmp_path: Path
+) -> None:
+    """Memory Mosaics (arXiv 2405.06394), section 4: values look one position ahead. Zoology (arXiv
+    2312.04927): attention does it, once a convolution shows it neighbours."""
+    words = ["tasks=multi_query_recall", f"models={model}", "preset=laptop", "device=cpu"]
+    cell = ["tasks.protocol=easy", "models.layers=1", f"training.steps={steps}"]
     record = obtain(compose([*words, *cell, f"store={tmp_path}"]))
-    assert record.metrics["test"]["accuracy"] == 1
+    assert record.metrics["test"]["accuracy"] >= accuracy
 
 
 @pytest.mark.parametrize(
