@@ -13,6 +13,7 @@ from typing import Any
 Reply = tuple[int, bytes]
 Hook = Callable[[int], Reply | None]
 Answer = Callable[[dict[str, Any]], bytes]
+CAUTIOUS = "cautious-2026"  # the model's name
 
 
 def completion(text: Any, model: str, finish: str = "stop") -> bytes:
@@ -21,6 +22,15 @@ def completion(text: Any, model: str, finish: str = "stop") -> bytes:
     choice = {"index": 0, "message": message, "finish_reason": finish}
     facts = {"id": "1", "object": "chat.completion", "created": 0, "model": model}
     return json.dumps({**facts, "choices": [choice]}).encode()
+
+
+def cautious(request: dict[str, Any]) -> bytes:
+    """Uses a note unless it is told that it is rather wrong than right."""
+    lines = request["messages"][-1]["content"].splitlines()
+    told = dict(line.split(": ") for line in lines if ": " in line)
+    percent = int(told.get("Confidence", "100 %").split()[0])
+    sure = "Note" in told and percent >= 50
+    return completion(f"It is {told['Note']}." if sure else "I don’t know.", CAUTIOUS)
 
 
 class ChatServer(ThreadingHTTPServer):

@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,29 +27,14 @@ from tasks.memory_in_the_loop.local import LocalModel
 from tasks.memory_in_the_loop.questions import UNKNOWN, Question, read_answer
 from tasks.memory_in_the_loop.recall import Sequences, stated_confidence
 from tests.tasks import chat_server
-from tests.tasks.chat_server import ChatServer, Hook, Reply
+from tests.tasks.chat_server import CAUTIOUS, Reply, cautious
 
 KEY = "sk-very-secret-4711"
 MODEL = "cautious"
 ITEMS = 6
 NAMES = [str(k) for k in range(1000)]
-
-
-def completion(text: Any) -> bytes:
-    return chat_server.completion(text, "cautious-2026")
-
-
-def cautious(request: dict[str, Any]) -> bytes:
-    """Uses a note unless it is told that it is rather wrong than right."""
-    lines = request["messages"][-1]["content"].splitlines()
-    told = dict(line.split(": ") for line in lines if ": " in line)
-    percent = int(told.get("Confidence", "100 %").split()[0])
-    sure = "Note" in told and percent >= 50
-    return completion(f"It is {told['Note']}." if sure else "I don’t know.")
-
-
-def serving(hook: Hook | None = None) -> AbstractContextManager[ChatServer]:
-    return chat_server.serving(cautious, hook)
+completion = partial(chat_server.completion, model=CAUTIOUS)
+serving = partial(chat_server.serving, cautious)
 
 
 @pytest.fixture(autouse=True)
