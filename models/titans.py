@@ -27,7 +27,8 @@ from torch.nn import functional
 
 from models.layers.contextual_memory import unit
 from models.layers.heads import head_width, join_heads, split_heads
-from models.layers.neural_memory import Activation, Rule, Weights, read_memory
+from models.layers.memory_network import Activation, Weights, read_memory
+from models.layers.neural_memory import Rule
 from models.layers.residual import BYTES_PER_NUMBER, Mixer, ResidualModel
 from models.layers.short_convolution import ConvolvedProjection
 from models.layers.titans import (
@@ -288,6 +289,8 @@ class Titans(ResidualModel):
         convolution: positions that the short convolutions see.
         activation: of the memories, "silu" or "gelu".
         largest_surprise: bound on the gradient of one position; null has none.
+        largest_gradient: bound on what the gradient of a loss has for one layer of a memory where
+            two chunks meet; null has none.
         mlp: false leaves the MLP of each block out.
         dropout: probability, on the embedded inputs.
 
@@ -311,13 +314,14 @@ class Titans(ResidualModel):
         convolution: int = 4,
         activation: Activation = "silu",
         largest_surprise: float | None = 10.0,
+        largest_gradient: float | None = 1.0,
         mlp: bool = True,
         dropout: float = 0.1,
     ) -> None:
         head_width(width, heads)
         if variant not in VARIANTS:
             raise ValueError(f"variant={variant!r} is unknown; choose {', '.join(VARIANTS)}")
-        rule = Rule(chunk, activation, largest_surprise).checked()
+        rule = Rule(chunk, activation, largest_surprise, largest_gradient).checked()
         if segment < 1 or persistent < 0 or expansion < 1:
             raise ValueError(
                 f"segment={segment} and expansion={expansion} are at least 1, and "

@@ -26,21 +26,23 @@ no decay is too strong for it, also none that erases everything.
 Gradient descent diverges where its steps are too long. ``largest_surprise`` c bounds ‖u_t‖ over all
 layers (u_t is scaled to length c where it is longer), so that ‖S‖ ≤ c θ/(1 − η), and the weights
 grow linearly in time at worst, never exponentially; with any α > 0 they stay bounded.
+
+Bounded weights may still be a chaotic function of what was written long ago: a gradient that goes
+back through hundreds of chunks of a deep memory leaves the range of float32. ``largest_gradient``
+bounds it where chunks meet, in each layer and sequence, so that it grows within one chunk at most.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from functools import partial
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-Activation = Literal["silu", "gelu"]
-Weights = tuple[Tensor, ...]
+from models.layers.memory_network import Activation, Weights, forward, read_memory, surprise
 
 
 class Rule(NamedTuple):
@@ -50,11 +52,14 @@ class Rule(NamedTuple):
         chunk: b, positions whose gradients are taken at the same weights, at least 1.
         activation: between layers.
         largest_surprise: bound on the norm of a gradient; None leaves it as it is.
+        largest_gradient: bound on the norm of what a training's gradient has for one layer (M and
+            S together) of one memory at the end of a chunk; None leaves it as it is.
     """
 
     chunk: int = 1
     activation: Activation = "silu"
     largest_surprise: float | None = None
+    largest_gradient: float | None = None
 
     def checked(self) -> Rule:
         """The same; ValueError where it makes no sense."""
@@ -67,6 +72,11 @@ class Rule(NamedTuple):
             raise ValueError(
                 f"largest_surprise={self.largest_surprise} lets nothing be written; make it "
                 "positive, or null for no bound"
+            )
+        if self.largest_gradient is not None and not self.largest_gradient > 0:
+            raise ValueError(
+                f"largest_gradient={self.largest_gradient} lets nothing be learned about earlier "
+                "chunks; make it positive, or null for no bound"
             )
         return self
 
@@ -123,31 +133,6 @@ class MemoryState(NamedTuple):
     pending: Writes
 
 
-def initial_weights(key_size: int, value_size: int, depth: int, width: int) -> Weights:
-    """Weights (outputs, inputs) of each layer: N(0, 2/inputs), the last layer 0.
-
-    So an empty memory reads zeros, and its first gradients are not zero.
-
-    Args:
-        key_size: inputs of the first layer.
-        value_size: outputs of the last layer.
-        depth: number of layers; 1 is a matrix.
-        width: outputs of all layers but the last.
-
-    Raises:
-        ValueError: a size below 1.
-    """
-    if depth < 1 or width < 1:
-        raise ValueError(
-            f"a memory of depth={depth} and width={width} has no weights; set both to 1 or more"
-        )
-    sizes = [key_size, *[width] * (depth - 1)]
-    hidden = (
-        torch.randn(outputs, inputs) * math.sqrt(2 / inputs) for inputs, outputs in pairwise(sizes)
-    )
-    return (*hidden, torch.zeros(value_size, sizes[-1]))
-
-
 def start_of(weights: Weights, like: Writes) -> MemoryState:
     """The state before the first position.
 
@@ -158,11 +143,6 @@ def start_of(weights: Weights, like: Writes) -> MemoryState:
     batch = like.keys.shape[:-2]
     spread = tuple(layer.expand(*batch, *layer.shape[-2:]) for layer in weights)
     return MemoryState(spread, tuple(map(torch.zeros_like, spread)), like.between(0, 0))
-
-
-def read_memory(weights: Weights, queries: Tensor, activation: Activation) -> Tensor:
-    """M(q): queries (*batch, time, key size) -> (*batch, time, value size)."""
-    return _forward(queries, [_times(layer) for layer in weights], activation)
 
 
 def scan_memory(
@@ -205,10 +185,11 @@ def scan_memory(
             rows = share.within[..., 1:, :] if read_own else share.within[..., :-1, :]
             readings.append(_read_within(layers, gradients, rows, asked, rule))
         if end <= whole:
-            layers = _end_of_chunk(layers, gradients, share.at_end)
+            layers = _bounded(_end_of_chunk(layers, gradients, share.at_end), rule)
     found = torch.cat(readings, -2)[..., before:, :] if readings else None
-    momentum = tuple(layer[..., 1, :, :] for layer in layers)
-    return found, MemoryState(_weights(layers), momentum, writes.between(whole, writes.time))
+    return found, MemoryState(
+        _weights(layers), _momentum(layers), writes.between(whole, writes.time)
+    )
 
 
 def recur_memory(
@@ -233,7 +214,9 @@ def recur_memory(
             asked = queries[..., position - before : position - before + 1, :]
             readings.append(read_memory(weights if read_own else previous, asked, rule.activation))
         if (position + 1) % rule.chunk == 0:
-            start, start_momentum = weights, momentum
+            ended = MemoryState(weights, momentum, writes.between(0, 0))
+            layers = _bounded(_stacked(ended), rule)
+            start, start_momentum = weights, momentum = _weights(layers), _momentum(layers)
     pending = writes.between(writes.time // rule.chunk * rule.chunk, writes.time)
     return torch.cat(readings, -2), MemoryState(start, start_momentum, pending)
 
@@ -245,25 +228,6 @@ def weights_now(state: MemoryState, rule: Rule) -> Weights:
     (share,) = _shares(state.pending, 1)
     gradients = _steps(state.weights, state.pending, rule)
     return _weights(_end_of_chunk(_stacked(state), gradients, share.at_end))
-
-
-def surprise(
-    weights: Weights, keys: Tensor, values: Tensor, activation: Activation
-) -> list[tuple[Tensor, Tensor]]:
-    """Gradient of ‖M(k) − v‖² in the weights of each layer, at each position: the outer product of
-    the errors (*batch, time, outputs) with the inputs (*batch, time, inputs) of that layer.
-
-    Returns:
-        (inputs, errors) of each layer.
-    """
-    inputs, outputs = [keys], [keys @ weights[0].mT]
-    for layer in weights[1:]:
-        inputs.append(getattr(functional, activation)(outputs[-1]))
-        outputs.append(inputs[-1] @ layer.mT)
-    errors = [2 * (outputs[-1] - values)]
-    for layer, preceding in zip(weights[:0:-1], outputs[-2::-1], strict=True):
-        errors.append((errors[-1] @ layer) * _slope(preceding, activation))
-    return list(zip(inputs, reversed(errors), strict=True))
 
 
 class _Share(NamedTuple):
@@ -286,6 +250,26 @@ def _stacked(state: MemoryState) -> Weights:
 def _weights(layers: Weights) -> Weights:
     """M of ``_stacked``."""
     return tuple(layer[..., 0, :, :] for layer in layers)
+
+
+def _momentum(layers: Weights) -> Weights:
+    """S of ``_stacked``."""
+    return tuple(layer[..., 1, :, :] for layer in layers)
+
+
+def _bounded(layers: Weights, rule: Rule) -> Weights:
+    """The same numbers, whose gradients are no longer than the rule allows."""
+    if rule.largest_gradient is not None:
+        for layer in layers:
+            if layer.requires_grad:
+                layer.register_hook(partial(_no_longer_than, rule.largest_gradient))
+    return layers
+
+
+def _no_longer_than(longest: float, gradient: Tensor) -> Tensor:
+    """Gradients (*batch, 2, outputs, inputs), each scaled to ``longest`` where it is longer."""
+    length = gradient.flatten(-3).norm(dim=-1)[..., None, None, None]
+    return gradient * (longest / length.clamp(min=longest))
 
 
 def _linear_scan(factors: Tensor, inputs: Tensor) -> Tensor:
@@ -356,7 +340,7 @@ def _read_within(
         return apply
 
     each = zip(layers, gradients, strict=True)
-    return _forward(queries, [layer_at(layer, *own) for layer, own in each], rule.activation)
+    return forward(queries, [layer_at(layer, *own) for layer, own in each], rule.activation)
 
 
 def _end_of_chunk(
@@ -371,23 +355,3 @@ def _end_of_chunk(
         shared = (of_steps * errors.unsqueeze(-3)).transpose(-1, -2).flatten(-3, -2)
         following.append(kept + (shared @ inputs).unflatten(-2, (2, -1)))
     return tuple(following)
-
-
-def _times(layer: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda x: x @ layer.mT
-
-
-def _forward(x: Tensor, layers: list[Callable[[Tensor], Tensor]], activation: Activation) -> Tensor:
-    """The perceptron: layers with the activation between them."""
-    for layer in layers[:-1]:
-        x = getattr(functional, activation)(layer(x))
-    return layers[-1](x)
-
-
-def _slope(x: Tensor, activation: Activation) -> Tensor:
-    """Derivative of the activation."""
-    if activation == "silu":
-        sigmoid = torch.sigmoid(x)
-        return sigmoid * (1 + x * (1 - sigmoid))
-    density = torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
-    return torch.special.ndtr(x) + x * density

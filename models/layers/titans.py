@@ -16,15 +16,8 @@ from torch.nn import functional
 
 from models.layers.contextual_memory import unit
 from models.layers.heads import join_heads, split_heads
-from models.layers.neural_memory import (
-    MemoryState,
-    Rule,
-    Weights,
-    Writes,
-    initial_weights,
-    scan_memory,
-    start_of,
-)
+from models.layers.memory_network import Weights, initial_weights
+from models.layers.neural_memory import MemoryState, Rule, Writes, scan_memory, start_of
 from models.layers.short_convolution import ConvolvedProjection
 
 # Forgetting starts at α = 0.01; momentum and step start in the middle of their ranges.

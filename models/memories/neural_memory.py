@@ -10,14 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from models.layers.memory_network import Activation, Weights, initial_weights, read_memory
 from models.layers.neural_memory import (
-    Activation,
     MemoryState,
     Rule,
-    Weights,
     Writes,
-    initial_weights,
-    read_memory,
     scan_memory,
     start_of,
     weights_now,

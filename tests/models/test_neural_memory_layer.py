@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.layers.memory_network import initial_weights, read_memory, surprise
 from models.layers.neural_memory import (
     MemoryState,
     Rule,
     Writes,
-    initial_weights,
-    read_memory,
     recur_memory,
     scan_memory,
     start_of,
-    surprise,
     weights_now,
 )
 
@@ -49,6 +48,20 @@ def network(weights: list[Tensor], x: Tensor, activation: str) -> Tensor:
     return x
 
 
+class Clip(torch.autograd.Function):
+    """M and S of one layer as they are; their gradients together no longer than a bound."""
+
+    @staticmethod
+    def forward(context: Any, memory: Tensor, momentum: Tensor, bound: float) -> tuple[Tensor, ...]:
+        context.bound = bound
+        return memory.clone(), momentum.clone()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        length = float(torch.cat([g.flatten() for g in gradients]).norm())
+        return *(g * min(1.0, context.bound / length) for g in gradients), None
+
+
 def loop(
     weights: list[Tensor], writes: Writes, queries: Tensor, rule: Rule, read_own: bool
 ) -> tuple[Tensor, list[Tensor]]:
@@ -59,6 +72,11 @@ def loop(
         anchor, momentum, rows = current, [torch.zeros_like(m) for m in current], []
         for t in range(queries.shape[-2]):
             if t % rule.chunk == 0:
+                if rule.largest_gradient is not None and t:
+                    bound = rule.largest_gradient
+                    pairs = zip(current, momentum, strict=True)
+                    clipped = [Clip.apply(*pair, bound) for pair in pairs]
+                    current, momentum = map(list, zip(*clipped, strict=True))
                 anchor = current
             loss = (
                 (network(anchor, writes.keys[b][t], rule.activation) - writes.values[b][t])
@@ -130,8 +148,8 @@ def recurrence(*arguments: object) -> tuple[Tensor, list[Tensor]]:
 @pytest.mark.parametrize("read_own", [True, False])
 @pytest.mark.parametrize(
     "rule",
-    [Rule(1), Rule(3, "gelu"), Rule(4, "silu", 0.5), Rule(16)],
-    ids=["plain", "gelu", "bounded", "short"],
+    [Rule(1), Rule(3, "gelu"), Rule(4, "silu", 0.5), Rule(16), Rule(3, "silu", 2.0, 0.5)],
+    ids=["plain", "gelu", "bounded", "short", "bounded gradient"],
 )
 def test_both_forms_equal_the_loop(depth: int, read_own: bool, rule: Rule) -> None:
     arguments = (*setting(11, depth), rule, read_own)
@@ -187,6 +205,31 @@ def test_readings_are_causal(read_own: bool, last: int) -> None:
     first = last if read_own else last + 1
     assert torch.equal(moved[..., :first, :], outputs[..., :first, :])
     assert not torch.equal(moved[..., first, :], outputs[..., first, :])
+
+
+@pytest.mark.parametrize("period", [3, 7])
+def test_gradients_through_many_chunks_need_their_bound(period: int) -> None:
+    """Steps of a deep memory that are too long make its last reading a chaotic function of its
+    first weights. The bound changes no reading."""
+    torch.manual_seed(0)
+    time, size = 2048, 8
+    start = initial_weights(size, size, 4, 2 * size)
+    keys = functional.normalize(torch.randn(1, period, size), dim=-1)
+    keys, values = (x.repeat(1, time, 1)[:, :time] for x in (keys, torch.randn(1, period, size)))
+    writes = Writes(keys, values, *(torch.full((1, time), rate) for rate in (0.1, 0.5, 0.01)))
+    readings, finite = [], []
+    for bound in (None, 1.0):
+        weights = tuple(layer.clone().requires_grad_() for layer in start)
+        rule = Rule(16, "silu", 10.0, bound)
+        outputs, _ = scan_memory(start_of(weights, writes), writes, keys, rule)
+        assert outputs is not None
+        outputs[:, -1].square().mean().backward()
+        readings.append(outputs)
+        finite.append(
+            [bool(layer.grad is not None and layer.grad.isfinite().all()) for layer in weights]
+        )
+    assert torch.equal(*readings)
+    assert finite == [[False] * 4, [True] * 4]
 
 
 def test_the_matrix_is_the_delta_rule() -> None:
@@ -284,6 +327,7 @@ def test_first_layers_have_the_variance_of_the_protocol() -> None:
         (Rule(0), "chunk=0"),
         (Rule(1, "relu"), "relu"),  # type: ignore[arg-type]
         (Rule(1, "silu", 0.0), "largest_surprise=0.0"),
+        (Rule(1, "silu", None, 0.0), "largest_gradient=0.0"),
     ],
 )
 def test_senseless_rules_are_refused(rule: Rule, said: str) -> None:
