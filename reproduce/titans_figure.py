@@ -213,10 +213,9 @@ def _sizes(axes: Axes, records: Sequence[RunRecord]) -> None:
         by_size: dict[float, list[float]] = {}
         for size, items in points:
             by_size.setdefault(size, []).append(items)
-        means = [sum(items) / len(items) for items in by_size.values()]
-        axes.plot(list(by_size), means, color=colour, linestyle=line, marker="o", markersize=3)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+        if by_size:
+            means = [sum(items) / len(items) for items in by_size.values()]
+            axes.loglog(list(by_size), means, color=colour, linestyle=line, marker="o", ms=3)
     axes.set_xlabel("numbers kept", fontsize=8.5)
     axes.set_title("items held at a recall of 0.99", fontsize=9.5)
 
