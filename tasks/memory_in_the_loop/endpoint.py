@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ WITHOUT_RIGHTS = {401, 403}
 
 
 class EndpointStopped(RuntimeError):
-    """The endpoint failed so often in a row that the rest was not asked."""
+    """The endpoint failed so often in a row that the rest was not asked, or answered nothing."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,17 @@ class Endpoint:
         found = self._saved.read()
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         asyncio.run(self._ask_all(missing, found, report))
-        if any(text not in found for text in texts):
+        unanswered = [text for text in missing if text not in found or found[text].failure]
+        if any(text not in found for text in texts) or len(unanswered) == len(set(texts)):
+            # What is raised stands in the record, which says no address and no place.
             raise EndpointStopped(
-                f"{self.address} failed {self._failed_in_a_row} times in a row, last: "
-                f"{self._last_failure}. The answers so far are kept in {self._saved.path}: the "
-                "same command goes on from there"
+                f"the endpoint failed {self._failed_in_a_row} times in a row, last: "
+                f"{self._last_failure}. The answers so far are kept below tasks.answers: the same "
+                "command goes on from there"
             )
+        # An outage that was shorter than our patience leaves no hole.
+        passing = [text for text in unanswered if found[text].failure != "refused"]
+        asyncio.run(self._ask_all(passing, found, report))
         return [found[text] for text in texts]
 
     async def _ask_all(self, texts: list[str], found: dict[str, Answer], report: Report) -> None:
@@ -170,8 +176,9 @@ class Endpoint:
                 asked = error.response.headers.get("retry-after")
             except self._openai.APIConnectionError as error:
                 kind, detail, asked = "unreachable", str(error.__cause__ or error), None
-            except (self._openai.OpenAIError, ValueError) as error:
-                kind, detail, asked = "no_completion", f"no chat completion: {error}", None
+            except Exception as error:  # whatever the client makes of nonsense
+                kind, asked = "no_completion", None
+                detail = f"no chat completion: {error or type(error).__name__}"
             if kind == "refused" or not tries_left:
                 break
             await asyncio.sleep(_seconds(asked, wait))
@@ -183,14 +190,18 @@ class Endpoint:
         try:
             choice = completion.choices[0]
             text, finish = choice.message.content or "", str(choice.finish_reason)
-        except (AttributeError, IndexError, TypeError):
+        except (AttributeError, LookupError, TypeError):
             raise ValueError(_shown(completion)) from None
-        return Answer(_clean(str(text)), _clean(str(completion.model or self.model))), finish
+        text, model = (self._hidden(str(told)) for told in (text, completion.model or self.model))
+        return Answer(_clean(text), _clean(model)), finish
+
+    def _hidden(self, text: str) -> str:
+        """The text without the key, which a server may repeat."""
+        return text.replace(self._key, "[key]") if self._key else text
 
     def _without_key(self, text: str) -> str:
-        shown = text.replace(self._key, "[key]") if self._key else text
         # Some services repeat a key with stars in the middle.
-        shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(shown.split()))
+        shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(self._hidden(text).split()))
         return _clean(shown[:160].rstrip("."))
 
 
@@ -273,9 +284,10 @@ def _checked(address: str | None) -> str:
 def _seconds(asked: str | None, otherwise: float) -> float:
     """How long to wait: what the server asks for, within reason."""
     try:
-        return min(max(float(asked or ""), 0.0), LONGEST_WAIT)
+        seconds = float(asked or "")
     except ValueError:
         return otherwise
+    return min(max(seconds, 0.0), LONGEST_WAIT) if math.isfinite(seconds) else otherwise
 
 
 def _shown(completion: Any) -> str:
