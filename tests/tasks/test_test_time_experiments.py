@@ -160,3 +160,11 @@ def test_a_memory_over_tokens_at_the_wrong_place_is_refused(
 ) -> None:
     with pytest.raises(Refused, match=sentence):
         measured("models=stored_in_weights", *words)
+
+
+def test_vectors_and_no_other_material_have_a_slope_by_size() -> None:
+    words = ("models=outer_product", "tasks.widths=[8,16,32]", "tasks.counts=[32,64]")
+    found = measured(*words, "tasks.material=vectors")
+    assert 0.5 < found.metrics["slope_items_by_numbers"] < 1.3
+    assert found.curves["items_by_numbers"]["x"] == [64, 256, 1024]
+    assert "slope_items_by_numbers" not in measured(*words, "tasks.material=numbers").metrics
