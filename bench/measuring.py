@@ -51,6 +51,9 @@ class MeasuringRun:
                 outcome, cause = "diverged", str(error)
             except Exception as error:
                 outcome, cause = failure(error, self.work)
+        if outcome == "ok":
+            cause = _without_headline(evaluations, self.measurement.headline.name)
+            outcome = "diverged" if cause else "ok"
         cost = _cost(evaluations).model_copy(
             update={
                 "wall_seconds": time.perf_counter() - started,
@@ -78,6 +81,15 @@ class MeasuringRun:
         build = model_builder(self.configuration, self.device)
         seed = self.configuration.seed
         return self.measurement.measure(build, split, seed, self.device, report)
+
+
+def _without_headline(evaluations: Mapping[str, Evaluation], name: str) -> str | None:
+    """What diverged of a measurement that has other numbers, but not the one it is ranked by."""
+    for measured in evaluations.values():
+        lost = measured.arrays.get("diverged")
+        if lost and name not in measured.metrics:
+            return str(lost[0])
+    return None
 
 
 def _cost(evaluations: Mapping[str, Evaluation]) -> Cost:

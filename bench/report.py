@@ -28,7 +28,7 @@ def print_record(record: RunRecord, store: Path) -> None:
             table.add_column(split, justify="right")
         for name in sorted({name for values in record.metrics.values() for name in values}):
             values = [record.metrics[split].get(name) for split in splits]
-            shown = ["" if value is None else f"{value:.4f}" for value in values]
+            shown = ["" if value is None else _digits(value) for value in values]
             table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
         console.print(table)
         cost = record.cost
@@ -39,6 +39,11 @@ def print_record(record: RunRecord, store: Path) -> None:
         trained = training if cost.training_steps else ""
         console.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
     console.print(f"record: {path}", markup=False)
+
+
+def _digits(value: float) -> str:
+    """Four decimals, or a power of ten where these are all zero."""
+    return f"{value:.1e}" if 0 < abs(value) < 5e-5 else f"{value:.4f}"
 
 
 def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, float]]) -> float:

@@ -69,7 +69,8 @@ class Measurement(ABC):
         Metrics called "parameters" and "state_bytes" are shown as the cost of the model.
 
         Raises:
-            Diverged: there is no number at all. A part that diverged is left out of the metrics.
+            Diverged: there is no number at all. A part that diverged is left out of the metrics and
+                told in ``arrays["diverged"]``; without the headline the run counts as diverged.
         """
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:

@@ -102,6 +102,17 @@ def test_a_measurement_without_numbers_is_a_row_with_its_cause(
     assert made.metrics["validation"] == {"recall": 1.0}
 
 
+def test_a_memory_that_grew_without_bound_is_a_diverged_row(tmp_path, capsys):
+    words = [WORDS[0], "models=neural_memory_linear", *WORDS[2:], "models.rate=1e6"]
+    words += ["models.largest_surprise=null", f"store={tmp_path}"]
+    assert measure.main(words) == 1
+    assert "diverged: capacity: the memory answers with numbers" in capsys.readouterr().out
+    (path,) = (tmp_path / "records").glob("*.json")
+    made = read_record(path)
+    assert made.outcome == "diverged"
+    assert made.metrics["test"]["write_flops"] > 0  # what does have a number is kept
+
+
 def test_an_interrupted_measurement_leaves_no_record(tmp_path, monkeypatch):
     def stop(self, split):
         raise KeyboardInterrupt
