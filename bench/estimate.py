@@ -151,6 +151,9 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     table.add_section()
     for name, chosen in _totals(estimates).items():
         counts = (str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen)))
+        if all(e.cause for e in chosen):
+            add("all", name, *counts, "", "", "no estimate")
+            continue
         flops = f"{sum(e.flops for e in chosen):.3g}"
         seconds = sum(e.seconds for e in chosen) / workers
         add("all", name, *counts, "", flops, duration(seconds))

@@ -58,11 +58,11 @@ def print_verdicts(
             rules.add(rule)
             console.print(f"    counts as reproduced: {rule}", style="dim", markup=False)
         if finding.seeds_needed is not None:
-            # Places of data are on nobody's record, so the whole command cannot be written here.
-            command = f"python -m reproduce {name} preset={view.name}"
+            # Places of data are on nobody's record, so words about them are the user's to add.
+            words = f"{name} preset={view.name} seeds={finding.seeds_needed}"
             console.print(
-                f"    about {finding.seeds_needed} seeds would settle it: the command that made "
-                f"these runs ({command} and its data) with seeds={finding.seeds_needed}",
+                f"    about {finding.seeds_needed} seeds would settle it: python -m reproduce "
+                f"{words}, with the words about data, if you gave any",
                 markup=False,
             )
     if topics:

@@ -45,31 +45,37 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
         known: dict[str, TaskID] = {}
 
         def report(description: str, done: int, total: int) -> None:
-            if description not in known:
-                known[description] = bars.add_task(description, total=total)
-            bars.update(known[description], completed=done, total=total)
+            work = _work(description)
+            if work not in known:
+                known[work] = bars.add_task(description, total=total)
+            bars.update(known[work], description=description, completed=done, total=total)
             if done >= total:
-                bars.remove_task(known.pop(description))
+                bars.remove_task(known.pop(work))
 
         yield report
 
 
+def _work(description: str) -> str:
+    """What "run, split: part" is a part of: parts follow each other and share one estimate."""
+    return description.rpartition(": ")[0] or description
+
+
 def _plain_lines(stream: TextIO) -> Report:
-    started: dict[str, tuple[float, int]] = {}
+    started: dict[str, tuple[float, int, int]] = {}
     last_line: dict[str, float] = {}
 
     def report(description: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if description not in started:
-            started[description] = (now, done)
-            last_line[description] = now
-        if done < total and now - last_line[description] < SECONDS_BETWEEN_LINES:
+        now, work = time.monotonic(), _work(description)
+        last_line.setdefault(work, now)
+        if work not in started or started[work][1] > done or started[work][2] != total:
+            started[work] = (now, done, total)
+        if done < total and now - last_line[work] < SECONDS_BETWEEN_LINES:
             return
-        last_line[description] = now
-        begin, first = started[description]
+        last_line[work] = now
+        begin, first, _ = started[work]
         elapsed = now - begin
         if done >= total:
-            del started[description]
+            del started[work], last_line[work]
             ending = f"done in {duration(elapsed)}"
         elif done > first:
             ending = f"about {duration(elapsed / (done - first) * (total - done))} left"

@@ -123,11 +123,13 @@ def _table(rows: Sequence[Row]) -> str:
     metric, direction = rows[0].metric, rows[0].direction
     names = [row.label for row in rows]
     arrow = {"maximise": "higher is better", "minimise": "lower is better"}.get(direction or "", "")
+    repeated = any((row.seeds or 0) > 1 for row in rows)
+    shown = "mean ± 95 % interval over seeds" if repeated else "one seed: no interval, no rank"
     lines = [
         f"**{title}**{f' ({variant})' if variant else ''}: {metric.replace('_', ' ')} on test, "
-        f"{arrow}, mean ± 95 % interval over seeds",
+        f"{arrow}, {shown}",
         "",
-        "| model | rank | " + metric.replace("_", " ") + " | seeds | parameters | trials |",
+        "| model | rank | " + metric.replace("_", " ") + " | seeds | parameters | tuning trials |",
         "|---|---|---|---|---|---|",
     ]
     lines += [_line(row, alone=names.count(row.label) == 1) for row in rows]

@@ -15,6 +15,7 @@ from reproduce.titans_records import (
     INTEGERS,
     LOOKS,
     MANY,
+    NEAREST,
     NUMBERS,
     ONE,
     STABLE,
@@ -249,7 +250,8 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def table(records: Sequence[RunRecord]) -> str:
-    """The battery over vectors, and the README's experiments, a row for each memory."""
+    """The battery over vectors, and the README's experiments, a row for each memory: means over
+    seeds. A memory that has no such number has a dash."""
     columns = {
         "recall": "recall, middle count",
         "items_at_0.99": "items at 0.99",
@@ -268,20 +270,28 @@ def table(records: Sequence[RunRecord]) -> str:
         "read_flops": "FLOPs to read",
         "state_bytes": "bytes",
     }
-    lines = [f"| memory | {' | '.join(columns.values())} |", "|---|" + "---|" * len(columns)]
+    made = runs_of(records, NEAREST)
+    lines = [f"Preset {made[0].preset}, means of up to {len(made)} seeds.", ""] if made else []
+    lines += [f"| memory | {' | '.join(columns.values())} |", "|---|" + "---|" * len(columns)]
     for model in LOOKS:
         runs = runs_of(records, model)
         if not runs:
             continue
-        cells = [runs[0].label]
-        for metric in columns:
-            mean = _mean(records, model, metric, "")
-            whole = metric in ("state_bytes", "read_flops")
-            cells.append("none" if mean is None else f"{mean:,.0f}" if whole else f"{mean:.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
+        cells = [_cell(records, model, metric) for metric in columns]
+        lines.append(f"| {' | '.join([runs[0].label, *cells])} |")
     head = [name.replace("\n", " ") for name in EXPERIMENTS.values()]
     lines += ["", f"| README's experiments | {' | '.join(head)} |", "|---|" + "---|" * len(head)]
     for name, row in experiment_cells(records).items():
-        shown = ["none" if value is None else f"{value:.2f}" for value in row]
+        shown = ["–" if value is None else f"{value:.2f}" for value in row]
         lines.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join([*lines, ""])
+
+
+def _cell(records: Sequence[RunRecord], model: str, metric: str) -> str:
+    """A mean; for the items that are held also that they are more than were tried."""
+    mean = _mean(records, model, metric, "")
+    if mean is not None:
+        return f"{mean:,.0f}" if metric in ("state_bytes", "read_flops") else f"{mean:.2f}"
+    most = max(runs_of(records, model)[0].config["tasks"]["counts"])
+    complete = (_mean(records, model, f"recall_{most}", "") or 0) >= 0.99
+    return f"over {most}" if metric == "items_at_0.99" and complete else "–"

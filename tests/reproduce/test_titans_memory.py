@@ -85,7 +85,7 @@ def test_the_figure_its_numbers_and_its_tables_come_from_records(planned: list[A
     numbers = curves(planned)
     assert len(numbers) == len(planned)
     json.dumps(numbers, allow_nan=False)
-    assert table(planned).count("\n") == 2 * (2 + len(LOOKS)) + 1 + 2
+    assert table(planned).count("\n") == 2 * (2 + len(LOOKS)) + 1 + 2 + 2
 
 
 def test_the_largest_number_of_sequences_is_shown() -> None:

@@ -1,0 +1,48 @@
+"""What a person reads while something runs, where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from bench import progress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_parts_that_follow_each_other_are_not_silent_and_share_an_estimate(
+    clock: list[float],
+) -> None:
+    """Each part is short; together they are not."""
+    stream = io.StringIO()
+    with progress.progress(stream) as report:
+        for done in range(10):
+            report(f"Kernel seed 0, test: part {done}", done, 10)
+            clock[0] += 4
+        report("Kernel seed 0, test: part 10", 10, 10)
+    assert stream.getvalue().splitlines() == [
+        "Kernel seed 0, test: part 3: 3/10, about 28 s left",
+        "Kernel seed 0, test: part 6: 6/10, about 16 s left",
+        "Kernel seed 0, test: part 9: 9/10, about 4 s left",
+        "Kernel seed 0, test: part 10: 10/10, done in 40 s",
+    ]
+
+
+def test_another_total_is_another_estimate(clock: list[float]) -> None:
+    stream = io.StringIO()
+    with progress.progress(stream) as report:
+        report("run: first", 0, 2)
+        clock[0] += 100
+        report("run: second", 0, 400)
+        clock[0] += 20
+        report("run: second", 100, 400)
+    assert stream.getvalue().splitlines() == [
+        "run: second: 0/400, time left not known yet",
+        "run: second: 100/400, about 60 s left",
+    ]
