@@ -73,15 +73,17 @@ def with_results(text: str, section: str, name: str) -> str:
 
 
 def summary(board: Board) -> str:
-    """Markdown: for each task that compares models its largest table of the most demanding preset,
+    """Markdown: for each task the table with most models at its most demanding preset,
     and the number of claims by figure and verdict, each figure at its most demanding preset."""
     parts = []
     groups = [rows for rows in _groups(board) if _compares(rows)]
     for task in dict.fromkeys(rows[0].task for rows in groups):
         own = [rows for rows in groups if rows[0].task == task]
         best = min(PRESETS.index(rows[0].preset) for rows in own)
-        # Variants sort by their first setting, the size: the last is the largest.
-        parts.append(_table([rows for rows in own if rows[0].preset == PRESETS[best]][-1]))
+        # The one that compares most models. Variants sort by their first setting, the size: the
+        # last of equals is the largest.
+        tables = [rows for rows in own if rows[0].preset == PRESETS[best]]
+        parts.append(_table(max(reversed(tables), key=lambda rows: len(_models(rows)))))
     lines = ["| claims of | preset | " + " | ".join(VERDICTS) + " |", "|---|---|---|---|---|"]
     by_figure = {
         (title, preset): [claim.verdict for claim in claims]
@@ -100,8 +102,11 @@ def summary(board: Board) -> str:
 
 def _compares(rows: Sequence[Row]) -> bool:
     """Whether a table is of more than a first look, and of more than one model."""
-    models = {row.model for row in rows if row.kind == "measured"}
-    return rows[0].preset != "smoke" and len(models) > 1
+    return rows[0].preset != "smoke" and len(_models(rows)) > 1
+
+
+def _models(rows: Sequence[Row]) -> set[str]:
+    return {row.model for row in rows if row.kind == "measured"}
 
 
 def _groups(board: Board) -> list[list[Row]]:
