@@ -135,10 +135,12 @@ def test_memory_units_that_were_trained_longer_say_nothing_about_200_steps() -> 
     assert judge(runs)["one layer of memory units"].verdict == UNDECIDED
 
 
-def test_a_leak_in_a_single_model_contradicts() -> None:
+@pytest.mark.parametrize("levels", [(0.19, 0.2, 0.21), (0.0285, 0.029, 0.0287)])
+def test_a_leak_in_a_single_model_contradicts(levels: tuple[float, ...]) -> None:
+    """Also one that is no more than twice chance."""
     leaky = [
         trained("lstm/2", seed, 0.6, metrics={"test": {"first_occurrence_accuracy": level}})
-        for seed, level in zip(SEEDS, (0.19, 0.2, 0.21), strict=True)
+        for seed, level in zip(SEEDS, levels, strict=True)
     ]
     runs = [r for r in all_runs() if r.model != "lstm"] + leaky
     assert judge(runs)["nothing leaks"].verdict == CONTRADICTED
