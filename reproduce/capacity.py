@@ -37,7 +37,7 @@ PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers, slides"
 # The constants have runs of their own, at the widths and with the trials that they need. The first
 # width of a run is its headline, which is measured on validation too, and so a cheap one. At d = 32
-# a perceptron takes as long as all else together: a run of its own counts as well where it is there.
+# a perceptron takes as long as all else together: a run of its own counts as well, if there is one.
 PERCEPTRON = (f"tasks.classes={CLASSES}", "tasks.thresholds=[0.99]", "models.patience=8")
 RUNS = (
     # An eighth past m d, where the published search ends, so that its end is not what is measured.
