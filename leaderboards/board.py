@@ -116,7 +116,7 @@ def _row(
         cause=cause,
         rank_best=None,
         rank_worst=None,
-        parameters=costs[0].parameters,
+        parameters=costs[0].parameters or None,  # 0: nobody counted
         position_parameters=costs[0].position_parameters,
         state_bytes=costs[0].state_bytes,
         state_length=costs[0].state_length,
@@ -232,7 +232,7 @@ def _lines_by_size(settings: Sequence[Setting], rows: Iterable[Row]) -> list[Lin
     At a size with several settings of a model, the curve takes the one that validation chose: a
     study's final setting, else the lowest validation loss. The test split decides nothing.
     """
-    by_runs = {tuple(r.run_id for r in s.records): s for s in settings}
+    by_runs = {(s.group, *(r.run_id for r in s.records)): s for s in settings}
 
     def key(pair: tuple[Setting, Row]) -> tuple[str, str, str, str, str, str]:
         setting, row = pair
@@ -245,7 +245,7 @@ def _lines_by_size(settings: Sequence[Setting], rows: Iterable[Row]) -> list[Lin
             row.model,
         )
 
-    pairs = [(by_runs[row.run_ids], row) for row in rows if row.outcome == "ok"]
+    pairs = [(by_runs[row.group, *row.run_ids], row) for row in rows if row.outcome == "ok"]
     sized = [pair for pair in pairs if training_size(pair[0].first)]
     lines = []
     for _, members in groupby(sorted(sized, key=key), key=key):

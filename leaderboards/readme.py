@@ -156,7 +156,8 @@ def _line(row: Row, alone: bool) -> str:
             value += f" ({row.outcome})"
     if row.kind == "reference":
         return f"| *{name}* | | {value} | | | |"
-    cells = (name, rank, value, row.seeds, f"{row.parameters or 0:,}", row.trials)
+    parameters = None if row.parameters is None else f"{row.parameters:,}"
+    cells = (name, rank, value, row.seeds, parameters, row.trials)
     return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"
 
 

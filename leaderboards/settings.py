@@ -105,10 +105,18 @@ def collect(records: Iterable[RunRecord]) -> list[Setting]:
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
+    kept = [record for record in records if record.role != "trial"]
+    lengths = _lengths(kept)
     by_identity: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
-    for record in records:
-        if record.role != "trial":
-            by_identity[_group(record), record.identity].append(record)
+    line_groups: dict[str, str] = {}
+    for record in kept:
+        steps = lengths[_group(record)]
+        own = steps if record.role == "baseline" else {training_steps(record)}
+        for length in sorted(own) if len(steps) > 1 else [0]:
+            suffix = f"-{length}" if length else ""
+            group = _group(record) + suffix
+            line_groups[group] = _group(record, size=False) + suffix
+            by_identity[group, record.identity].append(record)
     for same in by_identity.values():
         same.sort(key=lambda r: (r.seed, r.run_id))
         for one, other in pairwise(same):
@@ -122,10 +130,27 @@ def collect(records: Iterable[RunRecord]) -> list[Setting]:
     variants = _variants(groups)
     names = _setting_names(by_identity)
     settings = [
-        Setting(tuple(same), names[key], variants[key[0]], key[0], _group(same[0], size=False))
+        Setting(tuple(same), names[key], variants[key[0]], key[0], line_groups[key[0]])
         for key, same in by_identity.items()
     ]
     return sorted(settings, key=_order)
+
+
+def training_steps(record: RunRecord) -> int:
+    """Steps that a model was to be trained for, 0 for what is not trained."""
+    training = record.config.get("training") or {}
+    return int(training.get("steps") or 0)
+
+
+def _lengths(records: Iterable[RunRecord]) -> dict[str, set[int]]:
+    """How long the models of each group were trained. Those trained longer than others are not
+    ranked with them, and what needs no training stands beside each."""
+    lengths: dict[str, set[int]] = defaultdict(set)
+    for record in records:
+        found = lengths[_group(record)]
+        if record.role != "baseline":
+            found.add(training_steps(record))
+    return lengths
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
@@ -144,7 +169,7 @@ def _order(setting: Setting) -> tuple[Any, ...]:
 
 
 def _group(record: RunRecord, size: bool = True) -> str:
-    """Hash of what has to be equal for a common ranking; without the training size and what
+    """Hash of what has to be equal for a common ranking, besides the length of training; without the training size and what
     follows from it, of what has to be equal along a curve by training size."""
     task = task_settings(record)
     found = training_size(record)
@@ -170,7 +195,7 @@ def _variants(groups: Mapping[str, RunRecord]) -> dict[str, str]:
         families[record.task, record.preset].append(group)
     variants: dict[str, str] = {}
     for members in families.values():
-        flat = [task_settings(groups[group]) for group in members]
+        flat = [_with_length(group, task_settings(groups[group])) for group in members]
         found = [training_size(groups[group]) for group in members]
         names = [[size[0]] if size else [] for size in found]
         always = [key for key in ALWAYS_NAMED if any(key in settings for settings in flat)]
@@ -185,6 +210,12 @@ def _variants(groups: Mapping[str, RunRecord]) -> dict[str, str]:
         texts = _where_shared(texts, [f"data {group[:6]}" for group in members])
         variants |= dict(zip(members, texts, strict=True))
     return variants
+
+
+def _with_length(group: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, and the steps of training where a group is of one length of several."""
+    _, split, steps = group.partition("-")
+    return {**settings, "training.steps": int(steps)} if split else settings
 
 
 def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:

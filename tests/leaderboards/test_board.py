@@ -16,6 +16,7 @@ from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
 from leaderboards.published import read_published
 
+SIZE = "training_automata=100"  # of every record here
 PUBLISHED = read_published(FOLDER / "published")
 
 
@@ -84,6 +85,24 @@ def test_only_equal_presets_and_task_configurations_are_ranked_together(make_rec
     assert len({row.group for row in apart}) == 2
     assert [row.rank_best for row in apart] == [1, 1]
     assert len({(row.task, row.preset, row.variant) for row in apart}) == 2
+
+
+def test_models_trained_longer_are_not_ranked_with_others(make_record):
+    def run(name, steps, **more):
+        record = make_record(name, name.upper(), **more)
+        training = {**record.config["training"], "steps": steps}
+        return record.model_copy(update={"config": {**record.config, "training": training}})
+
+    models = [run(n, s, seed=k) for n, s in (("a", 100), ("b", 100), ("c", 400)) for k in (0, 1)]
+    untrained = make_record("oracle", "Oracle", role="baseline")
+    rows = find(build_board([*models, untrained]))
+    tables = {variant: [] for variant in (f"{SIZE}, steps=100", f"{SIZE}, steps=400")}
+    for row in rows:
+        tables[row.variant].append((row.label, row.rank_best is not None))
+    assert sorted(tables[f"{SIZE}, steps=100"]) == [("A", True), ("B", True), ("Oracle", False)]
+    assert sorted(tables[f"{SIZE}, steps=400"]) == [("C", True), ("Oracle", False)]
+    alone = find(build_board([*models[:4], untrained]))
+    assert {row.variant for row in alone} == {SIZE}
 
 
 def test_equal_configuration_on_other_data_is_another_table(make_record):
