@@ -33,13 +33,18 @@ def made(part: str, seed: int, **changes: Any) -> RunRecord:
     return make_record(**{**content, **changes})
 
 
-def diagram(seed: int, alone: float = 0.4, helped: float = 0.9) -> RunRecord:
+def diagram(seed: int, alone: float = 0.4, helped: float = 0.9, four: float = 1.0) -> RunRecord:
     arrays = {
-        "heads": [1, 2, 8],
-        "mlp_widths": [0, 64],
-        "accuracy": [[alone + 0.01 * seed, helped], [0.8, 1.0], [0.99, 1.0]],
-        "attention_parameters": [64, 128, 512],
-        "mlp_parameters": [0, 1024],
+        "heads": [1, 2, 4, 8],
+        "mlp_widths": [0, 8, 64],
+        "accuracy": [
+            [alone + 0.01 * seed, 0.6, helped],
+            [0.8, 1.0, 1.0],
+            [four - 0.001 * seed, 1.0, 1.0],
+            [0.99, 1.0, 1.0],
+        ],
+        "attention_parameters": [64, 128, 256, 512],
+        "mlp_parameters": [0, 128, 1024],
     }
     return made("phase_diagram", seed, arrays=arrays)
 
@@ -75,6 +80,27 @@ def test_the_trade_off_is_judged(alone: float, helped: float, expected: Verdict)
     claim = CLAIMS["attention or MLP, 64 facts"]
     assert claim.judge(runs).finding.verdict == expected
     assert claim.judge(runs[:1]).finding.verdict == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("alone", "helped", "four", "expected"),
+    [
+        (0.4, 1.0, 1.0, REPRODUCED),
+        (0.4, 0.9, 1.0, CONTRADICTED),
+        (0.4, 1.0, 0.96, CONTRADICTED),
+        (0.7, 1.0, 1.0, CONTRADICTED),
+        (0.59, 1.0, 1.0, UNDECIDED),  # 0.59 to 0.61: the interval crosses the limit
+    ],
+)
+def test_single_cells_are_judged_each_by_itself(
+    alone: float, helped: float, four: float, expected: Verdict
+) -> None:
+    runs = [diagram(seed, alone, helped, four) for seed in range(3)]
+    finding = CLAIMS["cells of the small diagram, 64 facts"].judge(runs).finding
+    assert finding.verdict == expected
+    assert f"one head alone {alone + 0.01:.3f} (95% interval" in finding.evidence
+    assert f"four heads alone {four - 0.001:.3f} (95% interval" in finding.evidence
+    assert "two heads, MLP of width 8 1.000" in finding.evidence
 
 
 @pytest.mark.parametrize(
