@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.claims import Claim, Finding, Tolerance, every, mean_within
+from bench.claims import Claim, Finding, Tolerance, every, mean_within, place_of
 from bench.observations import latest, observe
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
-from bench.statistics import mean_interval
+from reproduce.regression import Proportion, fit_proportion
 from reproduce.style import (
     BLACK,
     BLUE,
@@ -23,7 +23,7 @@ from reproduce.style import (
     new_figure,
     quiet,
 )
-from reproduce.trials import missing, sample
+from reproduce.trials import missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,38 +161,35 @@ def border(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Findin
     return mean_within(data, numbers["share"], math.inf)
 
 
+def fit_of(runs: Sequence[RunRecord]) -> Proportion | None:
+    """Facts for each parameter over the sizes of all runs; None where nothing was measured."""
+    parameters, facts = (
+        [value for run in runs for value in run.arrays.get(name, [])]
+        for name in ("parameters", "facts")
+    )
+    return fit_proportion(parameters, facts) if parameters else None
+
+
+def described(fit: Proportion, runs: Sequence[RunRecord]) -> str:
+    """Such as "0.103 (95% interval 0.092 to 0.115; 6 sizes, 1 seed)"."""
+    sizes = len({parameters for run in runs for parameters in run.arrays.get("parameters", [])})
+    seeds = len({run.seed for run in runs})
+    return f"{fit} ({sizes} sizes, {seeds} seed{'s' if seeds > 1 else ''})"
+
+
 def slope(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-    """Facts for each parameter, over the sizes of the search."""
-    runs = [
-        r
-        for r in of_part(records, SEARCH)
-        if r.config["tasks"].get("steps", 0) >= numbers["steps"] and r.outcome == "ok"
-    ]
-    ratios = [ratio for run in runs for ratio in ratios_of(run)]
-    if not ratios:
-        shorter = [ratio for run in of_part(records, SEARCH) for ratio in ratios_of(run)]
-        seen = f" (shorter trainings: {mean_text(shorter)})" if shorter else ""
+    """Facts for each parameter, fitted over the sizes of the search."""
+    runs = [r for r in of_part(records, SEARCH) if r.outcome == "ok"]
+    long = [r for r in runs if r.config["tasks"].get("steps", 0) >= numbers["steps"]]
+    fit = fit_of(long)
+    if fit is None:
+        shorter = fit_of(runs)
+        seen = f" (shorter trainings: {described(shorter, runs)})" if shorter else ""
         found = missing(f"search with trainings of {numbers['steps']:,.0f} steps")
         return Finding(found.verdict, found.evidence + seen, found.seeds)
-    data = sample("facts for each parameter, over sizes:", ratios)
-    return mean_within(data, numbers["low"], numbers["high"])
-
-
-def ratios_of(record: RunRecord) -> list[float]:
-    """Facts / parameters of each size."""
-    facts, parameters = (record.arrays.get(name, []) for name in ("facts", "parameters"))
-    return [f / p for f, p in zip(facts, parameters, strict=True)]
-
-
-def mean_text(values: Sequence[float]) -> str:
-    """Such as "0.11, 95 % interval 0.09 to 0.13"."""
-    summary = mean_interval(values)
-    if summary.mean is None:
-        return "none"
-    if summary.interval is None:
-        return f"{summary.mean:.3f}"
-    low, high = summary.interval
-    return f"{summary.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+    verdict = place_of(fit.interval, numbers["low"], numbers["high"])
+    seeds = len({run.seed for run in long})
+    return Finding(verdict, f"facts for each parameter {described(fit, long)}", seeds)
 
 
 def phases(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
@@ -264,11 +261,11 @@ def _facts(axes: Axes, runs: Sequence[RunRecord]) -> None:
     ends = [min(across), max(across)]
     for run in runs:
         axes.plot(run.arrays["parameters"], run.arrays["facts"], "o", color=BLUE, markersize=4)
-        fitted = run.metrics["test"]["facts_per_parameter"]
-        axes.plot(ends, [fitted * p for p in ends], color=BLUE, linewidth=1)
-    ratios = [ratio for run in runs for ratio in ratios_of(run)]
+    fit = fit_of(runs)
+    assert fit is not None  # there are parameters
+    axes.plot(ends, [fit.slope * p for p in ends], color=BLUE, linewidth=1)
     axes.plot(ends, [PUBLISHED_SLOPE * p for p in ends], "--", color=GREY, linewidth=1)
-    texts = (f"here: {mean_text(ratios)} facts for each parameter", "dashed: 0.15, published")
+    texts = (f"facts for each parameter, here: {fit}", "dashed: 0.15, published")
     for place, text in enumerate(texts):
         axes.text(0.02, 0.95 - 0.06 * place, text, transform=axes.transAxes, fontsize=7.5)
 
@@ -367,8 +364,9 @@ REPRODUCTION = Reproduction(
             "The number of facts grows as 0.15 times the number of parameters, whatever the shares "
             "of attention and MLP.",
             Tolerance(
-                "with trainings of at least {steps:g} steps, the mean over sizes is between "
-                "{low:g} and {high:g} with its whole 95 % interval",
+                "with trainings of at least {steps:g} steps, the slope of facts = slope × "
+                "parameters (least squares through the origin, over all sizes and seeds) is "
+                "between {low:g} and {high:g} with the whole 95 % interval of the regression",
                 {"steps": 16384, "low": 0.1, "high": 0.2},
             ),
             slope,

@@ -118,7 +118,28 @@ def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
     assert claim.judge([search(0, 0.5)]).finding.verdict == CONTRADICTED
     short = claim.judge([search(0, 0.15, steps=3000)]).finding
     assert short.verdict == UNDECIDED
-    assert "shorter trainings: 0.150" in short.evidence
+    assert "shorter trainings: 0.1" in short.evidence
+    one = made("facts_by_parameters", 0, tasks={"steps": 16384}, arrays=sizes([600.0], [90.0]))
+    assert claim.judge([one]).finding.verdict == UNDECIDED  # one point has no interval
+
+
+def sizes(parameters: list[float], facts: list[float]) -> dict[str, list[float]]:
+    return {"parameters": parameters, "facts": facts}
+
+
+def test_facts_for_each_parameter_are_a_regression_through_the_origin() -> None:
+    """Against numbers worked out by hand: Σxy = 32, Σx² = 14, Σy² = 76."""
+    runs = [
+        made("facts_by_parameters", 0, arrays=sizes([1.0, 2.0], [2.0, 6.0])),
+        made("facts_by_parameters", 1, arrays=sizes([3.0], [6.0])),
+    ]
+    fit = figure.fit_of(runs)
+    assert fit is not None
+    assert fit.slope == pytest.approx(32 / 14)
+    error = math.sqrt((76 - 32**2 / 14) / 2 / 14)
+    student = 4.302652730  # 97.5 % quantile for two degrees of freedom
+    assert fit.interval == pytest.approx((32 / 14 - student * error, 32 / 14 + student * error))
+    assert figure.described(fit, runs).endswith("(3 sizes, 2 seeds)")
 
 
 def test_the_border_is_the_published_one() -> None:

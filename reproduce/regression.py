@@ -1,0 +1,50 @@
+"""A line through the origin with the interval of its slope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.claims import LEVEL
+from bench.statistics import Interval
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Least squares of y = slope · x.
+
+    Attributes:
+        interval: of the slope, at ``LEVEL``, from the spread of the points about the line; None for
+            a single point, which has none.
+    """
+
+    slope: float
+    interval: Interval | None
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            return f"{self.slope:.3f}, one point: no interval"
+        low, high = self.interval
+        return f"{self.slope:.3f}, {LEVEL:.0%} interval {low:.3f} to {high:.3f}"
+
+
+def fit_proportion(x: Sequence[float], y: Sequence[float]) -> Proportion:
+    """The proportion of ``y`` to ``x``, both (points,), at least one of them.
+
+    The interval is Student's with points − 1 degrees of freedom: errors of equal size at all
+    points are supposed.
+    """
+    from scipy.linalg import lstsq  # half a second to import, with the quantile
+    from scipy.special import stdtrit
+
+    (slope,), squares, _, (norm,) = lstsq(np.array(x)[:, None], np.array(y))
+    freedom = len(x) - 1
+    if not freedom:
+        return Proportion(float(slope), None)
+    # The singular value of a single column is its length.
+    error = math.sqrt(squares / freedom) / norm
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+    return Proportion(float(slope), Interval(float(slope) - half, float(slope) + half))
