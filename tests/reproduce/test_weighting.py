@@ -16,7 +16,7 @@ from reproduce.optimisation import REPRODUCTION
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]
-EXPONENTS = {0.001: 0.99, 0.1: 0.35, 1.0: 0.16}
+EXPONENTS = {0.001: 0.99, 0.1: 0.35, 1.0: 0.06}
 LINE = Curve(x=[0.0, 1.0, 2.0], y=[1.0, 0.5, 0.2])
 
 
@@ -75,15 +75,35 @@ def verdicts(records: list[RunRecord]) -> list[str]:
 
 
 def test_claims_hold_and_break() -> None:
-    assert verdicts(published()) == [REPRODUCED] * 2
-    assert verdicts([]) == [UNDECIDED] * 2
+    assert verdicts(published()) == [REPRODUCED] * 3
+    assert verdicts([]) == [UNDECIDED] * 3
     steep = weights_record({0.001: 0.3, 0.1: 0.35, 1.0: 0.16})
-    assert verdicts([learned_record([0.0, 0.2, 0.2, 0.2, 0.2]), steep]) == [CONTRADICTED] * 2
+    assert verdicts([learned_record([0.0, 0.2, 0.2, 0.2, 0.2]), steep]) == [CONTRADICTED] * 3
 
 
 def test_classes_beyond_the_limit_and_the_single_one_do_not_count() -> None:
     assert verdicts([learned_record([0.9, 0.0, 0.0, 0.0, 0.9])])[0] == REPRODUCED
     assert verdicts([learned_record([0.0, 0.0, 0.0, 0.09, 0.0])])[0] == CONTRADICTED
+
+
+def test_each_exponent_is_compared_with_the_released_one() -> None:
+    claim = {claim.name: claim for claim in weighting.CLAIMS}["exponents of single samples"]
+    flat = {
+        0.001: 0.987,
+        0.01: 0.783,
+        0.1: 0.353,
+        1.0: 0.162,
+    }  # flatter by step, yet not as released
+    assert verdicts([weights_record(flat)])[1] == REPRODUCED
+    finding = claim.judge([weights_record(flat)]).finding
+    assert finding.verdict == CONTRADICTED
+    assert finding.evidence == (
+        "step 0.001: 0.987, released 1; step 0.1: 0.353, released 0.35; "
+        "step 1: 0.162, released 0.05, too far"
+    )
+    some = claim.judge([weights_record({0.001: 0.96, 0.01: 0.7})]).finding
+    assert some.verdict == UNDECIDED
+    assert "step 1: not among the records" in some.evidence
 
 
 def test_a_failed_training_is_named() -> None:
