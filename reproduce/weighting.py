@@ -253,7 +253,7 @@ CLAIMS = (
             "the preset from 2 to {classes:g} the mean error is below {error:g}, with the whole "
             "95 % interval over trials; contradicted if one interval, corrected for their number, "
             "lies above it",
-            {"error": 0.05, "classes": 50},
+            {"error": 0.05, "classes": 100},
         ),
         embeddings_hold,
     ),

@@ -40,7 +40,7 @@ def weights_record(exponents: dict[float, float] = EXPONENTS) -> RunRecord:
 
 
 def learned_record(levels: list[float] | None = None, **changes: Any) -> RunRecord:
-    means = levels or [0.0, 0.0, 0.001, 0.02, 0.3]
+    means = levels or [0.0, 0.0, 0.001, 0.02, 0.02]
     return make_record(
         task="learned_embeddings",
         model="learnable",
@@ -81,9 +81,10 @@ def test_claims_hold_and_break() -> None:
     assert verdicts([learned_record([0.0, 0.2, 0.2, 0.2, 0.2]), steep]) == [CONTRADICTED] * 3
 
 
-def test_classes_beyond_the_limit_and_the_single_one_do_not_count() -> None:
-    assert verdicts([learned_record([0.9, 0.0, 0.0, 0.0, 0.9])])[0] == REPRODUCED
+def test_every_number_of_classes_but_the_single_one_counts() -> None:
+    assert verdicts([learned_record([0.9, 0.0, 0.0, 0.0, 0.0])])[0] == REPRODUCED
     assert verdicts([learned_record([0.0, 0.0, 0.0, 0.09, 0.0])])[0] == CONTRADICTED
+    assert verdicts([learned_record([0.0, 0.0, 0.0, 0.0, 0.9])])[0] == CONTRADICTED
 
 
 def test_each_exponent_is_compared_with_the_released_one() -> None:
