@@ -19,15 +19,11 @@ from models.memories.interface import Memory
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 from tasks.test_time_memory import scores
+from tasks.test_time_memory.coins import coins
 from tasks.test_time_memory.flops import formulas
-from tasks.test_time_memory.material import (
-    Material,
-    NumberSequences,
-    Pairs,
-    Vectors,
-    unit,
-)
-from tasks.test_time_memory.scores import Numbers
+from tasks.test_time_memory.material import Material, NumberSequences, Pairs, Vectors, unit
+from tasks.test_time_memory.scores import Filled, Numbers
+from tasks.test_time_memory.steps import OptimiserSteps
 
 QUARTERS = 4
 BATCHES = 4  # of the forgetting matrix
@@ -55,14 +51,22 @@ class Battery:
     found: Evaluation = field(default_factory=lambda: Evaluation({}))
 
     def capacity(self, counts: Sequence[int]) -> None:
-        """Recall of everything written so far, while more and more is written; the numbers that are
-        kept for it, and the bits that each of them holds: N log2(candidates), those recalled."""
-        recalls, kept = self._filled(self.fresh(), self._pairs(max(counts)), counts)
+        """Recall of everything written so far, while more and more is written, and by age in the
+        end; the numbers that are kept for it, and the bits that each of them holds: N log2
+        (candidates), those recalled; the bytes of the state, and by how many it grows."""
+        filled = self._filled(self.fresh(), self._pairs(max(counts)), counts)
+        recalls, kept, state = filled.recalls, filled.kept, filled.state
         for count, recall in zip(counts, recalls, strict=True):
             self._metric(f"recall_{count}", recall)
-        self.found.curves["recall_by_count"] = {"x": [float(c) for c in counts], "y": recalls}
-        self.found.curves["numbers_by_count"] = {"x": [float(c) for c in counts], "y": kept}
+        x = [float(count) for count in counts]
+        self.found.curves["recall_by_count"] = {"x": x, "y": recalls}
+        self.found.curves["numbers_by_count"] = {"x": x, "y": kept}
+        self.found.curves["bytes_by_count"] = {"x": x, "y": state}
+        self._metric("recall_oldest_quarter_most", filled.quarters[0])
+        self._metric("recall_newest_quarter_most", filled.quarters[-1])
         self._metric("parameters", kept[-1])
+        self._metric("state_bytes", state[-1])
+        self._metric("write_bytes", (state[-1] - state[0]) / (counts[-1] - counts[0]))
         recalled = [c * r for c, r in zip(counts, recalls, strict=True)]
         self._metric("items_recalled_most", max(recalled))
         for threshold in (0.99, 0.5):
@@ -83,13 +87,12 @@ class Battery:
             narrow = Battery(self.build, vectors, self.trials, self.generator, self.device)
             counts = scores.ladder(most)
             memory, pairs = narrow.fresh(), narrow._pairs(most)
-            recalls, kept = narrow._filled(memory, pairs, counts, stop_below=RECALLED)
-            number = scores.crossing(
-                np.array(counts[: len(recalls)], float), np.array(recalls), RECALLED
-            )
+            filled = narrow._filled(memory, pairs, counts, stop_below=RECALLED)
+            tried = np.array(counts[: len(filled.recalls)], float)
+            number = scores.crossing(tried, np.array(filled.recalls), RECALLED)
             if number is not None:
                 items.append(number)
-                sizes.append(kept[-1])
+                sizes.append(filled.kept[-1])
                 self._metric(f"items_at_0.99_width_{width}", number)
         self.found.curves["items_by_numbers"] = {"x": sizes, "y": items}
         if len(items) > 1 and max(sizes) > min(sizes):
@@ -100,8 +103,7 @@ class Battery:
         """Recall by age after one pass, oldest quarter first."""
         pairs = self._pairs(count)
         memory = self._written(pairs)
-        right = self._recall(memory, pairs.keys, pairs).mean(0)
-        quarters = [part.mean().item() for part in right.chunk(QUARTERS)]
+        quarters = scores.by_age(self._recall(memory, pairs.keys, pairs), QUARTERS)
         self.found.curves["recall_by_age"] = {
             "x": [1 - (k + 0.5) / QUARTERS for k in range(QUARTERS)],
             "y": quarters,
@@ -193,28 +195,31 @@ class Battery:
         self._metric("tracking_history", self._recall(memory, stamped, news).mean())
 
     def abstention(self, count: int) -> None:
-        """Does confidence tell what was written from what was not, and right from wrong?"""
+        """Does confidence tell what was written from what was not, and right from wrong?
+
+        As many keys are asked that were never written as were; whatever they get is wrong. Orders
+        are by the memory's own confidence. Its scale is its own too, so that the calibration error
+        takes the largest cosine of the answer and a candidate for the probability to be right.
+        """
         pairs = self._pairs(2 * count)
-        seen, unseen = pairs.part(0, count), pairs.part(count, 2 * count)
+        seen = pairs.part(0, count)
         memory = self._written(seen)
-        sure, unsure = (self._confidence(memory, part.keys) for part in (seen, unseen))
-        self._metric("auroc", scores.auroc(sure, unsure))
-        nearest = [self._scores(memory, part.keys, seen.values).amax(-1) for part in (seen, unseen)]
-        by_candidate = [x.flatten().double().cpu().numpy() for x in nearest]
-        self._metric("auroc_by_candidate", scores.auroc(*by_candidate))
-        strength = self.material.strengths[2]
-        noisy = self.material.corrupted(seen, strength, self.generator).to(self.device)
-        confidence = self._confidence(memory, noisy)
-        right = self._recall(memory, noisy, seen).flatten().double().cpu().numpy()
-        area, at_ninety = scores.risk_coverage(confidence, right)
+        confidence = self._confidence(memory, pairs.keys)
+        cosines = self._scores(memory, pairs.keys, seen.values).amax(-1).double().cpu().numpy()
+        self._metric("auroc", scores.auroc(confidence[:, :count], confidence[:, count:]))
+        self._metric("auroc_by_candidate", scores.auroc(cosines[:, :count], cosines[:, count:]))
+        right = np.zeros(confidence.shape)
+        right[:, :count] = self._recall(memory, seen.keys, seen).cpu().numpy()
+        area, at_ninety = scores.risk_coverage(confidence.flatten(), right.flatten())
         self._metric("risk_coverage_area", area)
         self._metric("accuracy_at_90_coverage", at_ninety)
-        probability, outcome = scores.calibrated(confidence, right)
-        self._metric("calibration_error", scores.calibration_error(probability, outcome))
+        probability = cosines.clip(0, 1).flatten()
+        error = scores.calibration_error(probability, right.flatten())
+        self._metric("calibration_error", error)
 
     def lengths(self, lengths: Sequence[int], count: int) -> None:
         """Number sequences of several lengths, asked by every shorter stem: any continuation that
-        was stored for such a stem is right. Apart those stems that have several."""
+        was stored for such a stem is right. Apart those stems, of any length, that have several."""
         assert isinstance(self.material, NumberSequences)
         grid = {}
         for length in lengths:
@@ -236,7 +241,7 @@ class Battery:
                 right = (same & (pairs.labels[:, None] == answers[..., None])).any(-1)
                 recalls.append(right.float().mean().item())
                 several = (same & other).any(-1)
-                ambiguous.append(right[several].float().mean().item())
+                ambiguous.append(right[several])
                 grid[f"{length},{stem}"] = recalls[-1]
             self.found.curves[f"recall_by_stem_{length}"] = {
                 "x": [stem / (length - 1) for stem in stems],
@@ -245,7 +250,7 @@ class Battery:
             self._metric(f"recall_length_{length}", recalls[-1])
             half = max(1, length // 2)
             self._metric(f"recall_half_stem_{length}", recalls[half - 1])
-            self._metric(f"recall_ambiguous_{length}", ambiguous[0])
+            self._metric(f"recall_ambiguous_{length}", torch.cat(ambiguous).float().mean())
         self.found.arrays["recall_by_length_and_stem"] = grid
 
     def tricky(self, count: int) -> None:
@@ -281,10 +286,9 @@ class Battery:
         """The README's simulation: at each event a coin decides whether a new pair is written or
         one that was written before is asked for."""
         pairs = self._pairs(events)
-        coins = torch.rand(events, generator=self.generator) < 0.5
-        memory, written, right, asked = self.fresh(), 0, 0.0, 0
-        for learn in coins.tolist():
-            if learn or not written:
+        memory, written, right = self.fresh(), 0, []
+        for writes in coins(events, self.generator):
+            if writes:
                 part = pairs.part(written, written + 1)
                 memory.write(part.keys, part.values)
                 written += 1
@@ -292,13 +296,12 @@ class Battery:
             which = int(torch.randint(0, written, (), generator=self.generator))
             known, query = pairs.part(0, written), pairs.keys[:, which : which + 1]
             answer = self._answers(memory, query, known.values, known.labels)[:, 0]
-            right += (answer == known.labels[:, which]).float().mean().item()
-            asked += 1
-        if asked:
-            self._metric("stream_recall", right / asked)
+            right.append((answer == known.labels[:, which]).float().mean().item())
+        self._metric("stream_recall", np.mean(right))
 
     def cost(self) -> None:
-        """FLOPs of writing and of reading one item, counted by operator."""
+        """FLOPs of writing and of reading one item, counted by operator, and the steps that an
+        optimiser takes in this write."""
         from torch.utils.flop_counter import FlopCounterMode
 
         pairs = self._pairs(16)
@@ -308,9 +311,12 @@ class Battery:
             ("write", lambda: memory.write(last.keys, last.values)),
             ("read", lambda: memory.read(last.keys)),
         ):
-            with FlopCounterMode(display=False, custom_mapping=formulas()) as counter:
+            counter = FlopCounterMode(display=False, custom_mapping=formulas())
+            with counter, OptimiserSteps() as steps:
                 act()
             self._metric(f"{name}_flops", counter.get_total_flops() / self.trials)
+            if name == "write":
+                self._metric("write_optimiser_steps", steps.taken)
 
     def fresh(self) -> Memory:
         """An empty memory for this material."""
@@ -318,20 +324,22 @@ class Battery:
 
     def _filled(
         self, memory: Memory, pairs: Pairs, counts: Sequence[int], stop_below: float = 0.0
-    ) -> tuple[list[float], list[float]]:
-        """Recall and numbers kept after each of ``counts`` items, until recall is too low."""
-        recalls, kept, written = [], [], 0
+    ) -> Filled:
+        """A memory after each of ``counts`` items, until recall is too low."""
+        filled, written = Filled(), 0
         for count in counts:
             part = pairs.part(written, count)
             memory.write(part.keys, part.values)
             written = count
             known = pairs.part(0, count)
-            recalls.append(self._recall(memory, known.keys, known).mean().item())
-            kept.append(scores.kept_numbers(memory, self.trials))
-            if recalls[-1] < stop_below:
+            right = self._recall(memory, known.keys, known)
+            filled.recalls.append(right.mean().item())
+            filled.quarters = scores.by_age(right, QUARTERS)
+            filled.kept.append(scores.kept_numbers(memory, self.trials))
+            filled.state.append(memory.size_in_bytes() / self.trials)
+            if filled.recalls[-1] < stop_below:
                 break
-        self._metric("state_bytes", memory.size_in_bytes() / self.trials)
-        return recalls, kept
+        return filled
 
     def _pairs(self, items: int) -> Pairs:
         return self._on_device(self.material.pairs(self.trials, items, self.generator))
@@ -364,8 +372,8 @@ class Battery:
         return unit(read) @ values.mT
 
     def _confidence(self, memory: Memory, keys: Tensor) -> Numbers:
-        """How sure the memory is of each query, as one list."""
-        found: Numbers = memory.read(keys).confidence.flatten().double().cpu().numpy()
+        """How sure the memory is, (trials, queries)."""
+        found: Numbers = memory.read(keys).confidence.double().cpu().numpy()
         if not np.isfinite(found).all():
             raise Diverged("the memory has a confidence that is not finite")
         return found

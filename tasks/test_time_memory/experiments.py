@@ -18,6 +18,7 @@ from torch import Tensor
 from models.memories.interface import Memory
 from tasks.interface import Evaluation
 from tasks.test_time_memory.coding import NONSENSE, Coding
+from tasks.test_time_memory.coins import coins
 from tasks.test_time_memory.material import NUMBERS
 from tasks.test_time_memory.scores import kept_numbers
 
@@ -33,7 +34,7 @@ class Experiments:
         fresh: an empty memory of the sizes of ``coding``.
         trials: independent memories, for each experiment anew.
         found: what the experiments have measured so far.
-        headlines: of each experiment the recall in the end, of the largest number of sequences.
+        headlines: by experiment, the recall in the end, of the largest number of sequences.
     """
 
     fresh: Callable[[], Memory]
@@ -42,7 +43,7 @@ class Experiments:
     generator: torch.Generator
     device: torch.device | str
     found: Evaluation = field(default_factory=lambda: Evaluation({}))
-    headlines: list[float] = field(default_factory=list)
+    headlines: dict[str, float] = field(default_factory=dict)
 
     def one(self) -> None:
         """One sequence, asked for right after."""
@@ -66,22 +67,18 @@ class Experiments:
         """At each event a coin decides whether a new sequence is memorised, or one that was
         memorised before is asked for."""
         sequences = self._sequences(events)
-        coins = torch.rand(events, generator=self.generator) < 0.5
-        memory, written, right, asked = self.fresh(), 0, 0.0, 0
-        for memorise in coins.tolist():
-            if memorise or not written:
+        memory, written, right = self.fresh(), 0, []
+        for memorises in coins(events, self.generator):
+            if memorises:
                 self._write(memory, sequences[:, written : written + 1])
                 written += 1
                 continue
             which = int(torch.randint(0, written, (), generator=self.generator))
             asked_for = sequences[:, which : which + 1]
-            right += self._recall(memory, asked_for, sequences[:, :written])
-            asked += 1
+            right.append(self._recall(memory, asked_for, sequences[:, :written]))
         self._diverged("stream", memory, sequences[:, :written])
         self.found.metrics["stream_memorised"] = float(written)
-        if asked:
-            self.found.metrics["stream_recall"] = right / asked
-            self.headlines.append(right / asked)
+        self.headlines["stream"] = self.found.metrics["stream_recall"] = sum(right) / len(right)
 
     def forgetting(self, count: int) -> None:
         """So many sequences, then as many others: how many of the first are still recalled?"""
@@ -97,7 +94,7 @@ class Experiments:
         for name, recall in after.items():
             self.found.metrics[f"forgetting_{name}_after"] = recall
         self._diverged("forgetting", memory, sequences)
-        self.headlines.append(sum(after.values()) / 2)
+        self.headlines["forgetting"] = sum(after.values()) / 2
 
     def _memorised(self, name: str, counts: Sequence[int]) -> list[float]:
         recalls = []
@@ -109,7 +106,7 @@ class Experiments:
             self.found.metrics[f"{name}_recall{suffix}"] = recalls[-1]
             self._diverged(f"{name}{suffix}", memory, sequences)
         self.found.curves[f"{name}_recall"] = {"x": [float(c) for c in counts], "y": recalls}
-        self.headlines.append(recalls[-1])
+        self.headlines[name] = recalls[-1]
         return recalls
 
     def _sequences(self, count: int) -> Tensor:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from models.memories.interface import Memory
 
@@ -13,25 +15,39 @@ Numbers = NDArray[np.float64]
 BINS = 15  # of the calibration error (Guo et al. 2017)
 
 
+@dataclass
+class Filled:
+    """What a memory was while more and more was written.
+
+    Attributes:
+        recalls, kept, state: after each number of items the recall of all of them, the numbers
+            kept, the bytes of all its state.
+        quarters: in the end, the recall by age, oldest first.
+    """
+
+    recalls: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
+    state: list[float] = field(default_factory=list)
+    quarters: list[float] = field(default_factory=list)
+
+
+def by_age(right: Tensor, parts: int) -> list[float]:
+    """Means over trials of equal parts of the items, in the order in which they were written.
+
+    Args:
+        right: (trials, items).
+    """
+    return [part.mean().item() for part in right.mean(0).chunk(parts)]
+
+
 def auroc(seen: Numbers, unseen: Numbers) -> float:
     """Probability that a seen query has more confidence than an unseen one, ties counted half:
     the area under the receiver operating curve, by ranks (Mann and Whitney)."""
     from scipy.stats import rankdata
 
-    ranks = rankdata(np.concatenate((seen, unseen)))[: len(seen)]
-    count = len(seen) * (len(seen) + 1) / 2
-    return float((ranks.sum() - count) / (len(seen) * len(unseen)))
-
-
-def calibrated(confidence: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-    """Probabilities of being right for the queries with odd index, and whether they were: an
-    isotonic fit on those with even index, since confidences have a scale of their own."""
-    from scipy.optimize import isotonic_regression
-
-    order = np.argsort(confidence[::2], kind="stable")
-    known = confidence[::2][order]
-    fitted = isotonic_regression(right[::2][order]).x
-    return np.interp(confidence[1::2], known, fitted), right[1::2]
+    ranks = rankdata(np.concatenate((seen, unseen), axis=None))[: seen.size]
+    count = seen.size * (seen.size + 1) / 2
+    return float((ranks.sum() - count) / (seen.size * unseen.size))
 
 
 def calibration_error(probability: Numbers, right: Numbers) -> float:

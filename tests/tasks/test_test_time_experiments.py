@@ -78,7 +78,7 @@ def test_a_table_recalls_every_experiment() -> None:
     assert len(recalls) == 8
     assert set(recalls.values()) == {1}
     assert found.found.metrics["capacity"] == 30
-    assert found.headlines == [1] * 5
+    assert found.headlines == dict.fromkeys(("one", "many", "stream", "capacity", "forgetting"), 1)
 
 
 def test_a_memory_of_the_newest_holds_them_and_forgets_the_first() -> None:
@@ -90,7 +90,15 @@ def test_a_memory_of_the_newest_holds_them_and_forgets_the_first() -> None:
     assert metrics["capacity_recall_40"] == pytest.approx(0.5, abs=0.03)
     assert metrics["forgetting_first_before"] == metrics["forgetting_second_after"] == 1
     assert metrics["forgetting_first_after"] == pytest.approx(0, abs=0.05)
-    assert found.headlines == pytest.approx([0.5, 0.5], abs=0.04)
+    assert found.headlines == pytest.approx({"capacity": 0.5, "forgetting": 0.5}, abs=0.04)
+
+
+def test_the_shortest_stream_has_a_question() -> None:
+    for seed in range(8):
+        found = experiments(NearestNeighbour(32, 32))
+        found.generator.manual_seed(seed)
+        found.stream(2)
+        assert found.found.metrics["stream_recall"] == found.headlines["stream"] == 1
 
 
 def recalled_by_plain_pytorch(sequence: Tensor, lr: float, epochs: int) -> bool:

@@ -59,38 +59,6 @@ def last(kept: int) -> Battery:
     return battery(lambda: LastOnly(32, 32, kept))
 
 
-def test_auroc_is_the_share_of_pairs_in_order() -> None:
-    random = np.random.default_rng(0)
-    seen, unseen = random.integers(0, 6, 40).astype(float), random.integers(0, 5, 30).astype(float)
-    pairs = [(a > b) + (a == b) / 2 for a in seen for b in unseen]
-    assert scores.auroc(seen, unseen) == pytest.approx(np.mean(pairs))
-
-
-def test_risk_and_coverage_of_perfect_and_of_useless_confidence() -> None:
-    right = np.array([1.0] * 9 + [0.0])
-    area, ninety = scores.risk_coverage(np.arange(10.0)[::-1].copy(), right)
-    assert ninety == 1
-    assert area == pytest.approx(np.mean([0] * 9 + [0.1]))
-    area, ninety = scores.risk_coverage(np.zeros(10), right)
-    assert area == pytest.approx(0.1)
-    assert ninety == pytest.approx(0.9)
-
-
-def test_calibration_error_by_its_definition() -> None:
-    probability = np.array([0.05, 0.05, 0.95, 0.95, 0.5])
-    right = np.array([0.0, 1.0, 1.0, 1.0, 1.0])
-    expected = 2 / 5 * abs(0.05 - 0.5) + 2 / 5 * abs(0.95 - 1) + 1 / 5 * abs(0.5 - 1)
-    assert scores.calibration_error(probability, right) == pytest.approx(expected)
-
-
-def test_confidences_of_another_scale_are_calibrated() -> None:
-    random = np.random.default_rng(0)
-    truth = random.random(20_000)
-    right = (random.random(20_000) < truth).astype(float)
-    error = scores.calibration_error(*scores.calibrated(100 * truth**3, right))
-    assert error < 0.03
-
-
 def test_crossing_lies_where_recall_falls() -> None:
     counts, recall = np.array([10.0, 100.0, 1000.0]), np.array([1.0, 0.8, 0.2])
     assert scores.crossing(counts, recall, 0.9) == pytest.approx(10**1.5)
@@ -105,6 +73,8 @@ def test_capacity_of_a_memory_of_known_size() -> None:
     # Beyond, the nearest kept key gives a wrong value that may be nobody's but its own.
     assert metrics["recall_40"] == pytest.approx(0.5, abs=0.01)
     assert metrics["items_recalled_most"] == pytest.approx(20, abs=0.5)
+    assert metrics["recall_oldest_quarter_most"] == pytest.approx(0, abs=0.01)
+    assert metrics["recall_newest_quarter_most"] == 1
 
 
 class AsWide(LastOnly):
@@ -174,13 +144,6 @@ def test_a_time_stamp_finds_what_a_sum_of_old_and_new_cannot() -> None:
     assert found.found.metrics["tracking_history"] > 0.95
 
 
-def test_unseen_keys_are_known_by_their_distance() -> None:
-    found = table()
-    found.abstention(32)
-    assert found.found.metrics["auroc"] == 1
-    assert found.found.metrics["auroc_by_candidate"] == pytest.approx(0.5, abs=0.1)
-
-
 def test_noise_leaves_the_cosine_that_it_should() -> None:
     material, generator = Vectors(512, 0), torch.Generator().manual_seed(0)
     pairs = material.pairs(1, 200, generator)
@@ -211,6 +174,44 @@ def test_numbers_of_a_short_stem_have_every_stored_continuation() -> None:
     assert found.found.metrics["exceptions_answered_by_rule"] == pytest.approx(0, abs=0.1)
 
 
+def test_ambiguous_stems_of_every_length_count() -> None:
+    found = battery(lambda: LastOnly(32, 32, 20), NumberSequences(32, 0))
+    asked: list[tuple[int, Tensor]] = []
+    answers = found._answers
+
+    def noted(memory: Memory, keys: Tensor, values: Tensor, labels: Tensor) -> Tensor:
+        asked.append((keys.shape[1], answers(memory, keys, values, labels)))
+        return asked[-1][1]
+
+    found._answers = noted  # type: ignore[method-assign]
+    found.lengths([4], 32)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(0, 8, (2, 32, 4), generator=generator)
+    drawn[..., -1] = torch.randint(0, 1000, (2, 32), generator=generator)
+    right = []
+    for stem, (_, answered) in enumerate(asked, 1):
+        for trial in range(2):
+            sequences = [tuple(row) for row in drawn[trial].tolist()]
+            for item, sequence in enumerate(sequences):
+                fits = {other[-1] for other in sequences if other[:stem] == sequence[:stem]}
+                if len(fits) > 1:
+                    right.append(int(answered[trial, item]) in fits)
+    assert len(right) > 64  # more than the shortest stem alone has
+    assert found.found.metrics["recall_ambiguous_4"] == pytest.approx(np.mean(right))
+    assert np.mean(right) < 1
+
+
+def test_the_last_event_asks_if_no_other_does() -> None:
+    from tasks.test_time_memory.coins import coins
+
+    drawn = [coins(3, torch.Generator().manual_seed(seed)) for seed in range(50)]
+    assert {tuple(events) for events in drawn} == {
+        (True, True, False),
+        (True, False, True),
+        (True, False, False),
+    }
+
+
 def test_learned_keys_know_a_sentence_with_missing_words() -> None:
     material, generator = Sentences(32, 0), torch.Generator().manual_seed(0)
     pairs = material.pairs(1, 100, generator)
@@ -238,6 +239,33 @@ def test_flops_are_those_of_two_matrix_products() -> None:
     found.cost()
     assert found.found.metrics["write_flops"] == 2 * 32 * 32
     assert found.found.metrics["read_flops"] == 2 * 32 * 32
+
+
+def test_stored_pairs_grow_with_each_item_and_a_matrix_does_not() -> None:
+    from models.memories.kernel import Kernel
+    from models.memories.outer_product import OuterProduct
+
+    growing, fixed = battery(lambda: Kernel(32, 32)), battery(lambda: OuterProduct(32, 32))
+    for found in (growing, fixed):
+        found.capacity([8, 16, 64])
+    numbers = 4 * (32 + 32)  # bytes of a key and its value
+    assert growing.found.metrics["write_bytes"] == numbers
+    assert growing.found.curves["bytes_by_count"]["y"] == [8 * numbers, 16 * numbers, 64 * numbers]
+    assert fixed.found.metrics["write_bytes"] == 0
+
+
+def test_steps_of_an_optimiser_inside_a_write_are_counted() -> None:
+    from models.memories.outer_product import OuterProduct
+    from models.memories.stored_in_weights import StoredInWeights
+
+    settings = {"steps": 6, "check_every": 100, "batch_size": 4, "loss": "squared", "tolerance": 0}
+    trained = battery(lambda: StoredInWeights(32, 32, lr=1e-3, **settings))
+    closed = battery(lambda: OuterProduct(32, 32))
+    for found in (trained, closed):
+        found.cost()
+    steps = 6 * 16 / 4  # passes over all sixteen items
+    assert trained.found.metrics["write_optimiser_steps"] == steps
+    assert closed.found.metrics["write_optimiser_steps"] == 0
 
 
 def counted(act: Callable[[], object]) -> int:
