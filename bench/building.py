@@ -176,8 +176,18 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
     """What a task or a model refuses is a sentence for the user."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise UserError(f"{group} ({node['_target_']}): {error}") from error
+    except OverflowError as error:
+        raise UserError(
+            f"{group} ({node['_target_']}): a number is too large to count with ({error}): give a "
+            "smaller one"
+        ) from error
+    except TypeError as error:  # Python's words: a setting's name or kind is not the class's
+        raise UserError(
+            f"{group} ({node['_target_']}): {error}; give each setting of {group} the name and the "
+            "kind of value that its YAML file has"
+        ) from error
 
 
 def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:

@@ -14,6 +14,8 @@ from reproduce.capacity_records import (
     HEBB,
     LINEAR,
     MLP,
+    RANKS_AT,
+    by_rank,
     lines,
     overview,
     trials_at,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Capacity: associations recalled, by width and by size of the memory"
-COLOURS = (ORANGE, VERMILLION, BLUE, PURPLE)  # of the constants
+COLOURS = (ORANGE, BLACK, VERMILLION, BLUE, PURPLE, GREEN)  # of the constants
 # Model -> its colour, line and marker, by what is kept; models that are not named here are grey.
 LOOKS = {
     "nearest_neighbour": (GREEN, ":", "D"),
@@ -57,6 +59,7 @@ LOOKS = {
     "gated_delta": (BLUE, "--", "s"),
     "delta_rule": (BLUE, "-", "o"),
 }
+SCALE = (0.1, 0.2, 0.5, 1, 2, 5)
 LEGEND: dict[str, Any] = {
     "loc": "upper left",
     "bbox_to_anchor": (1.0, 1.0),
@@ -74,8 +77,8 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     runs = [record for record in overview(records) if record.outcome == "ok"]
     places = {name: place for place, name in enumerate(LOOKS)}
     runs.sort(key=lambda record: (places.get(record.model, len(places)), record.model))
-    figure = new_figure(13.5, 5.4)
-    panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 0.8))
+    figure = new_figure(15.5, 5.4)
+    panels = figure.subplots(1, 4, width_ratios=(1.15, 1, 0.9, 0.6))
     for axes, x, name in (
         (panels[0], "widths", "d, width of keys and values"),
         (panels[1], "weights", "numbers that hold them, copies for replay left out"),
@@ -99,6 +102,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
         _limits(panels[0], runs)
         panels[0].legend(**LEGEND)
     _constants(panels[2], records)
+    _ranks(panels[3], records)
     frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
     return figure
 
@@ -139,15 +143,36 @@ def _constants(axes: Axes, records: Sequence[RunRecord]) -> None:
         for width in widths:
             found = trials_at(records, constant, width)
             summary = mean_interval(found)
-            at = width * (1 + 3 * STEP * (place - 1.5))
+            at = width * (1 + 3 * STEP * (place - 2.5))
             axes.plot([at] * len(found), found, "_", color=colour, markersize=5, alpha=0.6)
             if summary.interval is not None:
                 axes.vlines(at, *summary.interval, color=colour, linewidth=1.2)
         axes.plot([], [], "o", color=colour, label=constant.label)
-    axes.set_ylim(0, 1.6)
+    axes.set_yscale("log")
+    axes.set_ylim(0.05, 150)  # the legend above
+    axes.set_yticks(SCALE, [f"{at:g}" for at in SCALE], fontsize=7)
     axes.set_xticks(sorted(ticks), [str(width) for width in sorted(ticks)], fontsize=7)
     axes.minorticks_off()
     axes.legend(fontsize=7, frameon=False, loc="upper right")
+
+
+def _ranks(axes: Axes, records: Sequence[RunRecord]) -> None:
+    quiet(axes)
+    axes.set_title(f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw", fontsize=8.5)
+    axes.set_xlabel("m", fontsize=8.5)
+    found = by_rank(records)
+    if not found:
+        return
+    means = [sum(trials) / len(trials) for trials in found.values()]
+    axes.plot([*found], means, color=VERMILLION, linewidth=1.2)
+    for rank, trials in found.items():
+        axes.plot([rank] * len(trials), trials, "_", color=VERMILLION, markersize=6)
+    first = next(iter(found))
+    line = [means[0] * rank / first for rank in found]
+    axes.plot([*found], line, ":", color=GREY, linewidth=0.9, label="in proportion to m")
+    axes.set_ylim(0, 1.6 * max(means))
+    axes.set_xticks([*found], [str(rank) for rank in found], fontsize=7)
+    axes.legend(fontsize=7, frameon=False, loc="lower right")
 
 
 def solve(product: float) -> float:

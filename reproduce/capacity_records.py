@@ -10,8 +10,9 @@ from bench.records import RunRecord
 from reproduce.presets import preset_settings
 
 TASK = "capacity"
-HEBB, LINEAR, MLP = "outer_product", "trained_linear", "mlp"
+HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"
 CLASSES = 32
+RANKS, RANKS_AT = (4, 8, 16, 32), 32  # of the trained low-rank memories, and d
 
 
 def overview(records: Sequence[RunRecord]) -> list[RunRecord]:
@@ -42,7 +43,8 @@ class Constant:
         classes: different values, 0 for one for each key.
         label: what it is.
         published: its published or theoretical value.
-        inner: m / d of a perceptron, whose N is divided by m d; None: N log N / d².
+        inner: m / d of a perceptron; N or, with a value for each key, N log N is divided by m d.
+            None: N log N / d².
     """
 
     model: str
@@ -54,9 +56,13 @@ class Constant:
 
     def of(self, n: float, width: int) -> float:
         """The number itself."""
-        if self.inner is None:
-            return n * math.log(max(n, 1.0)) / width**2
-        return n / (self.inner * width**2)
+        information = n if self.capped else n * math.log(max(n, 1.0))
+        return information / ((self.inner or 1.0) * width**2)
+
+    @property
+    def capped(self) -> bool:
+        """Whether 1 is the most that the published search could find, which ends at N = m d."""
+        return self.inner is not None and self.classes > 0
 
     def measures(self, record: RunRecord) -> bool:
         """Whether a run is about it."""
@@ -70,6 +76,7 @@ class Constant:
 
 
 HALF = Constant(HEBB, 0.5, 0, "Hebbian, 50 %:\nN log N / d²", 0.5)
+WHOLE = Constant(HEBB, 1.0, 0, "Hebbian, all:\nN log N / d²", 1 / 8)
 TRAINED = Constant(LINEAR, 0.99, 0, "linear, trained, 99 %:\nN log N / d²", 1 / 1.3)
 NARROW, WIDE = (
     Constant(
@@ -77,7 +84,8 @@ NARROW, WIDE = (
     )
     for m, inner in (("d", 1.0), ("2d", 2.0))
 )
-CONSTANTS = (HALF, TRAINED, NARROW, WIDE)
+OWN = Constant(MLP, 0.99, 0, "MLP, m = d, N classes, 99 %:\nN log N / (m d)", 1 / 0.35, 1.0)
+CONSTANTS = (HALF, WHOLE, TRAINED, NARROW, WIDE, OWN)
 
 
 def trials_at(records: Sequence[RunRecord], constant: Constant, width: int) -> list[float]:
@@ -95,3 +103,17 @@ def trials_at(records: Sequence[RunRecord], constant: Constant, width: int) -> l
 def widths_of(records: Sequence[RunRecord], constant: Constant) -> list[int]:
     """The widths at which there are trials."""
     return sorted({w for r in records if constant.measures(r) for w in r.arrays["widths"]})
+
+
+def by_rank(records: Sequence[RunRecord]) -> dict[int, list[float]]:
+    """N of trained low-rank memories by rank, of every trial, at the width of the ranks' runs."""
+    found: dict[int, dict[int, list[float]]] = {}
+    for record in records:
+        widths = record.arrays.get("widths", [])
+        if record.model == LOW_RANK and record.outcome == "ok" and RANKS_AT in widths:
+            row = record.arrays["associations/0.99"][widths.index(RANKS_AT)]
+            found.setdefault(record.config["models"]["rank"], {})[record.seed] = row
+    return {
+        rank: [n for seed in sorted(seeds) for n in seeds[seed]]
+        for rank, seeds in sorted(found.items())
+    }

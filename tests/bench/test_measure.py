@@ -68,6 +68,16 @@ def test_evaluating_again_measures_again(record, capsys):
         (measure, [*WORDS, "seeds=3"], "is a setting of bench.sweep; bench.measure makes one run"),
         (measure, WORDS[:1], "choose a model with models=NAME; memories: "),
         (measure, [*WORDS, "models.rate=-1"], "rate"),
+        (
+            measure,
+            ["tasks=capacity", "models=kernel", "tasks.widths=[a]"],
+            "the kind of value that its YAML file has",
+        ),
+        (
+            measure,
+            ["tasks=scaling_laws", "models=outer_product", "tasks.samples=[99999999999999999999]"],
+            "too large to count with .* give a smaller one",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(program, words, sentence, tmp_path):

@@ -27,6 +27,7 @@ def measured(
     count: Any,
     threshold: float,
     expansion: float = 1.0,
+    rank: int = 8,
     **tasks: Any,
 ) -> RunRecord:
     """``count(width)`` associations, spread by 2 % over five trials."""
@@ -41,8 +42,12 @@ def measured(
         model=model,
         label=model,
         preset="laptop",
-        identity=hashlib.sha256(repr((model, expansion, settings)).encode()).hexdigest(),
-        config={"tasks": settings, "models": {"expansion": expansion}, "training": {}},
+        identity=hashlib.sha256(repr((model, expansion, rank, settings)).encode()).hexdigest(),
+        config={
+            "tasks": settings,
+            "models": {"expansion": expansion, "rank": rank},
+            "training": {},
+        },
         metrics={"test": {"associations": means[0]}},
         per_sequence={},
         arrays={"widths": widths, f"associations/{name}": trials},
@@ -101,8 +106,49 @@ def test_past_the_end_of_the_published_search_more_counts_as_its_end_and_is_told
     assert finding.verdict == REPRODUCED
     assert "d = 16: 1.000" in finding.evidence
     assert "searched past m d, d = 16: 1.10" in finding.evidence
-    few = measured("mlp", [8, 16], lambda w: (0.6 if w == 8 else 1.0) * w * w, 0.99, classes=32)
+
+
+@pytest.mark.parametrize(
+    ("low", "verdicts"), [(8, (REPRODUCED, CONTRADICTED)), (16, (CONTRADICTED, REPRODUCED))]
+)
+def test_small_keys_are_judged_by_themselves(low: int, verdicts: tuple[Verdict, Verdict]) -> None:
+    run = measured("mlp", [8, 16], lambda w: (0.6 if w == low else 1.0) * w * w, 0.99, classes=32)
+    claims = [CLAIMS[f"perceptron{keys}, 32 classes"] for keys in ("", " of small keys")]
+    assert tuple(claim.judge([run]).finding.verdict for claim in claims) == verdicts
+
+
+@pytest.mark.parametrize(("constant", "expected"), [(1 / 8, REPRODUCED), (0.2, CONTRADICTED)])
+def test_all_recalled_is_judged_by_its_own_search(constant: float, expected: Verdict) -> None:
+    run = measured("outer_product", [32, 64, 128], lambda w: solved(w, constant), 1.0)
+    assert CLAIMS["Hebbian memory, all recalled"].judge([run]).finding.verdict == expected
+    assert CLAIMS["Hebbian memory, half recalled"].judge([run]).finding.verdict == UNDECIDED
+
+
+def test_with_a_value_for_each_key_the_logarithm_counts_and_nothing_ends_at_one() -> None:
+    run = measured("mlp", [8, 11], lambda w: solved(w, 2.7), 0.99)
+    claim = CLAIMS["perceptron, a value for each key"]
+    finding = claim.judge([run]).finding
+    assert finding.verdict == REPRODUCED
+    assert "d = 8: 2." in finding.evidence
+    few = measured("mlp", [8, 11], lambda w: solved(w, 0.9), 0.99)
     assert claim.judge([few]).finding.verdict == CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((84, 130, 175, 190), REPRODUCED),
+        ((50, 100, 200, 400), CONTRADICTED),
+        ((84, 130), UNDECIDED),
+    ],
+)
+def test_ranks_are_compared_draw_by_draw(counts: tuple[int, ...], expected: Verdict) -> None:
+    runs = [
+        measured("trained_low_rank", [8, 32], lambda w, n=n: n, 0.99, rank=rank)
+        for rank, n in zip((4, 8, 16, 32), counts, strict=False)
+    ]
+    claim = CLAIMS["trained low rank"]
+    assert claim.judge(capacity.select(runs)).finding.verdict == expected
 
 
 def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:
