@@ -32,12 +32,18 @@ def real() -> RunRecord:
     return record(found.metrics, found.arrays)
 
 
-def record(metrics: dict[str, float], arrays: dict[str, Any], **changes: Any) -> RunRecord:
+def record(
+    metrics: dict[str, float], arrays: dict[str, Any], trials: int = 5, **changes: Any
+) -> RunRecord:
     return make_record(
         task="gradient_memory",
         model="matrix",
         label="Matrix",
-        config={"tasks": {}, "models": {}, "training": {}},
+        config={
+            "tasks": {"trials": trials, "dimensions": [16, 256]},
+            "models": {},
+            "training": {},
+        },
         metrics={"test": metrics},
         arrays=arrays,
         per_sequence={},
@@ -58,7 +64,8 @@ def verdicts(records: list[RunRecord]) -> dict[str, str]:
 def test_a_real_measurement_reproduces_what_five_trials_can_show() -> None:
     found = verdicts([real()])
     assert CONTRADICTED not in found.values()
-    certain = {"the lemma", "the lemma for noisy inputs", "noise cancels", "scores after one step"}
+    certain = {"the lemma", "the lemma for noisy inputs", "noise cancels"}
+    certain.add("spread of the scores after one step")
     assert {found[name] for name in certain} == {REPRODUCED}
 
 
@@ -68,6 +75,11 @@ def test_a_real_measurement_reproduces_what_five_trials_can_show() -> None:
         ("the lemma", {}, {"gap/clean": 1e-9}),
         ("noise cancels", {}, {"gap/cancelled": 1e-9}),
         ("scores after one step", {}, {"target/N=64": 0.5}),
+        # Without the 1/N of the prediction
+        ("scores after one step", {}, {"other/N=64": 0.0}),
+        ("scores after one step", {}, {"other/N=256": -0.001}),
+        # 1/d in the place of 2/d
+        ("spread of the scores after one step", {}, {"spread/N=64": 0.07}),
         ("one step suffices", {"accuracy/N=64,d=256": [0.5, 0.51, 0.5, 0.5, 0.49]}, {}),
         ("samples suffice", {"accuracy/T=8,n=4096": [0.5, 0.51, 0.5, 0.5, 0.49]}, {}),
         (
@@ -86,6 +98,21 @@ def test_other_numbers_contradict(
     claim: str, values: dict[str, Any], metrics: dict[str, float]
 ) -> None:
     assert verdicts([altered(values, metrics)])[claim] == CONTRADICTED
+
+
+def test_right_classes_are_left_open_within_their_standard_error() -> None:
+    claim = next(c for c in REPRODUCTION.claims if c.name == "scores after one step")
+    for gap, trials, expected in (
+        (0.004, 5, REPRODUCED),
+        (0.012, 5, UNDECIDED),  # the standard error is 0.0074
+        (0.03, 5, CONTRADICTED),
+        (0.012, 500, CONTRADICTED),  # and here 0.0007
+    ):
+        targets = {f"target/N={n}": 1 - 1 / n + gap * (n == 64) for n in (32, 64, 256)}
+        one = record({**real().metrics["test"], **targets}, {}, trials=trials)
+        finding = claim.judge([one]).finding
+        assert finding.verdict == expected
+        assert f"right classes {gap:.4f} (N = 64" in finding.evidence
 
 
 def test_nothing_is_concluded_from_nothing() -> None:
