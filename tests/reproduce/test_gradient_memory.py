@@ -115,6 +115,31 @@ def test_right_classes_are_left_open_within_their_standard_error() -> None:
         assert f"right classes {gap:.4f} (N = 64" in finding.evidence
 
 
+def test_the_noise_is_judged_in_every_cell_by_itself() -> None:
+    """Cells that differ in opposite directions do not cancel."""
+    claim = next(
+        c for c in REPRODUCTION.claims if c.name == "accuracy does not depend on the noise"
+    )
+
+    def judged(gap: float, spread: float) -> tuple[str, str]:
+        trials = [spread * k for k in (-2, -1, 0, 1, 2)]
+        arrays = {
+            f"accuracy/T={noises},N=32,d={d}": [
+                0.5 + sign * gap * (noises == 64) + t for t in trials
+            ]
+            for noises in (8, 64)
+            for d, sign in ((16, 0.9), (32, -1), (64, 0.1))
+        }
+        finding = claim.judge([record({}, arrays)]).finding
+        return finding.verdict, finding.evidence
+
+    assert judged(0.02, 0.02)[0] == REPRODUCED
+    assert judged(0.1, 0.001)[0] == CONTRADICTED
+    verdict, evidence = judged(0.1, 0.1)  # far apart, but no more than chance
+    assert verdict == UNDECIDED
+    assert "largest of 3 cells, N = 32, d = 32: T = 8 0.500, T = 64 0.400" in evidence
+
+
 def test_nothing_is_concluded_from_nothing() -> None:
     failed = record({}, {}, outcome="failed", cause="out of patience")
     assert set(verdicts([failed])) == {claim.name for claim in REPRODUCTION.claims}
