@@ -17,6 +17,7 @@ from bench.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
 from leaderboards.render import plain
+from leaderboards.settings import without_length
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board, ClaimLine, Row
@@ -73,17 +74,25 @@ def with_results(text: str, section: str, name: str) -> str:
 
 
 def summary(board: Board) -> str:
-    """Markdown: for each task the table with most models at its most demanding preset,
-    and the number of claims by figure and verdict, each figure at its most demanding preset."""
-    parts = []
-    groups = [rows for rows in _groups(board) if _compares(rows)]
+    """Markdown: for each task the table with most models at its most demanding preset, with those
+    of models trained for longer or shorter, and the number of claims by figure and verdict, each
+    figure at its most demanding preset."""
+    parts: list[str] = []
+    every = _groups(board)
+    groups = [rows for rows in every if _compares(rows)]
     for task in dict.fromkeys(rows[0].task for rows in groups):
         own = [rows for rows in groups if rows[0].task == task]
         best = min(PRESETS.index(rows[0].preset) for rows in own)
         # The one that compares most models. Variants sort by their first setting, the size: the
         # last of equals is the largest.
         tables = [rows for rows in own if rows[0].preset == PRESETS[best]]
-        parts.append(_table(max(reversed(tables), key=lambda rows: len(_models(rows)))))
+        shown = max(reversed(tables), key=lambda rows: len(_models(rows)))[0].group
+        lengths = [
+            rows
+            for rows in _groups(board)
+            if without_length(rows[0].group) == without_length(shown)
+        ]
+        parts += map(_table, lengths)
     lines = ["| claims of | preset | " + " | ".join(VERDICTS) + " |", "|---|---|---|---|---|"]
     by_figure = {
         (title, preset): [claim.verdict for claim in claims]

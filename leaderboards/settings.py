@@ -169,8 +169,8 @@ def _order(setting: Setting) -> tuple[Any, ...]:
 
 
 def _group(record: RunRecord, size: bool = True) -> str:
-    """Hash of what has to be equal for a common ranking, besides the length of training; without the training size and what
-    follows from it, of what has to be equal along a curve by training size."""
+    """Hash of what has to be equal for a common ranking, besides the length of training; without
+    the training size and what follows from it, of what has to be equal along a curve by size."""
     task = task_settings(record)
     found = training_size(record)
     if not size and found:
@@ -210,6 +210,11 @@ def _variants(groups: Mapping[str, RunRecord]) -> dict[str, str]:
         texts = _where_shared(texts, [f"data {group[:6]}" for group in members])
         variants |= dict(zip(members, texts, strict=True))
     return variants
+
+
+def without_length(group: str) -> str:
+    """What groups share that differ in the length of training alone."""
+    return group.partition("-")[0]
 
 
 def _with_length(group: str, settings: dict[str, Any]) -> dict[str, Any]:
