@@ -24,6 +24,7 @@ from reproduce.optimiser_grid import (
     ONE_STEP,
     SINGLE_SAMPLES,
     STARRED,
+    STEEP,
     THE_SEEDS,
     Cell,
     by_dimension,
@@ -191,6 +192,36 @@ def test_nothing_is_concluded_from_nothing() -> None:
 )
 def test_other_cells_contradict(claim: str, records: list[RunRecord]) -> None:
     assert verdicts(records)[claim] == CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected", "said"),
+    [
+        (2, REPRODUCED, "18 of 20 means equal to four decimals (90.0%), 0 beyond 3"),
+        (3, CONTRADICTED, "17 of 20 means equal to four decimals (85.0%), 0 beyond 3"),
+    ],
+)
+def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str) -> None:
+    """Means a little away, far within the noise of the seeds, are allowed for one in ten."""
+    claim = next(claim for claim in REPRODUCTION.claims if claim.name == "the grid")
+    first, *others = BY_MODEL["matrix"], STEEP[0], STEEP[1], LARGE_BATCH["sgd", False]
+    trials = [
+        [level * (1 + s) for s in SPREAD]
+        for place, d in enumerate(DIMENSIONS)
+        for level in [published()[first.label][d] * (1.004 if place < changed else 1.0)]
+    ]
+    near = grid_record(first, arrays={"error": trials, "exponent": [[]] * 5})
+    finding = claim.judge([near, *map(grid_record, others)]).finding
+    assert finding.verdict == expected
+    assert finding.evidence.startswith(said)
+
+
+def test_cells_that_gave_no_number_are_not_dropped() -> None:
+    claim = next(claim for claim in REPRODUCTION.claims if claim.name == "the grid")
+    lost = grid_record(STEEP[0], outcome="failed", cause="no room", arrays={}, curves={})
+    finding = claim.judge([lost, grid_record(STEEP[1])]).finding
+    assert finding.verdict == UNDECIDED
+    assert "5 of 10 means equal to four decimals (50.0%), 5 without a number" in finding.evidence
 
 
 @pytest.mark.parametrize(
