@@ -267,8 +267,11 @@ def table(records: Sequence[RunRecord]) -> str:
         "auroc": "AUROC",
         "risk_coverage_area": "risk-coverage",
         "calibration_error": "calibration error",
+        "write_flops": "FLOPs to write",
+        "write_optimiser_steps": "optimiser steps to write",
         "read_flops": "FLOPs to read",
         "state_bytes": "bytes",
+        "write_bytes": "bytes an item",
     }
     made = runs_of(records, NEAREST)
     lines = [f"Preset {made[0].preset}, means of up to {len(made)} seeds.", ""] if made else []
@@ -291,7 +294,7 @@ def _cell(records: Sequence[RunRecord], model: str, metric: str) -> str:
     """A mean; for the items that are held also that they are more than were tried."""
     mean = _mean(records, model, metric, "")
     if mean is not None:
-        return f"{mean:,.0f}" if metric in ("state_bytes", "read_flops") else f"{mean:.2f}"
+        return f"{mean:,.0f}" if metric.endswith(("_bytes", "_flops", "_steps")) else f"{mean:.2f}"
     most = max(runs_of(records, model)[0].config["tasks"]["counts"])
     complete = (_mean(records, model, f"recall_{most}", "") or 0) >= 0.99
     return f"over {most}" if metric == "items_at_0.99" and complete else "–"

@@ -194,8 +194,16 @@ def sample(
     metric: str,
     variant: str = "",
     bounds: tuple[float, float] = (0.0, 1.0),
+    plus: str | None = None,
 ) -> Sample:
-    """A metric on the test split over seeds."""
+    """A metric on the test split over seeds; with ``plus`` its sum with that other one."""
     runs = runs_of(records, model, variant)
-    label = f"{runs[0].label if runs else model}{f', {variant}' if variant else ''}: {metric}"
-    return observe(label, runs, lambda record: record.metrics.get("test", {}).get(metric), bounds)
+    names = (metric,) if plus is None else (metric, plus)
+    label = f"{runs[0].label if runs else model}{f', {variant}' if variant else ''}: "
+
+    def value(record: RunRecord) -> float | None:
+        numbers = [record.metrics.get("test", {}).get(name) for name in names]
+        known = [number for number in numbers if number is not None]
+        return sum(known) if len(known) == len(names) else None
+
+    return observe(label + " + ".join(names), runs, value, bounds)
