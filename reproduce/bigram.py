@@ -42,6 +42,7 @@ SLIDES = (
     "December 2024)"
 )
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394), section 4"
+OWN = "a first measurement of this project, with sequences of 64 tokens"
 SEEDS = 3
 PROBE_SEEDS = {"laptop": 5}  # when a memory is learned varies more than what is learned
 MEMORY_STEPS = 200  # in which one layer of memory units has to learn the task
@@ -277,8 +278,8 @@ def _random(name: str, source: str, model: str) -> Claim:
     return Claim(
         f"random triggers, {name}",
         source,
-        f"With triggers drawn anew for each sequence, {name} reach about 95 %: a token that came "
-        "twice by chance looks like a trigger.",
+        f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. (Perhaps "
+        "a token that came twice by chance looks like a trigger: an explanation, not tested here.)",
         Tolerance("in-context accuracy between {low:g} and {high:g}", {"low": 0.9, "high": 0.995}),
         partial(accuracy_of, model=model, triggers="random"),
     )
@@ -349,7 +350,7 @@ REPRODUCTION = Reproduction(
             leaks_nothing,
         ),
         _random("two layers of attention", PAPER, "gpt2/2"),
-        _random("one layer of memory units", MOSAICS, "memory_mosaic/1"),
+        _random("one layer of memory units", OWN, "memory_mosaic/1"),
         _order(
             "output_recall",
             "early_position_recall",
