@@ -278,8 +278,8 @@ def _random(name: str, source: str, model: str) -> Claim:
     return Claim(
         f"random triggers, {name}",
         source,
-        f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. (Perhaps "
-        "a token that came twice by chance looks like a trigger: an explanation, not tested here.)",
+        f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. "
+        "(Perhaps a token that came twice by chance looks like a trigger: not tested here.)",
         Tolerance("in-context accuracy between {low:g} and {high:g}", {"low": 0.9, "high": 0.995}),
         partial(accuracy_of, model=model, triggers="random"),
     )
