@@ -349,7 +349,7 @@ REPRODUCTION = Reproduction(
             ),
             leaks_nothing,
         ),
-        _random("two layers of attention", PAPER, "gpt2/2"),
+        _random("two layers of attention", OWN, "gpt2/2"),
         _random("one layer of memory units", OWN, "memory_mosaic/1"),
         _order(
             "output_recall",
