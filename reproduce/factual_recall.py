@@ -48,10 +48,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     ]
     planned = [(*words, f"seed={seed}") for words in runs for seed in range(seeds or SEEDS[preset])]
     if preset != "smoke":
-        rates = "tasks.learning_rates=[0.003,0.01]"
-        if preset in ("gpu", "paper"):
-            rates = "tasks.learning_rates=[0.001,0.003,0.01]"
-        search = (f"tasks={TASK}", "models=fact_transformer", f"tasks.part={SEARCH}", rates)
+        search = (f"tasks={TASK}", "models=fact_transformer", f"tasks.part={SEARCH}")
         planned += [(*search, f"seed={seed}") for seed in range(seeds or 1)]
     return Plan(runs=tuple(planned))
 
@@ -70,6 +67,17 @@ def variant(record: RunRecord) -> str:
 def of_part(records: Sequence[RunRecord], part: str) -> list[RunRecord]:
     """The runs of one part."""
     return [r for r in records if r.role != "baseline" and r.config["tasks"].get("part") == part]
+
+
+def searches(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The finished searches as published, S = R and D = 8; the variants are other tasks."""
+    return [
+        r
+        for r in of_part(records, SEARCH)
+        if r.outcome == "ok"
+        and r.config["tasks"].get("subject_power") == 1
+        and r.config["tasks"].get("search_choices") == 8
+    ]
 
 
 def cell(record: RunRecord, heads: int, mlp_width: int) -> float | None:
@@ -179,7 +187,7 @@ def described(fit: Proportion, runs: Sequence[RunRecord]) -> str:
 
 def slope(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
     """Facts for each parameter, fitted over the sizes of the search."""
-    runs = [r for r in of_part(records, SEARCH) if r.outcome == "ok"]
+    runs = searches(records)
     long = [r for r in runs if r.config["tasks"].get("steps", 0) >= numbers["steps"]]
     fit = fit_of(long)
     if fit is None:
@@ -218,7 +226,7 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     figure = new_figure(13.2, 4.4)
     panels = figure.subplots(1, 3)
     _diagram(panels[0], [r for r in of_part(records, DIAGRAM) if r.outcome == "ok"])
-    _facts(panels[1], [r for r in of_part(records, SEARCH) if r.outcome == "ok"])
+    _facts(panels[1], searches(records))
     _losses(panels[2], [r for r in of_part(records, PHASES) if r.outcome == "ok"])
     frame(figure, TITLE, [r for r in records if r.role != "baseline"], view)
     return figure
@@ -249,7 +257,7 @@ def _diagram(axes: Axes, runs: Sequence[RunRecord]) -> None:
 
 def _facts(axes: Axes, runs: Sequence[RunRecord]) -> None:
     quiet(axes)
-    axes.set_title("most facts recalled, S² by bisection", fontsize=9)
+    axes.set_title("most facts recalled, S R with S = R, by bisection", fontsize=9)
     axes.set_xlabel("trained parameters, 4 H d_h d + 2 m d", fontsize=8.5)
     axes.set_ylabel("facts", fontsize=8.5)
     across = [p for run in runs for p in run.arrays["parameters"]]

@@ -30,15 +30,18 @@ CHOOSE_ATTENTION = (
     "tasks.part=phases trains linear attention between one-hot tokens: choose "
     "models=one_hot_attention, or another part for models=fact_transformer"
 )
-HEADS, CHOICES, LENGTH = 8, 8, 32  # of the published search over the number of facts
+HEADS, LENGTH = 8, 32  # of the published search over the number of facts
+# Relations of its first try and of its last, so that S, which is R or R², is from 8 to 512.
+RELATIONS = {1: (8, 512), 2: (3, 22)}
 
 
 class FactualRecall(Measurement):
     """Three experiments on one task; ``part`` chooses.
 
     * "phase_diagram": the best accuracy for each number of heads and width of the MLP;
-    * "facts_by_parameters": the largest S with S² facts that are recalled, by bisection, for
-      several sizes of the transformer (8 heads, 8 answers of each relation, length 32);
+    * "facts_by_parameters": the largest number of facts S R that are recalled, by bisection over
+      R, for several sizes of the transformer (8 heads, length 32, S + R tokens of noise). As
+      published, S = R with 8 answers of each relation; the variants are S = R² and D = S;
     * "phases": the loss while linear attention learns 64 facts, with the published sizes. Its
       model is ``one_hot_attention``, that of the others ``fact_transformer``.
 
@@ -50,7 +53,11 @@ class FactualRecall(Measurement):
         heads, mlp_widths: its axes; a width of 0 is attention alone.
         widths, attention_ratios, mlp_ratios: d of the search, H d_h / d and m / d, each ratio of
             attention with each of the MLP.
-        learning_rates: all of them are tried; the best counts.
+        subject_power: S = R to this power in the search, 1 or 2.
+        search_choices: D of the search; None: as many as there are subjects.
+        learning_rates: of the diagram; all of them are tried, the best counts.
+        search_learning_rates: of the search. They are tried side by side until one recalls the
+            facts, which decides as trying one after the other does.
         batch_size, steps, check_every: sequences of a step, steps, and steps between two checks.
         phase_steps: steps of the third part.
 
@@ -76,6 +83,9 @@ class FactualRecall(Measurement):
         attention_ratios: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
         mlp_ratios: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
         learning_rates: Sequence[float] = (0.01,),
+        subject_power: int = 1,
+        search_choices: int | None = 8,
+        search_learning_rates: Sequence[float] = (0.001, 0.003, 0.01),
         batch_size: int = 1024,
         steps: int = 16384,
         check_every: int = 128,
@@ -99,6 +109,16 @@ class FactualRecall(Measurement):
         check_numbers("attention_ratios", attention_ratios, 0)
         check_numbers("mlp_ratios", mlp_ratios, 0)
         check_numbers("learning_rates", learning_rates, 0)
+        check_numbers("search_learning_rates", search_learning_rates, 0)
+        if subject_power not in RELATIONS:
+            raise ValueError(
+                f"tasks.subject_power is {subject_power}, expected 1 (S = R) or 2 (S = R²)"
+            )
+        if search_choices is not None and search_choices < 1:
+            raise ValueError(
+                f"tasks.search_choices is {search_choices}, expected a number from 1 on, or null "
+                "for as many answers as subjects"
+            )
         self.part = part
         self.facts = (subjects, relations, choices, noise, length)
         self.width, self.head_size = width, head_size
@@ -106,6 +126,8 @@ class FactualRecall(Measurement):
         self.widths = sorted(widths)
         self.ratios = [(a, b) for a in attention_ratios for b in mlp_ratios]
         self.learning_rates = list(learning_rates)
+        self.subject_power, self.search_choices = subject_power, search_choices
+        self.search_learning_rates = list(search_learning_rates)
         self.batch_size, self.steps, self.check_every = batch_size, steps, check_every
         self.phase_steps = phase_steps
 
@@ -128,8 +150,8 @@ class FactualRecall(Measurement):
         report: Report,
     ) -> Evaluation:
         """Of the diagram: ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. Of
-        the search: arrays of parameters, facts, widths and ratios by point. Of the phases: curves
-        by step and the length of the plateau in steps.
+        the search: arrays of parameters, facts, relations, widths and ratios by point. Of the
+        phases: curves by step and the length of the plateau in steps.
 
         Raises:
             Refused: the model is not that of the part, or no transformer of the search has room for
@@ -217,9 +239,18 @@ class FactualRecall(Measurement):
 
     def _search(self, build: Build, split: Split, seed: int, report: Report) -> Evaluation:
         points: dict[str, list[float]] = {
-            name: [] for name in ("width", "attention_ratio", "mlp_ratio", "parameters", "facts")
+            name: []
+            for name in (
+                "width",
+                "attention_ratio",
+                "mlp_ratio",
+                "parameters",
+                "relations",
+                "facts",
+            )
         }
-        start = dict.fromkeys(self.ratios, 8)
+        first, most = RELATIONS[self.subject_power]
+        start = dict.fromkeys(self.ratios, first)
         cells = [
             (width, ratio, head_size, hidden)
             for width in self.widths
@@ -236,31 +267,39 @@ class FactualRecall(Measurement):
 
             def recalled(
                 trials: list[int],
-                subjects: int,
+                relations: int,
                 sizes: tuple[int, int, int] = (width, head_size, hidden),
                 done: int = done,
             ) -> list[float]:
-                names = (split, seed, *sizes, subjects)
+                names = (split, seed, *sizes, relations)
+                subjects = relations**self.subject_power
                 facts = Facts.random(
-                    subjects, subjects, CHOICES, 2 * subjects, LENGTH, generator_of("facts", *names)
+                    subjects,
+                    relations,
+                    subjects if self.search_choices is None else self.search_choices,
+                    subjects + relations,
+                    LENGTH,
+                    generator_of("facts", *names),
                 )
                 (d, head, m), start_at = sizes, seed_of(*names)
                 built = [
                     _transformer(build, facts, (d, head, HEADS, m), start_at)
-                    for _ in self.learning_rates
+                    for _ in self.search_learning_rates
                 ]
 
                 def at(step: int) -> None:
-                    where = f"d = {sizes[0]}, {subjects}² facts, step {step}"
+                    where = f"d = {sizes[0]}, {subjects} × {relations} facts, step {step}"
                     report(where, done, len(cells))
 
-                best, _ = self._train(built, self.learning_rates, facts, names, at, True)
+                best, _ = self._train(built, self.search_learning_rates, facts, names, at, True)
                 return [max(best)]
 
-            found = largest(recalled, 1, 0.99, start=start[ratio], most=512)[0]
-            start[ratio] = max(4, found.low)
+            found = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
+            start[ratio] = max(first // 2, found)
             parameters = 4 * HEADS * head_size * width + 2 * hidden * width
-            for name, value in zip(points, (width, *ratio, parameters, found.low**2), strict=True):
+            facts_recalled = found ** (self.subject_power + 1)
+            row = (width, *ratio, parameters, found, facts_recalled)
+            for name, value in zip(points, row, strict=True):
                 points[name].append(float(value))
         report("measured", len(cells), len(cells))
         squares = sum(p * p for p in points["parameters"])

@@ -59,13 +59,16 @@ def learned(seed: int, steps: float, accuracy: float = 1.0) -> RunRecord:
     )
 
 
-def search(seed: int, per_parameter: float, steps: int = 16384) -> RunRecord:
+PUBLISHED = {"subject_power": 1, "search_choices": 8}
+
+
+def search(seed: int, per_parameter: float, steps: int = 16384, **variant: int | None) -> RunRecord:
     parameters = [384.0, 1536.0, 6144.0, 24576.0]
     facts = [per_parameter * p * (1 + 0.02 * (-1) ** k) for k, p in enumerate(parameters)]
     return made(
         "facts_by_parameters",
         seed,
-        tasks={"steps": steps},
+        tasks={**PUBLISHED, "steps": steps, **variant},
         arrays={"parameters": parameters, "facts": facts},
         metrics={"test": {"facts_per_parameter": per_parameter}},
     )
@@ -119,8 +122,11 @@ def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
     short = claim.judge([search(0, 0.15, steps=3000)]).finding
     assert short.verdict == UNDECIDED
     assert "shorter trainings: 0.1" in short.evidence
-    one = made("facts_by_parameters", 0, tasks={"steps": 16384}, arrays=sizes([600.0], [90.0]))
+    settings = {**PUBLISHED, "steps": 16384}
+    one = made("facts_by_parameters", 0, tasks=settings, arrays=sizes([600.0], [90.0]))
     assert claim.judge([one]).finding.verdict == UNDECIDED  # one point has no interval
+    for variant in ({"subject_power": 2}, {"search_choices": None}):
+        assert claim.judge([search(0, 0.15, **variant)]).finding.verdict == UNDECIDED
 
 
 def sizes(parameters: list[float], facts: list[float]) -> dict[str, list[float]]:

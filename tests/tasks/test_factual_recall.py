@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -126,6 +127,46 @@ def test_the_search_counts_parameters_as_published() -> None:
     assert arrays["facts"][0] == int(arrays["facts"][0] ** 0.5) ** 2
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, lambda r: (r, 8 * r, 2 * r)),
+        ({"subject_power": 2}, lambda r: (r * r, 8 * r, r * r + r)),
+        ({"search_choices": None}, lambda r: (r, r * r, 2 * r)),
+    ],
+)
+def test_the_variants_of_the_search_have_their_subjects_and_answers(
+    settings: dict, expected: Callable[[int], tuple[int, int, int]]
+) -> None:
+    """Every try has S subjects, R relations, S + R tokens of noise and the end; R D answers."""
+    task = FactualRecall(
+        part="facts_by_parameters",
+        widths=[8],
+        attention_ratios=[1.0],
+        mlp_ratios=[1.0],
+        search_learning_rates=[0.01],
+        batch_size=64,
+        steps=40,
+        check_every=40,
+        **settings,
+    )
+    tried = []
+
+    def counted(vocabulary: int, answers: int, *sizes: int, seed: int = 0) -> nn.Module:
+        tried.append((vocabulary, answers))
+        return build(vocabulary, answers, *sizes, seed=seed)
+
+    arrays = task.measure(counted, "test", 0, "cpu", silent).arrays
+    possible = {}
+    for relations in range(1, 513):
+        subjects, answers, noise = expected(relations)
+        possible[subjects + relations + noise + 1, answers] = subjects * relations
+    assert set(tried) <= set(possible)
+    assert arrays["facts"][0] in {0, *(possible[sizes] for sizes in tried)}
+    first = min(r for r in range(1, 9) if expected(r)[0] >= 8)
+    assert possible[tried[0]] == expected(first)[0] * first
+
+
 def test_relations_are_learned_long_before_facts() -> None:
     """The published phases, at a quarter of the batch: ln 32, then ln 8, then the facts."""
     task = FactualRecall(part="phases", batch_size=64, phase_steps=5600)
@@ -154,8 +195,21 @@ def test_plateau_is_the_longest_stretch() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"part": "x"}, {"length": 2}, {"subjects": 0}, {"learning_rates": [0.0]}]
+    "wrong",
+    [
+        {"part": "x"},
+        {"length": 2},
+        {"subjects": 0},
+        {"learning_rates": [0.0]},
+        {"search_learning_rates": [0.0]},
+    ],
 )
 def test_settings_outside_their_range_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"give|at least|above 0"):
+        FactualRecall(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"subject_power": 3}, {"search_choices": 0}])
+def test_variants_that_are_none_are_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=f"tasks.{next(iter(wrong))} is"):
         FactualRecall(**wrong)
