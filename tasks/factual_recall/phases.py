@@ -13,7 +13,14 @@ from tasks.factual_recall.facts import Facts
 
 LR = 0.1
 CHECK_EVERY = 16
-CURVES = ("loss", "relation_loss", "choice_loss", "accuracy", "relation_accuracy")
+CURVES = (
+    "loss",
+    "relation_loss",
+    "choice_loss",
+    "accuracy",
+    "relation_accuracy",
+    "choice_accuracy",
+)
 
 
 def published_facts() -> Facts:
@@ -34,8 +41,9 @@ def learn(
     Returns:
         "step" and, at each: "loss", the cross-entropy in nats; "relation_loss", minus the log of
         the probability of all answers of the relation; "choice_loss", the same for all answers
-        with the right number within their relation; "accuracy"; and "relation_accuracy", whether
-        the most probable answer is one of the relation's.
+        with the right number within their relation, which here is a matter of the subject alone;
+        "accuracy"; "relation_accuracy", whether the most probable answer is one of the relation's;
+        and "choice_accuracy", whether it has the right number.
     """
     device = next(model.parameters()).device
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -78,6 +86,7 @@ def _losses(
         -blocks.logsumexp(1)[rows, labels % facts.choices].mean(),
         (best == labels).double().mean(),
         (best // facts.choices == relation).double().mean(),
+        (best % facts.choices == labels % facts.choices).double().mean(),
     )
     return [float(value) for value in values]
 

@@ -15,7 +15,7 @@ from models.associative.fact_transformer import FactTransformer
 from models.associative.one_hot_attention import OneHotAttention
 from tasks.factual_recall import FactualRecall
 from tasks.factual_recall.facts import Facts
-from tasks.factual_recall.phases import plateau, published_facts
+from tasks.factual_recall.phases import learn, plateau, published_facts
 from tasks.factual_recall.stack import train
 from tasks.seeds import generator_of
 
@@ -180,6 +180,30 @@ def test_relations_are_learned_long_before_facts() -> None:
     assert relation[0] == pytest.approx(math.log(4), abs=1e-3)
     assert evaluation.metrics["plateau_steps"] >= 800
     assert evaluation.metrics["accuracy"] == 1.0
+    assert evaluation.curves["choice_accuracy"]["y"][-1] == 1.0
+
+
+def test_what_is_logged_of_an_answer_whose_probabilities_are_known() -> None:
+    """One subject, and 2 relations of 2 answers: the right ones are the first and the last."""
+    facts = Facts(1, 2, 2, 3, 5, torch.tensor([[0, 3]]))
+    probabilities = torch.tensor([0.1, 0.5, 0.15, 0.25])  # the most probable is the second
+
+    class Fixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.logits = nn.Parameter(probabilities.log())
+
+        def forward(self, counts: torch.Tensor, last: int) -> torch.Tensor:
+            return self.logits.expand(len(counts), -1)
+
+    logged = learn(Fixed(), facts, generator_of("logged"), 4, 0, lambda step: None)
+    share = logged["relation_accuracy"][0]  # the most probable answer is of relation 0
+    assert 0.4 < share < 0.6
+    assert logged["accuracy"] == [0.0]
+    assert logged["choice_accuracy"] == [pytest.approx(1 - share)]
+    mixed = [share * math.log(a) + (1 - share) * math.log(b) for a, b in ((0.6, 0.4), (0.25, 0.75))]
+    assert logged["relation_loss"] == [pytest.approx(-mixed[0], abs=1e-5)]
+    assert logged["choice_loss"] == [pytest.approx(-mixed[1], abs=1e-5)]
 
 
 def test_plateau_is_the_longest_stretch() -> None:
