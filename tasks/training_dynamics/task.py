@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -18,7 +19,13 @@ from tasks.optimisation.fixed import matrix_memory, normal_rows, unit_rows
 from tasks.refusals import check_numbers
 from tasks.training_dynamics.descent import descend
 from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
-from tasks.training_dynamics.two_tokens import first_perfect_map, margin_growth, two_tokens
+from tasks.training_dynamics.two_tokens import (
+    first_perfect_map,
+    first_row,
+    grid,
+    margin_growth,
+    two_tokens,
+)
 from tasks.zipf import zipf
 
 PLOTTED = 35  # steps of the published trajectories
@@ -39,8 +46,9 @@ class TrainingDynamics(Measurement):
     """Small problems whose whole path of descent is measured.
 
     Args:
-        first_probability: p_1 of two tokens.
-        overlaps: their scalar products, in the table of paths.
+        first_probabilities: p_1 of two tokens in the table of paths; the law of the margins is
+            measured with the first of them.
+        overlaps: their scalar products, in that table.
         lrs: learning rates of that table.
         horizon: steps of the table and of the map.
         map_points: values on each of its three axes.
@@ -57,8 +65,8 @@ class TrainingDynamics(Measurement):
 
     def __init__(
         self,
-        first_probability: float = 0.75,
-        overlaps: Sequence[float] = (0.0, 0.5, 0.95),
+        first_probabilities: Sequence[float] = (0.75, 0.5),
+        overlaps: Sequence[float] = (-0.5, 0.0, 0.5, 0.95),
         lrs: Sequence[float] = (0.1, 1.0, 3.0, 10.0, 30.0),
         horizon: int = 1000,
         map_points: int = 10,
@@ -67,10 +75,7 @@ class TrainingDynamics(Measurement):
         stream_trials: int = 100,
         draws: int = 400,
     ) -> None:
-        if not 0 < first_probability < 1:
-            raise ValueError(
-                f"tasks.first_probability is {first_probability}, expected a number between 0 and 1"
-            )
+        check_numbers("first_probabilities", first_probabilities, 0, 1)
         check_numbers("overlaps", overlaps, -1, 1)
         check_numbers("lrs", lrs, 0)
         if margin_steps < CHECKPOINTS[0]:
@@ -87,7 +92,7 @@ class TrainingDynamics(Measurement):
         ):
             if number < least:
                 raise ValueError(f"tasks.{name} is {number}, expected at least {least}")
-        self.first_probability, self.overlaps, self.lrs = first_probability, overlaps, lrs
+        self.first_probabilities, self.overlaps, self.lrs = first_probabilities, overlaps, lrs
         self.horizon, self.map_points, self.margin_steps = horizon, map_points, margin_steps
         self.trials, self.stream_trials, self.draws = trials, stream_trials, draws
 
@@ -118,9 +123,13 @@ class TrainingDynamics(Measurement):
         above the fewest errors, and ``forgetting``, the share of runs whose loss fell while their
         error rose.
 
-        Arrays: ``two_tokens``, rows (overlap, learning rate, first perfect step, perfect from,
-        highest loss, increases of the loss); ``first_perfect_map``; by trial, ``increases/…``,
-        ``first_perfect/…``, ``late_error/…``, ``excess/…``.
+        Arrays: ``two_tokens/float64``, rows (overlap, p_1, learning rate, first perfect step,
+        perfect from, highest loss, increases of the loss), and ``two_tokens/float32``, where
+        rounding is larger; ``first_perfect_map`` and its axes ``map_axes``; by trial,
+        ``increases/…``, ``first_perfect/…``, ``late_error/…``, ``excess/…``.
+
+        Curves of two tokens with the first p_1: ``loss/…`` by step, and ``path/…``, the first row
+        of W in the plane.
 
         Raises:
             Refused: the model trains something else than one matrix.
@@ -134,21 +143,28 @@ class TrainingDynamics(Measurement):
     def _two_tokens(
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
-        first = self.first_probability
-        cells = [(a, first, lr) for a in self.overlaps for lr in self.lrs]
+        cells = list(product(self.overlaps, self.first_probabilities, self.lrs))
         path = two_tokens(build, cells, self.horizon, device)
-        columns = (
-            path.first_perfect(),
-            path.perfect_from(),
-            path.losses.amax(0).tolist(),
-            path.increases().tolist(),
-        )
-        result.arrays["two_tokens"] = [
-            [a, lr, *row] for (a, _, lr), row in zip(cells, zip(*columns, strict=True), strict=True)
-        ]
-        for place, (a, _, lr) in enumerate(cells):
+        single = two_tokens(build, cells, self.horizon, device, torch.float32)
+        for name, found in (("float64", path), ("float32", single)):
+            columns = (
+                found.first_perfect(),
+                found.perfect_from(),
+                found.losses.amax(0).tolist(),
+                found.increases().tolist(),
+            )
+            result.arrays[f"two_tokens/{name}"] = [
+                [*cell, *row] for cell, row in zip(cells, zip(*columns, strict=True), strict=True)
+            ]
+        for place, (a, p, lr) in enumerate(cells):
+            if p != self.first_probabilities[0]:
+                continue
+            name = f"a={a:g},lr={lr:g}"
             loss = path.losses[: PLOTTED + 1, place].tolist()
-            result.curves[f"loss/a={a:g},lr={lr:g}"] = _curve(range(PLOTTED + 1), loss)
+            result.curves[f"loss/{name}"] = _curve(range(PLOTTED + 1), loss)
+            x, y = first_row(path.margins[: PLOTTED + 1, place], a).T.tolist()
+            result.curves[f"path/{name}"] = {"x": x, "y": y}
+        result.arrays["map_axes"] = list(grid(self.map_points))
         result.arrays["first_perfect_map"] = first_perfect_map(
             build, self.map_points, self.horizon, device
         )
@@ -157,7 +173,7 @@ class TrainingDynamics(Measurement):
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
         steps, measured, law = margin_growth(
-            build, self.first_probability, self.margin_steps, device
+            build, self.first_probabilities[0], self.margin_steps, device
         )
         gaps = []
         for token in range(2):

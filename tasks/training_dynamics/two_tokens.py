@@ -20,18 +20,41 @@ Cell = tuple[float, float, float]  # overlap a, probability p_1, learning rate
 
 
 def two_tokens(
-    build: Build, cells: Sequence[Cell], steps: int, device: torch.device | str
+    build: Build,
+    cells: Sequence[Cell],
+    steps: int,
+    device: torch.device | str,
+    dtype: torch.dtype = torch.float64,
 ) -> Trajectory:
-    """Descent of all cells at once, each a trial."""
-    overlap, first, lr = torch.tensor(cells, dtype=torch.float64, device=device).T
-    embedding = torch.zeros(len(cells), 2, 2, dtype=torch.float64, device=device)
+    """Descent of all cells at once, each a trial.
+
+    With equal frequencies both margins are equal at every step, but large steps amplify whatever
+    rounding makes of that: what then happens is a matter of the float type, ``dtype``.
+    """
+    overlap, first, lr = torch.tensor(cells, dtype=dtype, device=device).T
+    embedding = torch.zeros(len(cells), 2, 2, dtype=dtype, device=device)
     embedding[:, 0, 0] = 1
     embedding[:, 1] = torch.stack([overlap, (1 - overlap**2).sqrt()], -1)
-    readout = torch.eye(2, dtype=torch.float64, device=device).expand(len(cells), 2, 2)
+    readout = torch.eye(2, dtype=dtype, device=device).expand(len(cells), 2, 2)
     model = matrix_memory(build, embedding, readout, torch.zeros_like(readout))
     probabilities = torch.stack([first, 1 - first], -1)
     classes = torch.arange(2, device=device)
     return descend(model, classes, probabilities, lr.expand(steps, -1))
+
+
+def first_row(margins: Tensor, overlap: float) -> Tensor:
+    """W_1 from its margins: as both rows of the gradient of W add up to zero, so do those of W, and
+    2 W_1·e_1 and -2 W_1·e_2 are the margins.
+
+    Args:
+        margins: (..., 2), float64.
+        overlap: a, between -1 and 1.
+
+    Returns:
+        (..., 2), W_11 and W_12: the plane that descent from zero never leaves.
+    """
+    along, across = margins[..., 0] / 2, -margins[..., 1] / 2
+    return torch.stack([along, (across - overlap * along) / math.sqrt(1 - overlap**2)], -1)
 
 
 def grid(points: int) -> tuple[list[float], list[float], list[float]]:
