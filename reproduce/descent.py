@@ -29,6 +29,8 @@ PAPER = (
 )
 WORDS = ("tasks=training_dynamics", "models=matrix")
 CORRELATED = 0.95
+UNEQUAL, EQUAL = 0.75, 0.5  # frequencies of the first of two tokens
+FLOATS = ("float64", "float32")
 SIZES, STEPS = (3, 5, 10), (3, 10, 20)
 CROWD = 30
 MOMENTS = (150, 1000)  # steps at which schedules are shown beside the mean
@@ -48,16 +50,20 @@ def of_descent(records: Sequence[RunRecord]) -> list[RunRecord]:
 Row = dict[str, Any]
 
 
-def two_tokens(records: Sequence[RunRecord]) -> list[Row]:
-    """Paths of two tokens, by overlap and step; no seed enters them."""
-    columns = ("overlap", "lr", "first_perfect", "perfect_from", "highest_loss", "increases")
+COLUMNS = ("overlap", "p", "lr", "first_perfect", "perfect_from", "highest_loss", "increases")
+
+
+def two_tokens(records: Sequence[RunRecord], dtype: str = "float64") -> list[Row]:
+    """Paths of two tokens, by overlap, frequency of the first and step; no seed enters them."""
     for record in of_descent(records):
-        return [dict(zip(columns, row, strict=True)) for row in record.arrays["two_tokens"]]
+        rows = record.arrays.get(f"two_tokens/{dtype}", [])
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     return []
 
 
-def _paths(rows: Sequence[Row], overlap: float) -> list[Row]:
-    return sorted((row for row in rows if row["overlap"] == overlap), key=lambda row: row["lr"])
+def _paths(rows: Sequence[Row], overlap: float, p: float = UNEQUAL) -> list[Row]:
+    own = (row for row in rows if row["overlap"] == overlap and row["p"] == p)
+    return sorted(own, key=lambda row: row["lr"])
 
 
 def margins_follow(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
@@ -100,6 +106,30 @@ def correlated_tokens_oscillate(
         row["increases"] >= numbers["increases"] for row in large
     )
     return Finding(REPRODUCED if holds else CONTRADICTED, f"rises of the loss: {evidence}", 1)
+
+
+def equal_tokens_oscillate(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    """One path of equally frequent tokens, judged in float64; what it is in float32 is said."""
+    found = {
+        dtype: row
+        for dtype in FLOATS
+        for row in _paths(two_tokens(records, dtype), CORRELATED, EQUAL)
+        if row["lr"] == numbers["lr"]
+    }
+    if FLOATS[0] not in found:
+        return missing(f"pair of equally frequent tokens with step {numbers['lr']:g}", records)
+    evidence = "; ".join(
+        f"in {dtype} {row['increases']} rises, highest loss {row['highest_loss']:.2f}, both right "
+        f"from step {row['perfect_from']} on"
+        for dtype, row in found.items()
+    )
+    row = found[FLOATS[0]]
+    holds = (
+        row["increases"] == numbers["increases"]
+        and row["perfect_from"] == numbers["lasting"]
+        and abs(row["highest_loss"] - numbers["loss"]) < numbers["distance"]
+    )
+    return Finding(REPRODUCED if holds else CONTRADICTED, evidence, 1)
 
 
 def large_steps_are_sooner(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
@@ -255,6 +285,19 @@ CLAIMS = (
             {"increases": 3, "large": 10, "small": 3},
         ),
         correlated_tokens_oscillate,
+    ),
+    Claim(
+        "equally frequent correlated tokens oscillate",
+        f"small version of this project after {PAPER}, two particles, measured first by another "
+        "implementation",
+        "With one large step, correlated tokens oscillate even if they are equally frequent.",
+        Tolerance(
+            "overlap 0.95, p = 0.5, step {lr:g}, in float64: {increases:g} rises of the loss, the "
+            "highest within {distance:g} of {loss:g}, and both answers right from step "
+            "{lasting:g} on",
+            {"lr": 30, "increases": 10, "loss": 8.87, "distance": 0.01, "lasting": 26},
+        ),
+        equal_tokens_oscillate,
     ),
     Claim(
         "large steps are sooner right",

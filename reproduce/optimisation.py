@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.claims import Claim, Tolerance
 from bench.records import RunRecord
 from bench.reproduction import Plan, Reproduction, View
-from reproduce import descent, optimiser_grid, weighting
+from reproduce import descent, descent_figure, optimiser_grid, weighting
 from reproduce.optimiser_grid import (
     BY_MODEL,
     BY_RATE,
@@ -22,7 +22,6 @@ from reproduce.optimiser_grid import (
     published,
 )
 from reproduce.style import (
-    BLACK,
     BLUE,
     GREEN,
     GREY,
@@ -78,9 +77,9 @@ def variant(record: RunRecord) -> tuple[str, Cell | int | None]:
 
 
 def draw(records: Sequence[RunRecord], view: View) -> Figure:
-    """The grid in the first row, the paths of descent in the second, weights below."""
-    figure = new_figure(13.5, 16)
-    panels = figure.subplots(5, 4)
+    """The grid in the first row, the paths of descent in the next two, weights below."""
+    figure = new_figure(13.5, 19.2)
+    panels = figure.subplots(6, 4)
     for axes in panels.flat:
         quiet(axes)
     by_step = {f"step {cell.lr:g}": cell for cell in BY_RATE}
@@ -90,12 +89,8 @@ def draw(records: Sequence[RunRecord], view: View) -> Figure:
     _by_dimension(panels[0, 1], records, by_optimiser, "optimiser (step 1, batch 1,024)")
     _by_dimension(panels[0, 2], records, by_model, "what is trained (SGD, step 1, batch 16)")
     _all_cells(panels[0, 3], records)
-    for record in descent.of_descent(records)[:1]:
-        _two_tokens(panels[1, 0], record)
-        _margins(panels[1, 1], record)
-        _step_sizes(panels[1, 2], record)
-        _over_optimisation(panels[1, 3], record)
-    weighting.draw(panels[2:].flatten(), records)
+    descent_figure.draw(panels[1:3].flatten(), records)
+    weighting.draw(panels[3:].flatten(), records)
     frame(figure, TITLE, records, view)
     return figure
 
@@ -141,57 +136,6 @@ def _all_cells(axes: Axes, records: Sequence[RunRecord]) -> None:
     axes.plot(x, y, "o", color=BLUE, markersize=3)
 
 
-def _two_tokens(axes: Axes, record: RunRecord) -> None:
-    overlap = descent.CORRELATED
-    curves = [
-        (float(name.rpartition("=")[2]), curve)
-        for name, curve in record.curves.items()
-        if name.startswith(f"loss/a={overlap:g},")
-    ]
-    for (lr, curve), colour in zip(sorted(curves, key=lambda one: one[0]), COLOURS, strict=False):
-        axes.plot(curve.x, curve.y, color=colour, linewidth=1.2, label=f"step {lr:g}")
-    axes.set_yscale("log")
-    axes.set_title(f"two tokens, overlap {overlap:g}: cross-entropy", fontsize=8.5)
-    axes.set_xlabel("steps", fontsize=8)
-    if curves:
-        axes.legend(**SMALL)
-
-
-def _margins(axes: Axes, record: RunRecord) -> None:
-    first = record.config["tasks"]["first_probability"]
-    for token, (p, colour) in enumerate(((first, BLUE), (1 - first, ORANGE))):
-        measured, law = (record.curves[f"{name}/token={token}"] for name in ("margin", "law"))
-        axes.plot(measured.x, measured.y, color=colour, linewidth=2, label=f"p = {p:g}")
-        axes.plot(law.x, law.y, color=BLACK, linestyle=":", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_title("orthogonal tokens: margin, and ln(2 lr p t) dotted", fontsize=8.5)
-    axes.set_xlabel("steps", fontsize=8)
-    axes.legend(**SMALL)
-
-
-def _step_sizes(axes: Axes, record: RunRecord) -> None:
-    for name, colour in (("large", VERMILLION), ("small", BLUE), ("decreasing", GREEN)):
-        curve = record.curves[f"error/{name}"]
-        axes.plot(curve.x, curve.y, color=colour, linewidth=1.2, label=f"{name} step")
-    axes.set_yscale("log")
-    axes.set_title("N = 10, d = 5, batch 1: error by step size", fontsize=8.5)
-    axes.set_xlabel("steps", fontsize=8)
-    axes.legend(**SMALL)
-
-
-def _over_optimisation(axes: Axes, record: RunRecord) -> None:
-    for name, colour, style in (
-        ("loss", BLUE, "-"),
-        ("error", VERMILLION, "-"),
-        ("fewest errors", GREY, "--"),
-    ):
-        curve = record.curves[f"forgetting/{name}"]
-        axes.plot(curve.x, curve.y, style, color=colour, linewidth=1.2, label=name)
-    axes.set_title("N = 10, d = 2: the loss falls, the error rises", fontsize=8.5)
-    axes.set_xlabel("steps", fontsize=8)
-    axes.legend(**SMALL)
-
-
 def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
     """Errors of every cell with the published ones, and the paths of descent."""
     cells = dict.fromkeys(optimiser_grid.cell_of(r) for r in records if r.task == "optimisation")
@@ -204,12 +148,15 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
             }
             for cell in cells
         },
-        "two_tokens": descent.two_tokens(records),
+        "two_tokens": {name: descent.two_tokens(records, name) for name in descent.FLOATS},
         "paths": {
             record.run_id: {name: curve.model_dump() for name, curve in record.curves.items()}
             for record in found
         },
-        "first_perfect_map": found[0].arrays["first_perfect_map"] if found else None,
+        "first_perfect_map": {
+            name: found[0].arrays[name] if found else None
+            for name in ("map_axes", "first_perfect_map")
+        },
         "weights": weighting.curves(records),
     }
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
@@ -15,6 +16,7 @@ from bench.errors import UserError
 from bench.records import Curve, RunRecord
 from bench.reproduction import View, main, render
 from reproduce import descent, optimiser_grid
+from reproduce.descent_figure import landscape
 from reproduce.optimisation import REPRODUCTION, table
 from reproduce.optimiser_grid import (
     BY_MODEL,
@@ -74,17 +76,21 @@ def cells(exponents: Mapping[Cell, float] | None = None) -> list[RunRecord]:
 def paths(**changes: Any) -> RunRecord:
     """A measurement of descent in which everything is as published."""
     arrays: dict[str, Any] = {
-        "two_tokens": [
-            [a, lr, first, lasting, loss, rises if a else 0]
-            for a in (0.0, 0.95)
-            for lr, first, lasting, loss, rises in (
-                (1.0, 52, 52, 0.69, 0),
-                (3.0, 18, 18, 0.69, 0),
-                (10.0, 2, 15, 1.35, 8),
-                (30.0, 2, 11, 8.3, 6),
-            )
+        "two_tokens/float64": [
+            [0.95, 0.5, 30.0, 1, 26, 8.87, 10],
+            *(
+                [a, 0.75, lr, first, lasting, loss, rises if a else 0]
+                for a in (0.0, 0.95)
+                for lr, first, lasting, loss, rises in (
+                    (1.0, 52, 52, 0.69, 0),
+                    (3.0, 18, 18, 0.69, 0),
+                    (10.0, 2, 15, 1.35, 8),
+                    (30.0, 2, 11, 8.3, 6),
+                )
+            ),
         ],
-        "first_perfect_map": [[[1]]],
+        "map_axes": [[0.6, 0.7], [1.0, 10.0], [0.5, 1.0]],
+        "first_perfect_map": [[[1, None], [1, None]], [[4, None], [2, None]]],
         "excess/N=30": [0.07 + s for s in SPREAD],
     }
     for size in descent.SIZES:
@@ -99,6 +105,8 @@ def paths(**changes: Any) -> RunRecord:
     names = [f"{what}/{name}" for what in ("error", "loss") for name in late]
     names += [f"{what}/token={token}" for what in ("margin", "law") for token in (0, 1)]
     curves = dict.fromkeys([*names, "loss/a=0.95,lr=10", "forgetting/loss"], curve)
+    path = Curve(x=[0.0, 1.0, 1.5], y=[0.0, -1.0, -0.5])
+    curves |= {f"path/a={a:g},lr=10": path for a in (-0.5, 0.5, 0.95)}
     curves["forgetting/error"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.3])
     curves["forgetting/fewest errors"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.1])
     fields: dict[str, Any] = {
@@ -106,7 +114,7 @@ def paths(**changes: Any) -> RunRecord:
         "model": "matrix",
         "label": "Matrix",
         "config": {
-            "tasks": {"draws": 10, "first_probability": 0.75},
+            "tasks": {"draws": 10, "first_probabilities": [0.75, 0.5]},
             "models": {"layer_norm": False},
             "training": {},
         },
@@ -115,6 +123,10 @@ def paths(**changes: Any) -> RunRecord:
         "curves": curves,
     }
     return make_record(**(fields | changes))
+
+
+def two_tokens(*rows: list[Any]) -> dict[str, Any]:
+    return {"two_tokens/float64": list(rows)}
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
@@ -227,14 +239,22 @@ def test_cells_that_gave_no_number_are_not_dropped() -> None:
 @pytest.mark.parametrize(
     ("claim", "arrays"),
     [
-        ("orthogonal tokens never oscillate", {"two_tokens": [[0.0, 1.0, 1, 1, 0.7, 2]]}),
+        ("orthogonal tokens never oscillate", two_tokens([0.0, 0.75, 1.0, 1, 1, 0.7, 2])),
         (
             "correlated tokens oscillate",
-            {"two_tokens": [[0.95, 1.0, 1, 1, 0.7, 0], [0.95, 10.0, 1, 1, 0.7, 0]]},
+            two_tokens([0.95, 0.75, 1.0, 1, 1, 0.7, 0], [0.95, 0.75, 10.0, 1, 1, 0.7, 0]),
+        ),
+        (
+            "equally frequent correlated tokens oscillate",
+            two_tokens([0.95, 0.5, 30.0, 1, 26, 8.87, 9], [0.95, 0.75, 30.0, 1, 26, 8.87, 10]),
+        ),
+        (
+            "equally frequent correlated tokens oscillate",
+            two_tokens([0.95, 0.5, 30.0, 1, 1, 0.69, 10]),
         ),
         (
             "large steps are sooner right",
-            {"two_tokens": [[0.95, 1.0, 5, 5, 0.7, 0], [0.95, 10.0, 5, None, 0.7, 0]]},
+            two_tokens([0.95, 0.75, 1.0, 5, 5, 0.7, 0], [0.95, 0.75, 10.0, 5, None, 0.7, 0]),
         ),
         ("oscillations of five tokens", {"increases/d=3,lr=20": [k % 3 for k in range(10)]}),
         (
@@ -313,3 +333,14 @@ def test_plan_figure_and_table() -> None:
     assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]
     assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)
     assert optimiser_grid.BY_RATE[0].label in REPRODUCTION.curves(records)["grid"]
+
+
+def test_the_landscape_is_the_loss_of_the_matrix() -> None:
+    """Against cross-entropy of both answers, written out."""
+    overlap, p, w = 0.95, 0.75, (0.3, -0.7)
+    expected = 0.0
+    for share, right, token in ((p, 0, (1.0, 0.0)), (1 - p, 1, (overlap, (1 - 0.95**2) ** 0.5))):
+        scores = [sign * (w[0] * token[0] + w[1] * token[1]) for sign in (1, -1)]
+        expected -= share * (scores[right] - math.log(sum(map(math.exp, scores))))
+    found = landscape(np.array([w[0]]), np.array([w[1]]), overlap, p)
+    assert found.tolist() == [pytest.approx(expected)]
