@@ -12,6 +12,8 @@ from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
 from bench.records import Curve, RunRecord
 from bench.reproduction import View, render
 from reproduce import factual_recall as figure
+from reproduce.factual_recall_figure import ACCURACIES, LOSSES
+from reproduce.factual_recall_records import described, fit_of
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}
@@ -55,7 +57,7 @@ def learned(seed: int, steps: float, accuracy: float = 1.0) -> RunRecord:
         "phases",
         seed,
         metrics={"test": {"plateau_steps": steps + 16 * seed, "accuracy": accuracy}},
-        curves={name: levels for name, *_ in (*figure.LOSSES, *figure.ACCURACIES)},
+        curves={name: levels for name, *_ in (*LOSSES, *ACCURACIES)},
     )
 
 
@@ -150,13 +152,13 @@ def test_facts_for_each_parameter_are_a_regression_through_the_origin() -> None:
         made("facts_by_parameters", 0, arrays=sizes([1.0, 2.0], [2.0, 6.0])),
         made("facts_by_parameters", 1, arrays=sizes([3.0], [6.0])),
     ]
-    fit = figure.fit_of(runs)
+    fit = fit_of(runs)
     assert fit is not None
     assert fit.slope == pytest.approx(32 / 14)
     error = math.sqrt((76 - 32**2 / 14) / 2 / 14)
     student = 4.302652730  # 97.5 % quantile for two degrees of freedom
     assert fit.interval == pytest.approx((32 / 14 - student * error, 32 / 14 + student * error))
-    assert figure.described(fit, runs).endswith("(3 sizes, 2 seeds)")
+    assert described(fit, runs).endswith("(3 sizes, 2 seeds)")
 
 
 def test_the_border_is_the_published_one() -> None:
