@@ -42,9 +42,9 @@ def runs(seeds: int | None) -> tuple[tuple[str, ...], ...]:
 
 
 def of_descent(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """The finished measurements, by seed."""
+    """The finished measurements, by seed; without those of a time when the task had another map."""
     found = [r for r in records if r.task == "training_dynamics" and r.outcome == "ok"]
-    return sorted(found, key=lambda record: record.seed)
+    return sorted((r for r in found if "map_axes" in r.arrays), key=lambda record: record.seed)
 
 
 Row = dict[str, Any]

@@ -111,8 +111,9 @@ def _phases(
     axes.set_xlabel("step", fontsize=8.5)
     for place, run in enumerate(runs):
         for name, label, colour in shown:
-            curve = run.curves[name]
-            of_first = label if place == 0 else None
-            axes.plot(curve.x, curve.y, color=colour, linewidth=1, label=of_first)
-    if runs:
+            if name in run.curves:  # runs of a time when the task kept fewer have a loss alone
+                curve = run.curves[name]
+                of_first = label if place == 0 else None
+                axes.plot(curve.x, curve.y, color=colour, linewidth=1, label=of_first)
+    if axes.get_lines():
         axes.legend(fontsize=7.5, frameon=False)
