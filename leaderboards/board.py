@@ -116,7 +116,8 @@ def _row(
         cause=cause,
         rank_best=None,
         rank_worst=None,
-        parameters=costs[0].parameters or None,  # 0: nobody counted
+        # A measurement that says none has some that nobody counted; a reference has none.
+        parameters=costs[0].parameters or (0 if setting.is_reference else None),
         position_parameters=costs[0].position_parameters,
         state_bytes=costs[0].state_bytes,
         state_length=costs[0].state_length,

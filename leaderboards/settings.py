@@ -110,13 +110,13 @@ def collect(records: Iterable[RunRecord]) -> list[Setting]:
     by_identity: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     line_groups: dict[str, str] = {}
     for record in kept:
-        steps = lengths[_group(record)]
-        own = steps if record.role == "baseline" else {training_steps(record)}
-        for length in sorted(own) if len(steps) > 1 else [0]:
-            suffix = f"-{length}" if length else ""
-            group = _group(record) + suffix
-            line_groups[group] = _group(record, size=False) + suffix
-            by_identity[group, record.identity].append(record)
+        group, line_group = _group(record), _group(record, size=False)
+        own = {training_steps(record)} if record.role != "baseline" else lengths[group] or {0}
+        for length in sorted(own):
+            mine = f"{group}-{length}" if len(lengths[group]) > 1 else group
+            split = len(lengths[line_group]) > 1
+            line_groups[mine] = f"{line_group}-{length}" if split else line_group
+            by_identity[mine, record.identity].append(record)
     for same in by_identity.values():
         same.sort(key=lambda r: (r.seed, r.run_id))
         for one, other in pairwise(same):
@@ -143,13 +143,14 @@ def training_steps(record: RunRecord) -> int:
 
 
 def _lengths(records: Iterable[RunRecord]) -> dict[str, set[int]]:
-    """How long the models of each group were trained. Those trained longer than others are not
-    ranked with them, and what needs no training stands beside each."""
+    """How long the models of each group, and of each curve by training size, were trained. Those
+    trained longer than others are not ranked with them, and what needs no training stands beside
+    each."""
     lengths: dict[str, set[int]] = defaultdict(set)
     for record in records:
-        found = lengths[_group(record)]
         if record.role != "baseline":
-            found.add(training_steps(record))
+            for group in (_group(record), _group(record, size=False)):
+                lengths[group].add(training_steps(record))
     return lengths
 
 

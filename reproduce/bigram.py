@@ -131,9 +131,10 @@ def leaks_nothing(records: Sequence[RunRecord], numbers: Mapping[str, float]) ->
     """First-occurrence accuracy near chance in every run of every trained model."""
     low, high = CHANCE - numbers["by"], CHANCE + numbers["by"]
     samples = [
-        observe(LABELS[model], of_model(records, model), metric("first_occurrence_accuracy"))
+        observe(f"{LABELS[model]}, {triggers} triggers", runs, metric("first_occurrence_accuracy"))
         for model in LABELS
-        if of_model(records, model)
+        for triggers in ("fixed", "random")
+        if (runs := of_model(records, model, triggers))
     ]
     values = [value for sample in samples for value in sample.values]
     if (

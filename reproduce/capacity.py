@@ -100,16 +100,16 @@ RUNS = (
 NEARLY = (
     "stores an association for nearly each entry of a layer, as far as the published search goes"
 )
-# With m = d = 8, two associations a class, the number is another than at larger widths: a claim of
-# its own, so that neither hides the other.
+# With m = d = 8, two associations a class, the number is another than at larger widths. It became a
+# claim of its own after it had been seen, so that neither hides the other.
 PERCEPTRONS = (
     ("perceptron, 32 classes", NARROW, 16, 64, f"A perceptron of width m = d {NEARLY}."),
     (
         "perceptron of small keys, 32 classes",
         NARROW,
         8,
-        11,
-        f"A perceptron of width m = d {NEARLY}, for keys of 8 or 11 entries too.",
+        8,
+        f"A perceptron of width m = d {NEARLY}, for keys of 8 entries too.",
     ),
     ("perceptron twice as wide, 32 classes", WIDE, 8, 64, f"With m = 2 d it {NEARLY}."),
 )
@@ -175,7 +175,7 @@ def ranks_saturate(records: Sequence[RunRecord], numbers: Mapping[str, float]) -
         return missing("run of each rank", [r for r in records if r.model == LOW_RANK])
     tests = []
     for less, more in pairwise(RANKS):
-        ratios = [b / a for a, b in zip(found[less], found[more], strict=True)]
+        ratios = [b / a for a, b in zip(found[less], found[more], strict=True)]  # the same draws
         most = numbers["last"] if more == RANKS_AT else numbers["twice"]
         data = sample(f"N(m = {more}) / N(m = {less})", ratios)
         tests.append(partial(mean_within, data, 1.0, most))
@@ -263,7 +263,8 @@ REPRODUCTION = Reproduction(
         _claim(
             "Hebbian memory, all recalled",
             f"{SLIDES}; derived for unit embeddings",
-            "It recalls all of them as often as not where d² is about 8 N log N.",
+            "It recalls all of them as often as not where d² is about 8 N log N. (The limits were "
+            "set after a first run of 16 draws.)",
             WHOLE,
             {"from": 64, "to": 128, "low": 0.09, "high": 0.14},
         ),
@@ -285,7 +286,8 @@ REPRODUCTION = Reproduction(
         ),
         Claim(
             "trained low rank",
-            f"{PAPER}, theorem on low rank (a construction); the training is this project's",
+            f"a first measurement of this project; the theorem on low rank of {PAPER}, a "
+            "construction, grows as the rank",
             "Trained factors of rank m store less than twice as much with twice the rank, and at "
             "half of full rank nearly all that a full matrix stores.",
             Tolerance(

@@ -106,14 +106,13 @@ def widths_of(records: Sequence[RunRecord], constant: Constant) -> list[int]:
 
 
 def by_rank(records: Sequence[RunRecord]) -> dict[int, list[float]]:
-    """N of trained low-rank memories by rank, of every trial, at the width of the ranks' runs."""
+    """N of trained low-rank memories by rank, of every trial of the seeds that all ranks have; of
+    the runs made to compare ranks alone, whose search is one and the same."""
     found: dict[int, dict[int, list[float]]] = {}
     for record in records:
         widths = record.arrays.get("widths", [])
-        if record.model == LOW_RANK and record.outcome == "ok" and RANKS_AT in widths:
+        if record.model == LOW_RANK and record.outcome == "ok" and widths == [8, RANKS_AT]:
             row = record.arrays["associations/0.99"][widths.index(RANKS_AT)]
             found.setdefault(record.config["models"]["rank"], {})[record.seed] = row
-    return {
-        rank: [n for seed in sorted(seeds) for n in seeds[seed]]
-        for rank, seeds in sorted(found.items())
-    }
+    common = set.intersection(*map(set, found.values())) if found else set()
+    return {rank: [n for s in sorted(common) for n in found[rank][s]] for rank in sorted(found)}

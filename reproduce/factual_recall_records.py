@@ -46,7 +46,7 @@ def fit_of(runs: Sequence[RunRecord]) -> Proportion | None:
 
 
 def described(fit: Proportion, runs: Sequence[RunRecord]) -> str:
-    """Such as "0.103 (95% interval 0.092 to 0.115; 6 sizes, 1 seed)"."""
-    sizes = len({parameters for run in runs for parameters in run.arrays.get("parameters", [])})
+    """Such as "0.103, 95% interval 0.092 to 0.115 (6 searches, 1 seed)"."""
+    searches = sum(len(run.arrays.get("parameters", [])) for run in runs)
     seeds = len({run.seed for run in runs})
-    return f"{fit} ({sizes} sizes, {seeds} seed{'s' if seeds > 1 else ''})"
+    return f"{fit} ({searches} searches, {seeds} seed{'s' if seeds > 1 else ''})"

@@ -105,6 +105,24 @@ def test_models_trained_longer_are_not_ranked_with_others(make_record):
     assert {row.variant for row in alone} == {SIZE}
 
 
+def test_a_length_at_one_size_breaks_no_curve_by_size(make_record):
+    def run(name, size, steps):
+        record = make_record(name, name.upper(), size=size)
+        training = {**record.config["training"], "steps": steps}
+        return record.model_copy(update={"config": {**record.config, "training": training}})
+
+    short = [run("a", size, 100) for size in (10, 20, 40)]
+    board = build_board(
+        [*short, run("c", 20, 400), make_record("o", "O", role="baseline", size=20)]
+    )
+    curves = {
+        line.x
+        for line in board.lines
+        if line.by_size and line.metric == "accuracy" and line.label == "A"
+    }
+    assert curves == {(10.0, 20.0, 40.0)}
+
+
 def test_equal_configuration_on_other_data_is_another_table(make_record):
     one = make_record("a", "A")
     provenance = one.provenance.model_copy(update={"data": {"test": "0" * 64}})

@@ -158,7 +158,7 @@ def test_facts_for_each_parameter_are_a_regression_through_the_origin() -> None:
     error = math.sqrt((76 - 32**2 / 14) / 2 / 14)
     student = 4.302652730  # 97.5 % quantile for two degrees of freedom
     assert fit.interval == pytest.approx((32 / 14 - student * error, 32 / 14 + student * error))
-    assert described(fit, runs).endswith("(3 sizes, 2 seeds)")
+    assert described(fit, runs).endswith("(3 searches, 2 seeds)")
 
 
 def test_the_border_is_the_published_one() -> None:

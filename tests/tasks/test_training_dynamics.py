@@ -67,9 +67,8 @@ def test_two_tokens_as_in_an_independent_implementation() -> None:
         assert rows[cell][3] == increases, cell
 
 
-def test_only_rounding_makes_tokens_of_equal_frequency_oscillate() -> None:
-    """Equal margins m stay equal, m ← m + lr (1 - a) σ(-m), and the loss only falls. The other
-    implementation has 10 rises up to 8.87, and all right from step 26 on: so has rounding."""
+def test_tokens_of_equal_frequency_do_not_oscillate() -> None:
+    """Equal margins m stay equal, m ← m + lr (1 - a) σ(-m), and the loss only falls."""
     cell = [0.95, 0.5, 30.0]
     path = two_tokens(lambda *sizes, seed=0: Matrix(*sizes), [tuple(cell)], 35, "cpu")
     margin = 0.0
@@ -79,9 +78,7 @@ def test_only_rounding_makes_tokens_of_equal_frequency_oscillate() -> None:
     arrays = measured().arrays
     (exact,) = (row[3:] for row in arrays["two_tokens/float64"] if row[:3] == cell)
     assert exact == [1, 1, pytest.approx(math.log(2)), 0]
-    (rounded,) = (row[3:] for row in arrays["two_tokens/float32"] if row[:3] == cell)
-    assert rounded[0] == 1
-    assert all(found > least for found, least in zip(rounded[1:], (10, 5, 5), strict=True))
+    assert [row[:3] for row in arrays["two_tokens/float32"]].count(cell) == 1
 
 
 @pytest.mark.parametrize("overlap", [-0.5, 0.95])

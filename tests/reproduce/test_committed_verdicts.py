@@ -1,0 +1,29 @@
+"""What the committed verdicts say, against the claims of today and the records that they name."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bench.records import RunRecord, read_records
+from reproduce.__main__ import reproductions
+
+FOLDER = Path("leaderboards")
+FILES = sorted((FOLDER / "verdicts").glob("*.json"))
+
+
+@cache
+def committed() -> dict[str, RunRecord]:
+    return {record.run_id: record for record in read_records([FOLDER / "records"])}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_claims_say_so_of_these_records_today(path: Path) -> None:
+    file = json.loads(path.read_text())
+    records = [committed()[run_id] for run_id in file["records"]]
+    claims = reproductions()[file["figure"]].claims
+    judged = [claim.judge(records).to_json() for claim in claims]
+    assert json.loads(json.dumps(judged)) == file["claims"]
