@@ -86,13 +86,9 @@ def summary(board: Board) -> str:
         # The one that compares most models. Variants sort by their first setting, the size: the
         # last of equals is the largest.
         tables = [rows for rows in own if rows[0].preset == PRESETS[best]]
-        shown = max(reversed(tables), key=lambda rows: len(_models(rows)))[0].group
-        lengths = [
-            rows
-            for rows in _groups(board)
-            if without_length(rows[0].group) == without_length(shown)
-        ]
-        parts += map(_table, lengths)
+        largest = max(reversed(tables), key=lambda rows: len(_models(rows)))
+        shown = without_length(largest[0].group)
+        parts += [_table(rows) for rows in every if without_length(rows[0].group) == shown]
     lines = ["| claims of | preset | " + " | ".join(VERDICTS) + " |", "|---|---|---|---|---|"]
     by_figure = {
         (title, preset): [claim.verdict for claim in claims]

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from bench.claims import LEVEL
-from bench.statistics import Interval
+from bench.statistics import Interval, half_width
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,11 @@ def fit_proportion(x: Sequence[float], y: Sequence[float]) -> Proportion:
     The interval is Student's with points − 1 degrees of freedom: errors of equal size at all
     points are supposed.
     """
-    from scipy.linalg import lstsq  # half a second to import, with the quantile
-    from scipy.special import stdtrit
-
-    (slope,), squares, _, (norm,) = lstsq(np.array(x)[:, None], np.array(y))
+    squares = math.fsum(a * a for a in x)
+    slope = math.fsum(a * b for a, b in zip(x, y, strict=True)) / squares
     freedom = len(x) - 1
     if not freedom:
-        return Proportion(float(slope), None)
-    # The singular value of a single column is its length.
-    error = math.sqrt(squares / freedom) / norm
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
-    return Proportion(float(slope), Interval(float(slope) - half, float(slope) + half))
+        return Proportion(slope, None)
+    rest = math.fsum((b - slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    half = half_width([(rest / freedom / squares, freedom)], LEVEL)
+    return Proportion(slope, Interval(slope - half, slope + half))

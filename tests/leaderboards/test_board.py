@@ -87,13 +87,21 @@ def test_only_equal_presets_and_task_configurations_are_ranked_together(make_rec
     assert len({(row.task, row.preset, row.variant) for row in apart}) == 2
 
 
-def test_models_trained_longer_are_not_ranked_with_others(make_record):
-    def run(name, steps, **more):
+@pytest.fixture
+def trained(make_record):
+    """A record of a model that was trained for so many steps."""
+
+    def make(name, steps, **more):
         record = make_record(name, name.upper(), **more)
         training = {**record.config["training"], "steps": steps}
         return record.model_copy(update={"config": {**record.config, "training": training}})
 
-    models = [run(n, s, seed=k) for n, s in (("a", 100), ("b", 100), ("c", 400)) for k in (0, 1)]
+    return make
+
+
+def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
+    lengths = (("a", 100), ("b", 100), ("c", 400))
+    models = [trained(name, steps, seed=seed) for name, steps in lengths for seed in (0, 1)]
     untrained = make_record("oracle", "Oracle", role="baseline")
     rows = find(build_board([*models, untrained]))
     tables = {variant: [] for variant in (f"{SIZE}, steps=100", f"{SIZE}, steps=400")}
@@ -105,22 +113,12 @@ def test_models_trained_longer_are_not_ranked_with_others(make_record):
     assert {row.variant for row in alone} == {SIZE}
 
 
-def test_a_length_at_one_size_breaks_no_curve_by_size(make_record):
-    def run(name, size, steps):
-        record = make_record(name, name.upper(), size=size)
-        training = {**record.config["training"], "steps": steps}
-        return record.model_copy(update={"config": {**record.config, "training": training}})
-
-    short = [run("a", size, 100) for size in (10, 20, 40)]
-    board = build_board(
-        [*short, run("c", 20, 400), make_record("o", "O", role="baseline", size=20)]
-    )
-    curves = {
-        line.x
-        for line in board.lines
-        if line.by_size and line.metric == "accuracy" and line.label == "A"
-    }
-    assert curves == {(10.0, 20.0, 40.0)}
+def test_a_length_at_one_size_breaks_no_curve_by_size(make_record, trained):
+    models = [trained("a", 100, size=size) for size in (10, 20, 40)]
+    models.append(trained("c", 400, size=20))
+    board = build_board([*models, make_record("o", "O", role="baseline", size=20)])
+    lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
+    assert {line.x for line in lines if line.label == "A"} == {(10.0, 20.0, 40.0)}
 
 
 def test_equal_configuration_on_other_data_is_another_table(make_record):

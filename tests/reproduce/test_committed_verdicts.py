@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.records import RunRecord, read_records
+from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 
-FOLDER = Path("leaderboards")
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
 
 
