@@ -1,7 +1,7 @@
 """Every job of the project as a nox session; all share one environment, built once.
 
 ``nox -s quickstart`` runs the main job and ``nox -s tests`` the tests; both need Python and nox
-alone. ``nox -l`` lists the rest; one ``reproduce_*`` session exists for each module in reproduce/.
+alone. ``nox -l`` lists the rest; one ``reproduce_*`` session exists for each reproduction.
 """
 
 from __future__ import annotations
@@ -120,6 +120,6 @@ def add_reproduction(name: str) -> None:
     reproduce.__doc__ = f"Reproduce {name}; settings follow --, for example -- preset=laptop."
 
 
-for module in sorted((ROOT / "reproduce").glob("[!_]*.py")):
+for module in sorted((ROOT / "reproduce").glob("*/[!_]*.py")):
     if "\nREPRODUCTION = " in module.read_text(encoding="utf-8"):  # the others are shared parts
         add_reproduction(module.stem)

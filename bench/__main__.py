@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.errors import OK, UserError, command
-from bench.words import wants_help
+from bench.ground.errors import OK, UserError, command
+from bench.ground.words import wants_help
 
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
         raise UserError(f"doctor takes no settings, got '{words[1]}': try `python -m bench doctor`")
     if words and not wants_help(words):
         raise UserError(f"there is no command '{words[0]}': try `python -m bench` or `... doctor`")
-    from bench.config import card, choices, model_groups
+    from bench.settings.config import card, choices, model_groups
 
     print("commands (each answers --help):")
     for name, purpose in COMMANDS.items():

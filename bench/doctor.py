@@ -13,9 +13,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from bench.config import ROOT, choices
-from bench.errors import OK, RUN_FAILED
-from bench.provenance import commit_and_dirty, processor
+from bench.ground.errors import OK, RUN_FAILED
+from bench.ground.files import ROOT
+from bench.records.provenance import commit_and_dirty, processor
+from bench.settings.config import choices
 
 Finding = tuple[bool, str]  # whether all is well, and one line
 

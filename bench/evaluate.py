@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
-from bench.words import wants_help, word
+from bench.ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
+from bench.ground.words import wants_help, word
 
 if TYPE_CHECKING:
-    from bench.records import RunRecord
+    from bench.records.schema import RunRecord
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import parse
+    from bench.settings.config import parse
 
     given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks")}
@@ -59,13 +59,13 @@ def main(words: list[str]) -> int:
 
 
 def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
-    from bench.building import data_hashes
-    from bench.config import models_of
-    from bench.making import evaluate
-    from bench.progress import progress
-    from bench.recording import measured_fields
-    from bench.report import print_comparison
-    from bench.saved import find_record, load_run
+    from bench.ground.progress import progress
+    from bench.records.report import print_comparison
+    from bench.runs.making import evaluate
+    from bench.runs.recording import measured_fields
+    from bench.runs.saved import find_record, load_run
+    from bench.settings.config import models_of
+    from bench.training.building import data_hashes
     from tasks.interface import Evaluation, Split
 
     found, root_of_run = find_record(run, root)
@@ -90,13 +90,12 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
 
 def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
-    from bench.config import recorded_configuration
-    from bench.measuring import MeasuringRun
-    from bench.progress import progress
-    from bench.recording import measured_fields
-    from bench.report import print_comparison
-    from bench.runs import identify
-    from bench.saved import recorded_locations
+    from bench.ground.progress import progress
+    from bench.records.report import print_comparison
+    from bench.runs.measuring import MeasuringRun
+    from bench.runs.obtain import identify
+    from bench.runs.recording import measured_fields
+    from bench.runs.saved import recorded_configuration, recorded_locations
     from tasks.interface import Evaluation, Split
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
@@ -116,11 +115,15 @@ def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mappin
 
 
 def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
-    from bench.config import choices, compose, recorded_configuration, training_configuration
-    from bench.progress import progress
-    from bench.report import print_record
-    from bench.runs import identify, obtain
-    from bench.saved import find_record, recorded_locations
+    from bench.ground.progress import progress
+    from bench.records.report import print_record
+    from bench.runs.obtain import identify, obtain
+    from bench.runs.saved import find_record, recorded_configuration, recorded_locations
+    from bench.settings.config import (
+        choices,
+        compose,
+        training_configuration,
+    )
 
     record, root = find_record(run, root)
     external = record.model not in choices("models")

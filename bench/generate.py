@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.errors import OK, command
-from bench.words import wants_help
+from bench.ground.errors import OK, command
+from bench.ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
@@ -31,11 +31,11 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.continuations import continue_text, read_settings
+    from bench.writing.continuations import continue_text, read_settings
 
     settings = read_settings(words)
-    from bench.progress import progress
-    from bench.saved import load_run
+    from bench.ground.progress import progress
+    from bench.runs.saved import load_run
 
     with progress() as report:
         saved = load_run(settings.run, settings.store, settings.device, settings.locations, report)

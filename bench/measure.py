@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.errors import OK, UserError, command
-from bench.words import SETTINGS_HELP, wants_help
+from bench.ground.errors import OK, UserError, command
+from bench.ground.words import SETTINGS_HELP, wants_help
 
 HELP = f"""\
 usage: python -m bench.measure tasks=TASK models=MODEL [key=value ...]
@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose
+    from bench.settings.config import compose
     from bench.train import make_one, refuse_words_of_sweeps
 
     refuse_words_of_sweeps(words, "bench.measure")

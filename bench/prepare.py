@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.errors import OK, command
-from bench.words import wants_help
+from bench.ground.errors import OK, command
+from bench.ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.prepare tasks=TASK [key=value ...]
@@ -20,13 +20,13 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose
-    from bench.plan import some_model
-    from bench.progress import progress
+    from bench.ground.progress import progress
+    from bench.search.plan import some_model
+    from bench.settings.config import compose
 
     # Data do not depend on the model, but a configuration has one.
     configuration = compose([f"models={some_model(words)}", *words])
-    from bench.building import data_hashes, prepare_data
+    from bench.training.building import data_hashes, prepare_data
 
     with progress() as report:
         prepare_data(configuration, report)

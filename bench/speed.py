@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from bench.errors import OK, UserError, command, nearest
-from bench.limits import LARGEST_LAYERS, LARGEST_THREADS
-from bench.settings import Settings
-from bench.words import wants_help
+from bench.ground.errors import OK, UserError, command, nearest
+from bench.ground.words import wants_help
+from bench.timing.settings import SpeedSettings
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 
@@ -28,28 +26,6 @@ settings, with their defaults:
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 
-class SpeedSettings(Settings):
-    """What ``bench/speed.yaml`` explains."""
-
-    models: list[str]
-    reference: str
-    width: int = Field(ge=1)
-    layers: int = Field(ge=1, le=LARGEST_LAYERS)
-    heads: int = Field(ge=1)
-    dropout: float = Field(ge=0, lt=1)
-    length: int = Field(ge=1)
-    batch: int = Field(ge=1)
-    vocabulary: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
-    rounds: int = Field(ge=1)
-    threads: int = Field(ge=1, le=LARGEST_THREADS)
-    device: Literal["auto", "cpu", "cuda"]
-    seed: int = Field(ge=0, lt=2**32)
-    engine: bool
-    engine_steps: int = Field(ge=1)
-    profile: bool
-    output: Path | None
-
-
 def read_settings(words: list[str]) -> SpeedSettings:
     """The defaults with the words of a command line.
 
@@ -58,8 +34,8 @@ def read_settings(words: list[str]) -> SpeedSettings:
     """
     from omegaconf import OmegaConf
 
-    from bench.config import first_problem, parse
-    from bench.plan import list_models
+    from bench.search.plan import list_models
+    from bench.settings.config import first_problem, parse
 
     values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
     assert isinstance(values, dict)
@@ -83,14 +59,14 @@ def main(words: list[str]) -> int:
         print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
         return OK
     settings = read_settings(words)
-    from bench.progress import progress
-    from bench.timing import measure, print_measurement
+    from bench.ground.progress import progress
+    from bench.timing.passes import measure, print_measurement
 
     with progress() as report:
         measurement = measure(settings, report)
     print_measurement(measurement)
     if settings.output is not None:
-        from bench.files import write_atomically
+        from bench.ground.files import write_atomically
 
         write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.errors import OK, RUN_FAILED, command
-from bench.words import SETTINGS_HELP, wants_help
+from bench.ground.errors import OK, RUN_FAILED, command
+from bench.ground.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
-    from bench.progress import Report
-    from bench.records import RunRecord
+    from bench.ground.progress import Report
+    from bench.records.schema import RunRecord
 
 # The list of models in the section of the sweep takes the place of the one model of a single run.
 _SETTINGS = "\n".join(
@@ -59,8 +59,8 @@ def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
         UserError: a user's mistake, or another sweep at work in the same store.
         KeyboardInterrupt: stopped; the same sweep goes on from there.
     """
-    from bench.driver import run_plan
-    from bench.plan import make_plan
+    from bench.search.driver import run_plan
+    from bench.search.plan import make_plan
 
     result = run_plan(make_plan(words), report)
     return [*(record for model in result.models for record in model.records), *result.baselines]
@@ -71,22 +71,22 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.plan import make_plan
-    from bench.progress import progress
+    from bench.ground.progress import progress
+    from bench.search.plan import make_plan
 
     plan = make_plan(words)
     note = plan.note_on_trials()
     if note:
         print(note)
     if plan.dry_run:
-        from bench.estimate import estimate, print_estimates
+        from bench.search.estimate import estimate, print_estimates
 
         with progress() as report:
             estimates = estimate(plan, report)
         print_estimates(estimates, plan)
         return OK
-    from bench.driver import run_plan
-    from bench.table import print_sweep
+    from bench.search.driver import run_plan
+    from bench.search.table import print_sweep
 
     with progress() as report:
         result = run_plan(plan, report)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.errors import OK, RUN_FAILED, UserError, command
-from bench.words import SETTINGS_HELP, wants_help
+from bench.ground.errors import OK, RUN_FAILED, UserError, command
+from bench.ground.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
-    from bench.settings import Configuration
+    from bench.settings.settings import Configuration
 
 HELP = f"""\
 usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
@@ -27,8 +27,8 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose
-    from bench.plan import warn_of_warmup
+    from bench.search.plan import warn_of_warmup
+    from bench.settings.config import compose
 
     refuse_words_of_sweeps(words, "bench.train")
     configuration = compose(words)
@@ -47,8 +47,8 @@ def refuse_words_of_sweeps(words: Sequence[str], program: str) -> None:
     Raises:
         UserError: a word of bench.sweep.
     """
-    from bench.config import parse
-    from bench.plan import SHORT_NAMES
+    from bench.search.plan import SHORT_NAMES
+    from bench.settings.config import parse
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
@@ -57,10 +57,10 @@ def refuse_words_of_sweeps(words: Sequence[str], program: str) -> None:
 
 def make_one(configuration: Configuration) -> int:
     """Serve or make the record of one run and show it."""
-    from bench.building import prepare_data
-    from bench.progress import progress
-    from bench.report import print_record
-    from bench.runs import find, obtain
+    from bench.ground.progress import progress
+    from bench.records.report import print_record
+    from bench.runs.obtain import find, obtain
+    from bench.training.building import prepare_data
 
     with progress() as report:
         prepare_data(configuration, report)

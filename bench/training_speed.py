@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.errors import OK, UserError, command
-from bench.words import wants_help
+from bench.ground.errors import OK, UserError, command
+from bench.ground.words import wants_help
 
 OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "output": None}
 
@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.config import compose, parse
+    from bench.settings.config import compose, parse
 
     own = dict(OWN)
     rest = []
@@ -45,8 +45,8 @@ def main(words: list[str]) -> int:
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < 1:
             raise UserError(f"{key}={own[key]} is not a number of at least 1")
     configuration = compose(rest)
-    from bench.engine_speed import compare
-    from bench.progress import progress
+    from bench.ground.progress import progress
+    from bench.timing.steps import compare
 
     with progress() as report:
         found = compare(configuration, own["rounds"], own["timed_steps"], report)
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
         f"{found['batch_share']:.2%} of a step"
     )
     if own["output"] is not None:
-        from bench.files import write_atomically
+        from bench.ground.files import write_atomically
 
         content = json.dumps(found, indent=1) + "\n"
         write_atomically(Path(str(own["output"])), content.encode())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import OK, UserError, command
-from bench.words import wants_help
+from bench.ground.errors import OK, UserError, command
+from bench.ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import FOLDER, STORE
 
 if TYPE_CHECKING:
-    from bench.records import RunRecord
+    from bench.records.schema import RunRecord
 
 HELP = """\
 usage: python -m leaderboards.add RUN_ID|FILE ... [to=FOLDER]
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
-    from bench.files import write_atomically
+    from bench.ground.files import write_atomically
 
     for record, source, destination in copies:
         content = source.read_bytes()
@@ -54,7 +54,7 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
     Raises:
         UserError: the record is refused, or another one of that name stands there already.
     """
-    from bench.records import read_record
+    from bench.records.schema import read_record
     from leaderboards.submission import check, check_name
 
     is_path = name.endswith(".json") or "/" in name

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.records import RunRecord
-from bench.statistics import Direction, Interval, mean_interval, rank_ranges
-from leaderboards import published
+from bench.ground.statistics import Direction, Interval, mean_interval, rank_ranges
+from bench.records.schema import RunRecord
 from leaderboards.contents import Board, Line, RecordLine, Row
-from leaderboards.published import PublishedFile
-from leaderboards.settings import Setting, collect, task_settings, training_size
+from leaderboards.grouping import Setting, collect, task_settings, training_size
 from leaderboards.verdicts import VerdictFile, claim_lines
+from published import numbers as published
+from published.numbers import PublishedFile
 
 MEASURED = "measured"
 REFERENCE = "reference"

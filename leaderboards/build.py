@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import OK, VERIFICATION_FAILED, UserError, command
-from bench.words import wants_help
+from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from bench.ground.words import wants_help
 from leaderboards.arguments import read
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ usage: python -m leaderboards.build [key=value ...] [--check]
   output=FILE      where the board goes (default leaderboards/board.parquet)
   --check          write nothing; exit code 4 if the file differs from what the records give
 
-Published numbers (leaderboards/published) and committed verdicts (leaderboards/verdicts) are
+Published numbers (published/) and committed verdicts (leaderboards/verdicts) are
 always on the board.
 example: python -m leaderboards.build local=true"""
 
@@ -73,9 +73,9 @@ def gather(folders: Sequence[Path], local: bool = False) -> Board:
         UserError: an input cannot be trusted.
     """
     from leaderboards.board import build_board
-    from leaderboards.published import read_published
     from leaderboards.submission import read_checked
     from leaderboards.verdicts import read_verdicts
+    from published.numbers import read_published
 
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
     if local:
@@ -83,7 +83,7 @@ def gather(folders: Sequence[Path], local: bool = False) -> Board:
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
     return build_board(
         read_checked(folders),
-        read_published(FOLDER / "published"),
+        read_published(FOLDER.parent / "published"),
         read_verdicts(verdicts),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from bench.config import card, choices, model_groups
+from bench.settings.config import card, choices, model_groups
 from leaderboards.render import block, escape
 
 

@@ -11,13 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import OK, VERIFICATION_FAILED, UserError, command
-from bench.files import write_atomically
-from bench.words import wants_help
+from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from bench.ground.files import write_atomically
+from bench.ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
+from leaderboards.grouping import without_length
 from leaderboards.render import plain
-from leaderboards.settings import without_length
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board, ClaimLine, Row

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from bench.errors import OK, UserError, command
-from bench.words import wants_help
+from bench.ground.errors import OK, UserError, command
+from bench.ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED, FOLDER, LOCAL
 

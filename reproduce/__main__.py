@@ -6,18 +6,18 @@ import importlib
 import pkgutil
 
 import reproduce
-from bench.errors import command
-from bench.reproduction import Reproduction, main
+from bench.ground.errors import command
+from reproduce.judging.reproduction import Reproduction, main
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """Every module of this folder with a ``REPRODUCTION``, under its own name."""
+    """Every module of these rooms with a ``REPRODUCTION``, under its own name."""
     found = {}
-    for module in pkgutil.iter_modules(reproduce.__path__):
-        if module.name != "__main__":
-            content = importlib.import_module(f"reproduce.{module.name}")
+    for module in pkgutil.walk_packages(reproduce.__path__, "reproduce."):
+        if not module.ispkg and not module.name.endswith("__main__"):
+            content = importlib.import_module(module.name)
             if hasattr(content, "REPRODUCTION"):
-                found[module.name] = content.REPRODUCTION
+                found[module.name.rpartition(".")[2]] = content.REPRODUCTION
     return found
 
 

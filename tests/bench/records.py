@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.records import Cost, Curve, Headline, Provenance, RunRecord, make_run_id
+from bench.records.schema import Cost, Curve, Headline, Provenance, RunRecord, make_run_id
 
 
 def make_record(**changes: Any) -> RunRecord:

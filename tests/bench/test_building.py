@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.building import build_model, build_task, load_subclass, prepare_data
-from bench.config import choices, compose
-from bench.errors import UserError
-from bench.limits import LARGEST_LAYERS, check_memory
-from bench.plan import some_model
-from bench.progress import silent
-from bench.settings import Configuration
+from bench.ground.errors import UserError
+from bench.ground.progress import silent
+from bench.search.plan import some_model
+from bench.settings.config import choices, compose
+from bench.settings.limits import LARGEST_LAYERS, check_memory
+from bench.settings.settings import Configuration
+from bench.training.building import build_model, build_task, load_subclass, prepare_data
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]
 

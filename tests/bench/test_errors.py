@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import read_record
+from bench.records.schema import read_record
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.processes
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.processes
 WORK = """
 import sys
 from pathlib import Path
-from bench.errors import command
-from bench.progress import progress
+from bench.ground.errors import command
+from bench.ground.progress import progress
 
 def main(words):
     from rich.console import Console

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.driver import _Contender
-from bench.errors import OK
-from bench.plan import make_plan
-from bench.store import Store
-from bench.study import open_storage
+from bench.ground.errors import OK
+from bench.records.store import Store
+from bench.search.driver import _Contender
+from bench.search.plan import make_plan
+from bench.search.study import open_storage
 from bench.sweep import main
 from tests.bench.test_sweep import TINY
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.errors import UserError
-from bench.executors import ATTEMPTS, InProcess, Pool
-from bench.progress import Report, silent
+from bench.ground.errors import UserError
+from bench.ground.progress import Report, silent
+from bench.search.executors import ATTEMPTS, InProcess, Pool
 
 
 def square(job: int, report: Report) -> tuple[int, int]:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.flops import count_training_flops
+from bench.training.flops import count_training_flops
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.interface import Batch

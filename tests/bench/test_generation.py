@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor, nn
 
-from bench.generation import Continuation, beam_search, greedy, sample
+from bench.writing.generation import Continuation, beam_search, greedy, sample
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tests.models.test_conformance import NAMES, model_or_skip

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from bench import evaluate, measure, train
-from bench.config import compose
-from bench.errors import UserError
-from bench.measuring import MeasuringRun
-from bench.progress import silent
-from bench.records import read_record
-from bench.runs import identify, obtain
+from bench.ground.errors import UserError
+from bench.ground.progress import silent
+from bench.records.schema import read_record
+from bench.runs.measuring import MeasuringRun
+from bench.runs.obtain import identify, obtain
+from bench.settings.config import compose
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 

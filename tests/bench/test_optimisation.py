@@ -8,8 +8,8 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
-from bench.optimisation import build_optimizer, learning_rate_at, set_learning_rate
-from bench.settings import TrainingSettings
+from bench.settings.settings import TrainingSettings
+from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 
 
 def training(**changes: object) -> TrainingSettings:

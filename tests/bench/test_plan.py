@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench import plan
-from bench.config import compose
-from bench.errors import UserError
-from bench.plan import make_plan
+from bench.ground.errors import UserError
+from bench.search import plan
+from bench.search.plan import make_plan
+from bench.settings.config import compose
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from bench import progress
+from bench.ground import progress
 
 
 @pytest.fixture

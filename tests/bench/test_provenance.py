@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.provenance import _imported_modules, code_hash
+from bench.records.provenance import _imported_modules, code_hash
 
 SOURCE = '''"""A model."""
 from stranger.layers import scale

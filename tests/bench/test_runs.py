@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import RunRecord, read_record
+from bench.records.schema import RunRecord, read_record
 from tests.conftest import ROOT, Command
 
 pytestmark = pytest.mark.processes

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from bench import building, loop, provenance
-from bench.config import compose, training_configuration
-from bench.driver import Job, execute
-from bench.errors import UserError
 from bench.evaluate import main as evaluate
-from bench.progress import silent
-from bench.records import RunRecord, read_record
-from bench.runs import obtain
+from bench.ground.errors import UserError
+from bench.ground.progress import silent
+from bench.records import provenance
+from bench.records.schema import RunRecord, read_record
+from bench.runs.obtain import obtain
+from bench.search.driver import Job, execute
+from bench.settings.config import compose, training_configuration
+from bench.training import building, loop
 
 STORIES = "".join(
     f"Once there was a cat named Number {k}. It saw {k + 2} birds and slept.\n" for k in range(400)

@@ -8,10 +8,10 @@ import statistics
 import pytest
 import torch
 
-from bench.engine_speed import _quartiles
-from bench.errors import OK, UserError
+from bench.ground.errors import OK, UserError
 from bench.speed import main, read_settings
-from bench.timing import build_model, describe_engine
+from bench.timing.passes import build_model, describe_engine
+from bench.timing.steps import _quartiles
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 
@@ -71,7 +71,7 @@ def test_the_ratio_of_the_engine_is_of_neighbouring_blocks():
 
 
 def test_region_of_an_autograd_function_is_found():
-    from bench.timing import _profile
+    from bench.timing.passes import _profile
 
     class Slow(torch.autograd.Function):
         @staticmethod

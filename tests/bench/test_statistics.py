@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bench.statistics import (
+from bench.ground.statistics import (
     Interval,
     difference_interval,
     mean_interval,

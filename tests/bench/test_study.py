@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from bench.errors import UserError
-from bench.records import Headline, RunRecord
-from bench.study import (
+from bench.ground.errors import UserError
+from bench.records.schema import Headline, RunRecord
+from bench.search.study import (
     ModelStudy,
     grid,
     open_storage,

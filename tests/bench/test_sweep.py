@@ -14,16 +14,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import runs
-from bench.driver import Job, ModelResult, SweepResult, _Contender, execute
-from bench.errors import INTERRUPTED, OK, RUN_FAILED, UserError
-from bench.plan import make_plan
-from bench.progress import silent
-from bench.records import read_records
-from bench.store import Store
-from bench.study import open_storage
+from bench.ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
+from bench.ground.progress import silent
+from bench.records.schema import read_records
+from bench.records.store import Store
+from bench.runs.obtain import obtain as runs
+from bench.search.driver import Job, ModelResult, SweepResult, _Contender, execute
+from bench.search.plan import make_plan
+from bench.search.study import open_storage
+from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
-from bench.table import print_sweep
 from tests.bench.records import make_record
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
+from bench.ground.errors import UserError
 from bench.training_speed import main
 
 WORDS = ["tasks=babistories", "models=gpt2", "models.width=16", "models.layers=1", "models.heads=2"]

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from bench.records import Cost, Curve, Headline, Outcome, Provenance, Role, RunRecord, make_run_id
+from bench.records.schema import (
+    Cost,
+    Curve,
+    Headline,
+    Outcome,
+    Provenance,
+    Role,
+    RunRecord,
+    make_run_id,
+)
 
 MakeRecord = Callable[..., RunRecord]
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.errors import UserError
-from bench.records import Curve
+from bench.ground.errors import UserError
+from bench.records.schema import Curve
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
-from leaderboards.published import read_published
+from published.numbers import read_published
 
 SIZE = "training_automata=100"  # of every record here
-PUBLISHED = read_published(FOLDER / "published")
+PUBLISHED = read_published(FOLDER.parent / "published")
 
 
 def find(board: Board, metric: str = "accuracy", **wanted: object) -> list[Row]:

@@ -12,17 +12,17 @@ from html import escape
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bench.config import group_file
-from bench.records import Curve
+from bench.records.schema import Curve
+from bench.settings.config import group_file
 from leaderboards.app import VIEWS, figure_order
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from leaderboards.cards import about
 from leaderboards.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
-from leaderboards.published import read_published
 from leaderboards.render import number, rank, summary
 from leaderboards.verdicts import Claim, VerdictFile
+from published.numbers import read_published
 
 APP = str(FOLDER / "app.py")
 
@@ -53,7 +53,7 @@ def board(sample_records) -> Board:
             ("figure5", "smoke", ["three_moons-memory_unit-smoke-0-s0"]),
         )
     ]
-    return build_board(sample_records, read_published(FOLDER / "published"), verdicts)
+    return build_board(sample_records, read_published(FOLDER.parent / "published"), verdicts)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
 @pytest.mark.parametrize("sizes", [(100,), (100, 1000)])
 def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_record, sizes):
     ours = [make_record(seed=seed, size=size) for seed in range(2) for size in sizes]
-    board = build_board(ours, read_published(FOLDER / "published"))
+    board = build_board(ours, read_published(FOLDER.parent / "published"))
     lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
     names = [series_name(line) for line in lines]
     _, curve, markers = chart(list(zip(names, lines, strict=True)), names, "").to_dict()["layer"]

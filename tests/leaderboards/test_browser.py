@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from bench.records import write_record
+from bench.records.schema import write_record
 from leaderboards.build import FOLDER
 
 sync_api = pytest.importorskip(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
+from bench.ground.errors import UserError
 from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import read_board

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.errors import UserError
-from bench.records import Curve, write_record
+from bench.ground.errors import UserError
+from bench.records.schema import Curve, write_record
 from leaderboards import add, render
 from leaderboards.build import gather
 from leaderboards.contents import ClaimLine, Row

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.claims import Finding
-from bench.config import compose
-from bench.records import Curve, RunRecord
-from bench.reproduction import Reproduction
-from reproduce.language import GPT2
-from reproduce.regbench import MOSAIC
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import compose
+from reproduce.judging.claims import Finding
+from reproduce.judging.reproduction import Reproduction
+from reproduce.regbench.regbench import MOSAIC
+from reproduce.stories.language import GPT2
 from tests.bench.records import make_record
 
 LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}

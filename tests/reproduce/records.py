@@ -6,8 +6,8 @@ import hashlib
 import math
 from typing import Any
 
-from bench.records import Cost, Curve, RunRecord
-from reproduce.regbench import PUBLISHED_LANGUAGES
+from bench.records.schema import Cost, Curve, RunRecord
+from reproduce.regbench.regbench import PUBLISHED_LANGUAGES
 from tests.bench.records import make_record
 
 SEEN, HELD_OUT = [0.5, 1.0, 2.5], [[1.5, 2.0, 3.0], [0.5, 2.0, 3.0]]

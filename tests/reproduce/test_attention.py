@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.config import compose
-from bench.errors import OK, UserError
-from bench.records import RunRecord
-from bench.reproduction import Reproduction, View, main, render
-from reproduce import attention, figure14, figure15, figure16
-from reproduce.attention import ALIBI, LEARNED, MOSAIC, ROPE
+from bench.ground.errors import OK, UserError
+from bench.records.schema import RunRecord
+from bench.settings.config import compose
+from reproduce.attention import attention, figure14, figure15, figure16
+from reproduce.attention.attention import ALIBI, LEARNED, MOSAIC, ROPE
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.reproduction import Reproduction, View, main, render
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.config import compose
-from bench.judgement import LeftOut
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
-from reproduce.bigram import REPRODUCTION, plan
-from reproduce.bigram_records import LABELS
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import compose
+from reproduce.bigram.bigram import REPRODUCTION, plan
+from reproduce.bigram.records import LABELS
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import View, render
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 

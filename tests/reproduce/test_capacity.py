@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
-from bench.config import group_file
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
-from reproduce import capacity
-from reproduce.capacity_figure import LOOKS, solve
-from reproduce.capacity_records import HALF, NARROW, WIDE, overview, trials_at
-from reproduce.presets import preset_settings
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import group_file
+from reproduce.capacity import capacity
+from reproduce.capacity.figure import LOOKS, solve
+from reproduce.capacity.records import HALF, NARROW, WIDE, overview, trials_at
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
+from reproduce.judging.presets import preset_settings
+from reproduce.judging.reproduction import View, render
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}

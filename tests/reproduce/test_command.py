@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
-from bench.records import make_run_id, write_record
-from bench.reproduction import HELP, View, main
+from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
+from bench.records.schema import make_run_id, write_record
 from leaderboards.verdicts import read_verdicts
-from reproduce import transformer_settings
 from reproduce.__main__ import reproductions
+from reproduce.judging.reproduction import HELP, View, main
+from reproduce.stories import transformer_settings
 from tests.reproduce.records import moons, ngram, regbench
 
 FIGURES = reproductions()
@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_listing_is_complete_and_loads_neither_torch_nor_matplotlib(run_command) -> None:
     script = (
-        "import sys; from bench.reproduction import main; "
+        "import sys; from reproduce.judging.reproduction import main; "
         "from reproduce.__main__ import reproductions; main([], reproductions()); "
         "main(['--help'], {}); "
         "assert not {'torch', 'matplotlib', 'lightning'} & set(sys.modules)"
@@ -47,7 +47,7 @@ def test_records_are_enough_and_need_no_torch(run_command, tmp_path: Path) -> No
     fill(tmp_path / "records")
     words = ["figure5", f"records={tmp_path / 'records'}", f"store={tmp_path / 'store'}"]
     script = (
-        "import sys; from bench.reproduction import main; "
+        "import sys; from reproduce.judging.reproduction import main; "
         "from reproduce.__main__ import reproductions; "
         f"code = main({words!r}, reproductions()); "
         "assert not {'torch', 'lightning'} & set(sys.modules); sys.exit(code)"
@@ -213,7 +213,7 @@ def test_what_a_figure_sets_itself_is_refused_before_any_run(
 def test_what_a_figure_does_not_set_can_be_chosen(
     words: list[str], tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("bench.estimate._probe", lambda configuration: (7, 2.0, 0.5))
+    monkeypatch.setattr("bench.search.estimate._probe", lambda configuration: (7, 2.0, 0.5))
     assert main([*words, f"store={tmp_path}", "dry_run=true"], FIGURES) == OK
 
 
@@ -253,7 +253,7 @@ def test_dry_run_names_every_model_and_a_warmup_that_never_ends_once(
 
 
 def test_dry_run_of_sweeps_estimates_each(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("bench.estimate._probe", lambda configuration: (7, 2.0, 0.5))
+    monkeypatch.setattr("bench.search.estimate._probe", lambda configuration: (7, 2.0, 0.5))
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30", "seeds=4"]
     assert main(["figure9", *words], FIGURES) == OK
     shown = capsys.readouterr().out

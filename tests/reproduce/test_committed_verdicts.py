@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import RunRecord, read_records
+from bench.records.schema import RunRecord, read_records
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 

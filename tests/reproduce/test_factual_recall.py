@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
-from reproduce import factual_recall as figure
-from reproduce.factual_recall_figure import ACCURACIES, LOSSES
-from reproduce.factual_recall_records import described, fit_of
+from bench.records.schema import Curve, RunRecord
+from reproduce.factual_recall import factual_recall as figure
+from reproduce.factual_recall.figure import ACCURACIES, LOSSES
+from reproduce.factual_recall.records import described, fit_of
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
+from reproduce.judging.reproduction import View, render
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
+from bench.records.schema import Curve, RunRecord
 from models.associative.matrix import Matrix
-from reproduce.gradient_memory import CLEAN, REPRODUCTION, accuracies
+from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.reproduction import View, render
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.errors import UserError
-from bench.judgement import LeftOut
-from bench.records import RunRecord
-from bench.reproduction import View, render
-from reproduce import figure8, language, positions
-from reproduce.language import GPT2, Documents
-from reproduce.regbench import MOSAIC
+from bench.ground.errors import UserError
+from bench.records.schema import RunRecord
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import View, render
+from reproduce.regbench.regbench import MOSAIC
+from reproduce.stories import figure8, language, positions
+from reproduce.stories.language import GPT2, Documents
 from tests.reproduce.language_records import lost, of_documents, tables
 
 SEEDS = range(3)

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED
-from bench.config import compose
-from bench.errors import UserError
-from bench.judgement import LeftOut
-from bench.plan import make_plan
-from bench.records import RunRecord
-from bench.reproduction import Reproduction, View, render
-from reproduce import figure7, language, table1, table2
-from reproduce.depths import published_levels
-from reproduce.language import GPT2
-from reproduce.regbench import MOSAIC
-from reproduce.transformer_settings import (
+from bench.ground.errors import UserError
+from bench.records.schema import RunRecord
+from bench.search.plan import make_plan
+from bench.settings.config import compose
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.regbench.regbench import MOSAIC
+from reproduce.stories import figure7, language, table1, table2
+from reproduce.stories.depths import published_levels
+from reproduce.stories.language import GPT2
+from reproduce.stories.transformer_settings import (
     FIRST,
     HALF,
     NO_DROPOUT,

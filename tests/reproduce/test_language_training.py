@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.config import ROOT
-from bench.errors import UserError
-from bench.judgement import LeftOut
-from bench.records import RunRecord
-from bench.reproduction import Reproduction
-from reproduce import figure7, figure8, figure13
-from reproduce.language import GPT2
-from reproduce.regbench import MOSAIC
+from bench.ground.errors import UserError
+from bench.ground.files import ROOT
+from bench.records.schema import RunRecord
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import Reproduction
+from reproduce.regbench.regbench import MOSAIC
+from reproduce.stories import figure7, figure8, figure13
+from reproduce.stories.language import GPT2
 from tests.reproduce.language_records import SEEDS, judge, lost, of_depths, run, without
 
 

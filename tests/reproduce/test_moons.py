@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.records import RunRecord
-from bench.reproduction import Reproduction, View, render
-from reproduce import figure4, figure5, figure10
-from reproduce.moons import chosen
+from bench.records.schema import RunRecord
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.three_moons import figure4, figure5, figure10
+from reproduce.three_moons.moons import chosen
 from tests.reproduce.records import moons
 
 FIGURES = [(figure4.REPRODUCTION, 1), (figure5.REPRODUCTION, 3), (figure10.REPRODUCTION, 3)]

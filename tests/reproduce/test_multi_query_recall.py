@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bench.building import build_task
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.config import compose
-from bench.judgement import LeftOut
-from bench.records import Cost, RunRecord
-from bench.reproduction import View, render
-from reproduce.multi_query_recall import REPRODUCTION, plan
-from reproduce.multi_query_recall_records import FIXED_STATE, LABELS
+from bench.records.schema import Cost, RunRecord
+from bench.settings.config import compose
+from bench.training.building import build_task
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import View, render
+from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION, plan
+from reproduce.multi_query_recall.records import FIXED_STATE, LABELS
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 

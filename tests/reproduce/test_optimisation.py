@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
-from bench.config import compose
-from bench.errors import UserError
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, main, render
-from reproduce import descent, optimiser_grid
-from reproduce.descent_figure import landscape
-from reproduce.optimisation import REPRODUCTION, table
-from reproduce.optimiser_grid import (
+from bench.ground.errors import UserError
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import compose
+from reproduce.gradient_descent import descent, optimiser_grid
+from reproduce.gradient_descent.descent_figure import landscape
+from reproduce.gradient_descent.optimisation import REPRODUCTION, table
+from reproduce.gradient_descent.optimiser_grid import (
     BY_MODEL,
     BY_RATE,
     CELLS,
@@ -34,7 +32,9 @@ from reproduce.optimiser_grid import (
     comparisons,
     published,
 )
-from reproduce.trials import in_seeds, sample
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
+from reproduce.judging.reproduction import View, main, render
+from reproduce.judging.trials import in_seeds, sample
 from tests.bench.records import make_record
 from tests.reproduce.test_weighting import published as weights
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.power_laws import band_over_trials, fit_power_law, slope_within
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.power_laws import band_over_trials, fit_power_law, slope_within
 
 X = [8, 16, 32, 64, 128, 256]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.records import Cost, RunRecord
-from bench.reproduction import Reproduction, View, render
-from reproduce import figure9, table3
-from reproduce.regbench import BASELINES, MODELS, MOSAIC
-from reproduce.style import subtitle
+from bench.records.schema import Cost, RunRecord
+from reproduce.drawing.style import subtitle
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.regbench import figure9, table3
+from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.config import compose
-from bench.judgement import LeftOut
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
-from reproduce.scaling_laws import REPRODUCTION
-from reproduce.scaling_records import SCHEMES, errors_by_samples, part_of, runs_of, variant
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import compose
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.console import LeftOut
+from reproduce.judging.reproduction import View, render
+from reproduce.scaling_laws.records import SCHEMES, errors_by_samples, part_of, runs_of, variant
+from reproduce.scaling_laws.scaling_laws import REPRODUCTION
 from tests.bench.records import make_record
 
 D = [16, 32, 64, 128, 256, 512, 1024]

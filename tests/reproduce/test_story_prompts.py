@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from bench.errors import OK, UserError
-from bench.records import RunRecord, write_record
-from bench.reproduction import Reproduction, View, main, render
-from reproduce import story_prompts, table4, table5
-from reproduce.regbench import MOSAIC
+from bench.ground.errors import OK, UserError
+from bench.records.schema import RunRecord, write_record
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.judging.reproduction import Reproduction, View, main, render
+from reproduce.prompts import story_prompts, table4, table5
+from reproduce.regbench.regbench import MOSAIC
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.config import compose
-from bench.reproduction import View
-from reproduce.titans_figure import curves, experiment_cells, table
-from reproduce.titans_memory import REPRODUCTION
-from reproduce.titans_records import LOOKS, plan, select, settings, variant_of
+from bench.settings.config import compose
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.reproduction import View
+from reproduce.test_time_memory.figure import curves, experiment_cells, table
+from reproduce.test_time_memory.records import LOOKS, plan, select, settings, variant_of
+from reproduce.test_time_memory.titans_memory import REPRODUCTION
 from tests.bench.records import make_record
 
 
@@ -57,7 +57,7 @@ def planned() -> list[Any]:
 
 
 def test_every_memory_that_there_is_is_shown() -> None:
-    from bench.config import choices
+    from bench.settings.config import choices
 
     assert set(LOOKS) == set(choices("memories"))
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bench.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from bench.config import compose
-from bench.records import Curve, RunRecord
-from bench.reproduction import View, render
-from reproduce import weighting
-from reproduce.optimisation import REPRODUCTION
+from bench.records.schema import Curve, RunRecord
+from bench.settings.config import compose
+from reproduce.gradient_descent import weighting
+from reproduce.gradient_descent.optimisation import REPRODUCTION
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.reproduction import View, render
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]

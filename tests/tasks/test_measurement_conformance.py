@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from bench.building import build_measurement, model_builder
-from bench.config import DESCRIPTIVE, card, choices, compose, group_file, models_of
-from bench.errors import UserError
-from bench.progress import silent
+from bench.ground.errors import UserError
+from bench.ground.progress import silent
+from bench.settings.config import DESCRIPTIVE, card, choices, compose, group_file, models_of
+from bench.training.building import build_measurement, model_builder
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 
@@ -96,8 +96,8 @@ def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:
 
 SCRIPT = """
 import json, sys
-from bench.building import build_measurement
-from bench.config import compose
+from bench.training.building import build_measurement
+from bench.settings.config import compose
 from tests.tasks.test_measurement_conformance import disturb, first_model
 disturb(99)
 name = sys.argv[1]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from bench.building import build_task
-from bench.config import compose
-from bench.runs import obtain
+from bench.runs.obtain import obtain
+from bench.settings.config import compose
+from bench.training.building import build_task
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.config import DESCRIPTIVE, choices, group_file, models_of
+from bench.settings.config import DESCRIPTIVE, choices, group_file, models_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
 

@@ -1,0 +1,68 @@
+"""What a person reads at the end of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.records.schema import RunRecord
+from bench.records.store import Store
+
+
+def print_record(record: RunRecord, store: Path) -> None:
+    """The outcome of one run, its metrics and where its record lies."""
+    console = Console(highlight=False, soft_wrap=True)
+    path = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
+    if record.outcome != "ok":
+        console.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}", markup=False)
+    else:
+        table = Table(title=what, title_justify="left")
+        table.add_column("metric")
+        splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
+        for split in splits:
+            table.add_column(split, justify="right")
+        for name in sorted({name for values in record.metrics.values() for name in values}):
+            values = [record.metrics[split].get(name) for split in splits]
+            shown = ["" if value is None else _digits(value) for value in values]
+            table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
+        console.print(table)
+        cost = record.cost
+        training = (
+            f"{cost.parameters:,} parameters, {cost.training_steps:,} steps, "
+            f"{cost.training_tokens:,} tokens, {cost.training_flops or 0:.3g} training FLOPs, "
+        )
+        trained = training if cost.training_steps else ""
+        console.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
+    console.print(f"record: {path}", markup=False)
+
+
+def _digits(value: float) -> str:
+    """Four decimals, or a power of ten where these are all zero."""
+    return f"{value:.1e}" if 0 < abs(value) < 5e-5 else f"{value:.4f}"
+
+
+def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, float]]) -> float:
+    """Recorded against measured metrics; returns the largest difference (inf if one is missing)."""
+    table = Table(title=f"{record.run_id}: protocol run again", title_justify="left")
+    for column in ("split", "metric", "record", "now", "difference"):
+        table.add_column(column, justify="left" if column in ("split", "metric") else "right")
+    largest = 0.0
+    for split, values in record.metrics.items():
+        for name in dict.fromkeys([*values, *measured[split]]):
+            old, new = values.get(name, math.inf), measured[split].get(name, math.inf)
+            difference = abs(new - old) if math.isfinite(new) and math.isfinite(old) else math.inf
+            largest = max(largest, difference)
+            table.add_row(split, name, f"{old:.6f}", f"{new:.6f}", f"{difference:.1e}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "every metric is that of the record"
+        if largest <= 1e-6
+        else f"the largest difference is {largest:.3g}: not the numbers of the record"
+    )
+    return largest

@@ -1,0 +1,225 @@
+"""The run record: one immutable JSON file that says what was run, how it ended and what came out.
+
+Everything downstream (board, figures, verdicts, tracking) is a pure function of these files and of
+published numbers. This module imports neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.files import write_atomically
+
+SCHEMA_VERSION: Literal[1] = 1
+MAXIMUM_RECORD_BYTES = 16 * 2**20
+
+Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
+Role = Literal["single", "trial", "final", "baseline"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Headline(_Frozen):
+    """The number that a table is ranked by, on the test split (of a trial: on validation)."""
+
+    name: str
+    direction: Literal["maximise", "minimise"]
+    unit: str = ""
+    value: float | None = None
+
+
+class Provenance(_Frozen):
+    """Where a number comes from. The fields marked * are part of the identity."""
+
+    model_code: str  # * SHA-256 of the model's source, comments and docstrings left out
+    task_code: str  # *
+    data: dict[str, str]  # * split -> SHA-256 of its content
+    library_lock: str  # * SHA-256 over `libraries`
+    libraries: dict[str, str]
+    precision: str  # *
+    device_class: str  # * "cpu", or the name of the accelerator
+    protocol_version: int  # *
+    device: str
+    platform: str
+    python: str
+    commit: str | None
+    dirty: bool | None
+    command: str
+    started_at: str  # ISO 8601, UTC
+
+
+class Cost(_Frozen):
+    """What a run cost, measured by the same code for every model."""
+
+    parameters: int = 0
+    position_parameters: int = 0  # of a learned position table, included in `parameters`
+    state_bytes: int | None = None  # kept by one sequence at `state_length` positions
+    state_length: int | None = None
+    training_flops: float | None = None  # forward and backward, counted by operator
+    training_tokens: int = 0
+    training_steps: int = 0
+    tuning_trials: int = 0
+    wall_seconds: float = 0.0
+    peak_memory_bytes: int | None = None
+
+
+class Curve(_Frozen):
+    """y against x."""
+
+    x: list[float]
+    y: list[float]
+
+
+class Restart(_Frozen):
+    """One of several trainings of which the lowest final training loss was kept."""
+
+    seed: int
+    training_loss: float | None
+    kept: bool
+
+
+class Trial(_Frozen):
+    """One setting that a study tried."""
+
+    number: int
+    parameters: dict[str, Any]
+    value: float | None
+    outcome: Outcome
+    run_id: str | None = None
+    retry_of: int | None = None
+
+
+class Study(_Frozen):
+    """The search that chose this setting, on the validation split."""
+
+    name: str
+    sampler: str
+    optuna: str
+    search_space: dict[str, list[Any]]
+    selected_by: str
+    trials: list[Trial]
+
+
+class RunRecord(_Frozen):
+    """One run. See ``docs/architecture.md`` for the life of a record."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    identity: str
+    seed: int
+    task: str
+    model: str
+    label: str
+    preset: str
+    role: Role = "single"
+    outcome: Outcome
+    cause: str | None = None
+    headline: Headline
+    metrics: dict[str, dict[str, float]] = Field(default_factory=dict)  # split -> name -> value
+    per_sequence: dict[str, list[float]] = Field(default_factory=dict)  # as the headline
+    curves: dict[str, Curve] = Field(default_factory=dict)
+    arrays: dict[str, Any] = Field(default_factory=dict)
+    config: dict[str, Any]  # resolved: task, model, training
+    cost: Cost
+    restarts: list[Restart] = Field(default_factory=list)
+    study: Study | None = None
+    provenance: Provenance
+    weights_sha256: str | None = None
+
+    def content_hash(self) -> str:
+        """SHA-256 over the canonical JSON of every field."""
+        return _content_hash(self.model_dump(mode="json"))
+
+
+def _content_hash(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_run_id(task: str, model: str, preset: str, identity: str, seed: int) -> str:
+    """A readable name; the identity in it keeps two settings from ever sharing one."""
+    return f"{task}-{model}-{preset}-{identity[:12]}-s{seed}"
+
+
+def write_record(record: RunRecord, folder: Path) -> Path:
+    """Write ``<folder>/<run_id>.json`` atomically, with the hash of its own content."""
+    content = record.model_dump(mode="json")
+    content["content_sha256"] = _content_hash(content)
+    path = folder / f"{record.run_id}.json"
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    if len(text) > MAXIMUM_RECORD_BYTES:
+        raise UserError(
+            f"the record of {record.run_id} would be {len(text) / 2**20:.0f} MiB, and a record may "
+            "be 16: evaluate fewer sequences, or keep fewer values per sequence",
+            RUN_FAILED,
+        )
+    write_atomically(path, text.encode())
+    return path
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read and check one record.
+
+    Raises:
+        UserError: the file is missing, oversized, truncated, edited, or not a record.
+    """
+    how = "restore it from version control, or delete it and run again"
+    try:
+        if path.stat().st_size > MAXIMUM_RECORD_BYTES:
+            raise UserError(f"{path} is larger than a record may be (16 MiB): {how}", RUN_FAILED)
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"there is no record at {path}: {how}", RUN_FAILED) from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is truncated or not JSON: {how}", RUN_FAILED) from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} does not hold a run record: {how}", RUN_FAILED)
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise UserError(
+            f"{path} has record schema {content.get('schema_version')!r} but this version reads "
+            f"schema {SCHEMA_VERSION}: {how}",
+            RUN_FAILED,
+        )
+    claimed = content.pop("content_sha256", None)
+    try:
+        record = RunRecord.model_validate(content)
+        actual = _content_hash(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UserError(
+            f"{path} is not a valid record ({place}: {first['msg']}): {how}", RUN_FAILED
+        ) from None
+    except ValueError:
+        raise UserError(f"{path} holds a number that is not finite: {how}", RUN_FAILED) from None
+    if claimed != actual:
+        raise UserError(
+            f"{path} was edited after it was written (its content hash does not match): {how}",
+            RUN_FAILED,
+        )
+    if record.run_id != path.stem:
+        raise UserError(f"{path} holds the record of '{record.run_id}': {how}", RUN_FAILED)
+    return record
+
+
+def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
+    """All records below ``folders``, sorted by run id; of equal run ids the first folder wins.
+
+    Raises:
+        UserError: at the first record that cannot be trusted.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*.json")):
+            found.setdefault(path.stem, path)
+    for _, path in sorted(found.items()):
+        yield read_record(path)

@@ -1,0 +1,323 @@
+"""The making of one run: train (or go on), keep the weights, evaluate, fill the record."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from safetensors.torch import save as save_weights
+from torch import Tensor, nn
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.files import write_atomically
+from bench.ground.progress import Report
+from bench.ground.seeding import derive_seed
+from bench.records.provenance import Identity
+from bench.records.schema import Cost, Curve, Outcome, Restart, Role, RunRecord, Study
+from bench.runs.recording import failure, make_record
+from bench.training.building import (
+    build_model,
+    build_task,
+    kept_random_state,
+    read_weights,
+    resolve_device,
+)
+from bench.training.flops import count_training_flops
+from bench.training.memory import peak_memory
+from bench.training.probe import UnfitModel, probe
+from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics
+from tasks.interface import Evaluation, Split, Task
+
+DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
+
+
+@dataclass
+class _Trained:
+    """What is kept of a training beside the weights."""
+
+    report: TrainingReport
+    restarts: list[Restart]
+    cost: Cost
+    weights_sha256: str
+
+
+def _read_trained(path: Path) -> _Trained:
+    with _kept(path) as content:
+        return _Trained(
+            TrainingReport(**content["report"]),
+            [Restart(**restart) for restart in content["restarts"]],
+            Cost(**content["cost"]),
+            content["weights_sha256"],
+        )
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[dict[str, Any]]:
+    """What a training left in its folder, and a sentence where that cannot be read."""
+    try:
+        yield json.loads(path.read_bytes())
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path} is truncated or edited: delete the folder {path.parent} and run again",
+            RUN_FAILED,
+        ) from None
+
+
+def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
+    """What all starts together cost; ``cost.training_flops`` is that of one padded position."""
+    flops = cost.training_flops
+    return cost.model_copy(
+        update={
+            "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in tried),
+            "training_tokens": sum(t.tokens for _, t, _ in tried),
+            "training_steps": sum(t.steps for _, t, _ in tried),
+            "wall_seconds": sum(t.seconds for _, t, _ in tried),
+        }
+    )
+
+
+class Run:
+    """One run on its way to a record.
+
+    Args:
+        work: folder of its checkpoint and weights.
+        training: the run that trains the model, for a task that only evaluates it.
+    """
+
+    def __init__(
+        self, identity: Identity, work: Path, report: Report, training: Run | None = None
+    ) -> None:
+        self.identity, self.work, self.report, self.training = identity, work, report, training
+        self.configuration = identity.configuration
+        self.task = build_task(self.configuration)
+        self.device = resolve_device(self.configuration.device)
+        self.cost = Cost()  # what is known of it if the training fails
+        self.unfinished: TrainingReport | None = None
+        self.description = f"{self.configuration.label} seed {self.configuration.seed}"
+
+    def make(self, role: Role, study: Study | None) -> RunRecord:
+        set_numerics(self.configuration.training.threads)
+        trained: _Trained | None = None
+        evaluations: dict[str, Evaluation] = {}
+        outcome: Outcome = "ok"
+        cause: str | None = None
+        with peak_memory(self.device) as memory, kept_random_state(self.device):
+            try:
+                trained = self._trained()
+                model = self._model_with_weights(trained)
+                splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
+                for split in splits:
+                    evaluations[split] = evaluate(self.task, model, split, self.device)
+            except UserError:
+                raise
+            except Stopped:
+                raise KeyboardInterrupt from None
+            except Diverged as error:
+                outcome, cause = "diverged", str(error)
+            except UnfitModel as error:
+                outcome, cause = "failed", str(error)
+            except Exception as error:
+                outcome, cause = failure(error, self.work)
+        return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
+
+    def _trained(self) -> _Trained:
+        summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
+        if self.training is not None:
+            # Whether this task can measure the model is known before another one trains it.
+            build_model(self.configuration, self.task, self.configuration.seed)
+            self._take_over(self.training)
+        if summary.exists() and weights.exists():
+            return _read_trained(summary)
+        if (self.work / DIVERGED).exists():
+            self._diverge_again()
+        from bench.training.loop import (
+            fit,  # Lightning costs seconds to import; a served record needs none
+        )
+
+        settings, seed = self.configuration.training, self.configuration.seed
+        cost = self.cost = self._count_cost(seed)
+        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
+        failure: Diverged | None = None
+        for k in range(settings.restarts):
+            own_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
+            model = build_model(self.configuration, self.task, own_seed)
+            suffix = f", start {k + 1} of {settings.restarts}" if settings.restarts > 1 else ""
+            try:
+                done = fit(
+                    model,
+                    self.task,
+                    settings,
+                    seed=own_seed,
+                    device=self.device,
+                    checkpoint=self.work / f"checkpoint-{k}.pt",
+                    description=self.description + suffix,
+                    report=self.report,
+                )
+            except Diverged as error:
+                failure = error
+                tried.append((own_seed, error.report, {}))
+                continue
+            tried.append((own_seed, done, model.state_dict()))
+        finished = [k for k, (_, _, weights) in enumerate(tried) if weights]
+        if not finished:
+            assert failure is not None
+            self.cost, self.unfinished = _spent(cost, tried), failure.report
+            self._keep_diverged(failure)
+            raise failure
+        best = min(finished, key=lambda k: tried[k][1].final_loss())
+        restarts = [
+            Restart(
+                seed=own_seed,
+                training_loss=done.final_loss() if k in finished else None,
+                kept=k == best,
+            )
+            for k, (own_seed, done, _) in enumerate(tried)
+        ]
+        return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
+
+    def _take_over(self, training: Run) -> None:
+        """Let another run train, and keep its weights here too; a link costs no space."""
+        with only_one(training.work):
+            try:
+                training._trained()
+            except Diverged as error:
+                self.cost, self.unfinished = training.cost, training.unfinished
+                cause = f"in its training, {training.work.name}: {error}"
+                raise Diverged(cause, error.report) from None
+        for name in ("weights.safetensors", "trained.json"):
+            own = self.work / name
+            own.unlink(missing_ok=True)
+            try:
+                own.hardlink_to(training.work / name)
+            except OSError:  # a file system without links
+                write_atomically(own, (training.work / name).read_bytes())
+
+    def _keep_trained(
+        self,
+        report: TrainingReport,
+        weights: dict[str, Tensor],
+        restarts: list[Restart],
+        cost: Cost,
+        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]],
+    ) -> _Trained:
+        cost = _spent(cost, tried)
+        content = save_weights({k: v.detach().cpu().contiguous() for k, v in weights.items()})
+        sha256 = hashlib.sha256(content).hexdigest()
+        trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
+        write_atomically(self.work / "weights.safetensors", content)
+        summary = {
+            "report": asdict(report),
+            "restarts": [restart.model_dump() for restart in trained.restarts],
+            "cost": cost.model_dump(),
+            "weights_sha256": sha256,
+        }
+        write_atomically(self.work / "trained.json", json.dumps(summary).encode())
+        self._drop_checkpoints()
+        return trained
+
+    def _keep_diverged(self, failure: Diverged) -> None:
+        """Other tasks that this training is for need not try it again."""
+        content = {
+            "cause": str(failure),
+            "report": asdict(failure.report),
+            "cost": self.cost.model_dump(),
+        }
+        write_atomically(self.work / DIVERGED, json.dumps(content).encode())
+        self._drop_checkpoints()
+
+    def _diverge_again(self) -> NoReturn:
+        with _kept(self.work / DIVERGED) as content:
+            cause, report = str(content["cause"]), TrainingReport(**content["report"])
+            self.cost, self.unfinished = Cost(**content["cost"]), report
+        raise Diverged(cause, report)
+
+    def _drop_checkpoints(self) -> None:
+        for checkpoint in self.work.glob("checkpoint-*.pt"):
+            checkpoint.unlink()
+
+    def _count_cost(self, seed: int) -> Cost:
+        """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
+        model = build_model(self.configuration, self.task, seed).to(self.device).train()
+        batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
+        batch = batch.to(self.device)
+        probe(model, self.task, batch)
+        flops = count_training_flops(model, batch, self.task.training_loss)
+        length = self.task.specification().maximum_length
+        state_bytes = getattr(model, "state_bytes", None)
+        return Cost(
+            parameters=sum(p.numel() for p in model.parameters()),
+            position_parameters=getattr(model, "position_parameters", int)(),
+            state_bytes=state_bytes(length) if state_bytes else None,
+            state_length=length if state_bytes else None,
+            training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
+        )
+
+    def _model_with_weights(self, trained: _Trained) -> nn.Module:
+        path = self.work / "weights.safetensors"
+        model = build_model(self.configuration, self.task, self.configuration.seed)
+        model.load_state_dict(read_weights(path, trained.weights_sha256))
+        return model.to(self.device).eval()
+
+    def _record(
+        self,
+        role: Role,
+        study: Study | None,
+        trained: _Trained | None,
+        evaluations: dict[str, Evaluation],
+        outcome: Outcome,
+        cause: str | None,
+        peak: int | None,
+    ) -> RunRecord:
+        cost = trained.cost if trained else self.cost
+        curves: dict[str, Curve] = {}
+        done = trained.report if trained else self.unfinished
+        if done:
+            curves["training_loss"] = Curve(x=_floats(done.loss_steps), y=done.losses)
+            curves["validation_loss"] = Curve(
+                x=_floats(done.validation_steps), y=done.validation_losses
+            )
+        return make_record(
+            self.identity,
+            self.task,
+            evaluations,
+            role=role,
+            study=study,
+            outcome=outcome,
+            cause=cause,
+            cost=cost.model_copy(update={"peak_memory_bytes": peak}),
+            curves=curves,
+            restarts=trained.restarts if trained else [],
+            weights_sha256=trained.weights_sha256 if trained else None,
+        )
+
+
+@contextmanager
+def only_one(work: Path) -> Iterator[None]:
+    """Refuse to make the same run in two processes at once."""
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is making this very run ({work.name}): wait for it",
+                RUN_FAILED,
+            ) from None
+        yield
+
+
+def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+    """The task's protocol on one split, without gradients and dropout."""
+    with torch.no_grad():
+        return task.evaluate(model.eval(), split, device)
+
+
+def _floats(values: list[int]) -> list[float]:
+    return [float(value) for value in values]

@@ -1,0 +1,201 @@
+"""From a configuration to a run record: found in the store, or made and written."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.files import write_atomically
+from bench.ground.progress import Report, silent
+from bench.records import provenance
+from bench.records.provenance import PROTOCOL_VERSION, Identity
+from bench.records.schema import (
+    Cost,
+    Outcome,
+    Role,
+    RunRecord,
+    Study,
+    make_run_id,
+    read_record,
+    write_record,
+)
+from bench.records.store import Store
+from bench.runs.making import Run, only_one
+from bench.runs.measuring import MeasuringRun
+from bench.runs.recording import measured_fields
+from bench.settings.config import training_configuration
+from bench.settings.settings import Configuration
+from bench.training.building import data_hashes, prepare_data, resolve_device, task_or_measurement
+
+LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
+FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
+
+
+def identify(configuration: Configuration) -> Identity:
+    """The identity of a configuration on this machine; makes the data to hash it."""
+    device = resolve_device(configuration.device)
+    collected = provenance.collect(
+        model_code=provenance.code_hash(configuration.models["_target_"]),
+        task_code=provenance.code_hash(configuration.tasks["_target_"]),
+        data=data_hashes(configuration),
+        precision=configuration.training.precision,
+        device_class="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        started=datetime.now(UTC),
+        locations=configuration.locations,
+    )
+    content = {
+        "config": configuration.resolved(),
+        "preset": configuration.preset,
+        **_identifying(collected),
+    }
+    return Identity(configuration, provenance.sha256_of(content), collected)
+
+
+def _identifying(collected: provenance.Provenance) -> dict[str, Any]:
+    names = ("model_code", "task_code", "data", "library_lock", "precision", "device_class")
+    fields = {name: getattr(collected, name) for name in names}
+    return {**fields, "protocol_version": PROTOCOL_VERSION}
+
+
+def find(configuration: Configuration, role: Role = "single") -> RunRecord | None:
+    """The finished record of exactly this run, if the store holds it.
+
+    Raises:
+        UserError: the record is there but was truncated or edited.
+    """
+    return _find(identify(configuration), role)
+
+
+def _find(identity: Identity, role: Role) -> RunRecord | None:
+    configuration = identity.configuration
+    folder = Store(configuration.store).record_folder(role)
+    path = folder / f"{identity.run_id(configuration.seed)}.json"
+    if not path.exists():
+        return None
+    record = read_record(path)
+    if record.identity != identity.identity or record.seed != configuration.seed:
+        raise UserError(f"{path} belongs to another run: delete it and run again", RUN_FAILED)
+    return record if record.outcome in FINISHED else None
+
+
+def obtain(
+    configuration: Configuration,
+    *,
+    role: Role = "single",
+    study: Study | None = None,
+    report: Report | None = None,
+) -> RunRecord:
+    """The record of a run: served if identity, seed and role are the same, else made.
+
+    A run that diverges, runs out of memory or fails in the model's code is a record with its
+    cause, not an exception. Role "trial" sees the validation split only.
+
+    Raises:
+        UserError: a user's mistake, or a record or weights that cannot be trusted.
+        KeyboardInterrupt: the run was stopped; its checkpoint is kept.
+    """
+    prepare_data(configuration, report or silent)
+    identity = identify(configuration)
+    store = Store(configuration.store)
+    run_id = identity.run_id(configuration.seed)
+    _note_locations(configuration, store.work(run_id))
+    found = _find(identity, role)
+    if found is not None:
+        return found
+    with only_one(store.work(run_id)):
+        if configuration.takes is None:
+            run: Run | MeasuringRun = _run(identity, store, report or silent)
+        else:
+            run = MeasuringRun(identity, store.work(run_id), report or silent)
+        record = run.make(role, study)
+        if record.outcome == "diverged" and configuration.trained_on is not None:
+            # The cause names the training, which has nothing to evaluate: its record is complete.
+            own: Role = "trial" if role == "trial" else "single"
+            obtain(training_configuration(configuration), role=own, report=report)
+        path = write_record(record, store.record_folder(role))
+    if configuration.tracking == "mlflow":
+        from bench.records.tracking import track
+
+        track(record, path, store)
+    return record
+
+
+def _note_locations(configuration: Configuration, work: Path) -> None:
+    """Say beside the weights where data lie: no record does, and evaluating again needs it."""
+    if configuration.locations:
+        given = {name: configuration.tasks[name] for name in configuration.locations}
+        here = {k: str(Path(v).resolve()) if _is_path(v) else v for k, v in given.items()}
+        write_atomically(work / LOCATIONS, json.dumps(here).encode())
+
+
+def _is_path(place: Any) -> bool:
+    return isinstance(place, str) and "://" not in place  # else the address of a server
+
+
+def _run(identity: Identity, store: Store, report: Report) -> Run:
+    configuration = identity.configuration
+    work = store.work(identity.run_id(configuration.seed))
+    trained = training_configuration(configuration)
+    training = None
+    if trained is not configuration:
+        training = _run(identify(trained), store, report)
+    return Run(identity, work, report, training)
+
+
+def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
+    """Records of the task's predictors that need no training."""
+    task = task_or_measurement(configuration)
+    prepare_data(configuration, report or silent)
+    store = Store(configuration.store)
+    own = configuration.model_copy(
+        update={
+            "models": {"_target_": configuration.tasks["_target_"]},
+            "seed": 0,
+            "device": "cpu",  # whatever the models run on
+        }
+    )
+    collected = identify(own).provenance
+    config = {"tasks": configuration.resolved()["tasks"]}
+    records = []
+    baselines = task.baselines()
+    for number, (label, predict) in enumerate(baselines.items()):
+        name = "".join(c if c.isalnum() else "_" for c in label.lower())
+        content = {
+            "baseline": label,
+            "config": config,
+            "preset": configuration.preset,
+            **_identifying(collected),
+        }
+        identity = provenance.sha256_of(content)
+        run_id = make_run_id(configuration.task, name, configuration.preset, identity, 0)
+        path = store.records / f"{run_id}.json"
+        if path.exists():
+            records.append(read_record(path))
+            continue
+        started = time.perf_counter()
+        evaluations = {"validation": predict("validation"), "test": predict("test")}
+        record = RunRecord(
+            run_id=run_id,
+            identity=identity,
+            seed=0,
+            task=configuration.task,
+            model=name,
+            label=label,
+            preset=configuration.preset,
+            role="baseline",
+            outcome="ok",
+            config=config,
+            cost=Cost(wall_seconds=time.perf_counter() - started),
+            provenance=collected,
+            **measured_fields(task, evaluations, "test"),
+        )
+        write_record(record, store.records)
+        records.append(record)
+        (report or silent)("predictors without training", number + 1, len(baselines))
+    return records

@@ -1,0 +1,189 @@
+"""A saved run, ready for use: its record found, its task and its trained model built again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.ground.errors import UserError, nearest
+from bench.ground.progress import Report, silent
+from bench.records.schema import RunRecord, read_record
+from bench.records.store import Store
+from bench.runs.obtain import LOCATIONS
+from bench.settings.config import choices, first_problem_in_a_sentence, load_groups
+from bench.settings.settings import Configuration
+from bench.training.building import (
+    build_model,
+    build_task,
+    prepare_data,
+    read_weights,
+    resolve_device,
+)
+from bench.training.training import set_numerics
+from tasks.interface import Task
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A record with what it tells of: the model has its trained weights, is on ``device`` and
+    in eval mode."""
+
+    record: RunRecord
+    configuration: Configuration
+    task: Task
+    model: nn.Module
+    device: torch.device
+
+
+def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
+    """The record of a run, and the store that it lies in.
+
+    Args:
+        run: a run id, a part of one that no other has, or the path of a record file.
+        root: the store that ids are looked up in.
+
+    Raises:
+        UserError: there is no such run, or there are several.
+    """
+    if run.endswith(".json"):
+        path = Path(run)
+        if not path.exists():
+            raise UserError(f"there is no file {run}: give a run id, or the path of a record")
+        in_store = path.parent.name in ("records", "trials")
+        return read_record(path), path.resolve().parent.parent if in_store else root
+    folder = Store(root).records
+    if root.is_file():
+        raise UserError(f"store={root} is a file: give the folder of the runs by store=FOLDER")
+    if not folder.is_dir():
+        raise UserError(f"there is no store at {root}: give the folder of the runs by store=FOLDER")
+    known = sorted(folder.glob("*.json"))
+    found = [path for path in known if path.stem == run] or [p for p in known if run in p.stem]
+    if len(found) == 1 and run:
+        return read_record(found[0]), root
+    if found:
+        names = ", ".join(path.stem for path in found[:3])
+        raise UserError(f"{len(found)} runs have '{run}' in their id ({names}, …): give more of it")
+    close = get_close_matches(run, [path.stem for path in known], n=3, cutoff=0.4)
+    hint = f"; the nearest: {', '.join(close)}" if close else ""
+    raise UserError(
+        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files"
+        f"{hint}; a run that is missing is made by bench.train"
+    )
+
+
+def load_run(
+    run: str,
+    root: Path,
+    device: str | None = None,
+    locations: Mapping[str, Any] | None = None,
+    report: Report = silent,
+) -> SavedRun:
+    """A run by its id, as :func:`find_record` takes it, with PyTorch set to the run's threads.
+
+    Args:
+        run: see there.
+        root: the store, which holds the weights too.
+        device: None is the kind of device that made the record.
+        locations: where the task's data lies, if it is no longer where it was.
+
+    Raises:
+        UserError: no such run, or its weights are missing or not those of the record.
+    """
+    record, root = find_record(run, root)
+    if record.role == "baseline":
+        raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    if record.outcome == "ok" and record.weights_sha256 is None:
+        raise UserError(
+            f"{record.run_id} is a run of {record.task}, which builds its models anew each time "
+            "and keeps no weights: choose a model that bench.train has trained"
+        )
+    if record.weights_sha256 is None:
+        raise UserError(
+            f"{record.run_id} ended as '{record.outcome}' and has no weights: choose a run that "
+            "is ok, or train again"
+        )
+    place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+    if place not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device={place} is unknown: {nearest(place, ('auto', 'cpu', 'cuda'))}")
+    here = recorded_locations(record, root) | dict(locations or {})
+    configuration = recorded_configuration(record, root, place, here)
+    for name in locations or {}:
+        if name not in configuration.locations:
+            known = [f"tasks.{location}" for location in configuration.locations]
+            raise UserError(
+                f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}"
+            )
+    set_numerics(configuration.training.threads)
+    prepare_data(configuration, report)
+    task = build_task(configuration)
+    model = build_model(configuration, task, record.seed)
+    model.load_state_dict(read_weights(Store(root).weights(record.run_id), record.weights_sha256))
+    resolved = resolve_device(place)
+    return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
+
+
+def recorded_locations(record: RunRecord, root: Path) -> dict[str, Any]:
+    """Where the data of a run lay on this machine: task argument -> place, empty if unknown.
+
+    Raises:
+        UserError: the file that says so was edited.
+    """
+    path = Store(root).work(record.run_id) / LOCATIONS
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise UserError(
+            f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
+        ) from None
+
+
+def recorded_configuration(
+    record: RunRecord, store: Path, device: str, locations: Mapping[str, Any] | None = None
+) -> Configuration:
+    """The configuration that made a record, for another look at its weights.
+
+    Args:
+        locations: where data lies on this machine, which no record holds; without it, the defaults.
+
+    Raises:
+        UserError: the record has settings that do not exist any more.
+    """
+    known = record.task in choices("tasks")
+    task = load_groups({"tasks": record.task})["tasks"] if known else {}
+    names = tuple(task.get("locations", ()))
+    here = {name: task[name] for name in names} | dict(locations or {})
+    default = load_groups({})
+    with first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
+        return Configuration.model_validate(
+            {
+                "task": record.task,
+                "model": record.model,
+                "label": record.label,
+                "preset": record.preset,
+                "seed": record.seed,
+                "device": device,
+                "store": store,
+                "tracking": "none",
+                "tasks": {**record.config["tasks"], **here},
+                "models": record.config["models"],
+                "training": {
+                    **(default["training"] if task.get("takes") else {}),
+                    **record.config["training"],
+                    "checkpoint_every": 1,
+                },
+                "sweep": default["sweep"],
+                "takes": task.get("takes"),
+                "trained_on": task.get("trained_on"),
+                "needs": task.get("needs", ()),
+                "locations": names,
+            }
+        )

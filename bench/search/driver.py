@@ -1,0 +1,335 @@
+"""The driver of a sweep: it owns every study, hands out jobs and takes their records in."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import optuna
+
+from bench.ground.errors import UserError
+from bench.ground.progress import Report
+from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
+from bench.records.store import Store
+from bench.search.executors import Done, Executor, InProcess, Pool
+from bench.search.plan import Entry, Plan
+from bench.search.study import ModelStudy, Setting, open_storage
+from bench.settings.settings import Configuration
+
+if TYPE_CHECKING:
+    from bench.records.provenance import Identity
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, on its way to a worker."""
+
+    name: str
+    configuration: Configuration
+    role: Role
+    study: Study | None = None
+
+
+@dataclass
+class ModelResult:
+    """What a sweep found for one model.
+
+    Attributes:
+        setting: the best on validation; None if no trial gave a number.
+        records: of the final runs, one for each seed that came to a record.
+        cause: why a run or all trials have none; None if all is well.
+        trials: how many the setting was chosen from.
+        failures: why some of them gave no number, for each of those.
+    """
+
+    label: str
+    trials: int
+    setting: Setting | None = None
+    records: list[RunRecord] = field(default_factory=list)
+    cause: str | None = None
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass
+class SweepResult:
+    """All models of a sweep and the task's predictors without training."""
+
+    models: list[ModelResult]
+    baselines: list[RunRecord]
+
+
+def run_plan(plan: Plan, report: Report) -> SweepResult:
+    """Run what is missing of a plan and collect the whole of it.
+
+    Raises:
+        UserError: a user's mistake, or another sweep at work in the same store.
+        KeyboardInterrupt: stopped; the same plan goes on from there.
+    """
+    configuration = plan.entries[0].configuration
+    store = Store(configuration.store)
+    with _only_driver(store):
+        if configuration.tracking == "mlflow":
+            from bench.records.tracking import create_store
+
+            create_store(store)
+        from bench.training.building import prepare_data
+
+        prepare_data(configuration, report)
+        storage = open_storage(plan.settings.storage, store.studies)
+        contenders = [_Contender(entry, storage, store) for entry in plan.entries]
+        with _executor(plan.settings.workers, configuration.device, report) as executor:
+            _drive(contenders, executor, report)
+        from bench.runs.obtain import obtain_baselines
+
+        baselines = obtain_baselines(configuration, report)
+    return SweepResult([contender.result for contender in contenders], baselines)
+
+
+def execute(job: Job, report: Report) -> RunRecord | UserError:
+    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
+    from bench.runs.obtain import obtain
+
+    def report_job(description: str, done: int, total: int) -> None:
+        report(f"{description}, {job.name}", done, total)
+
+    configuration = job.configuration
+    try:
+        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
+    except UserError:
+        refusal = _refusal(configuration)
+        if refusal is None:
+            raise
+        return refusal
+    if job.study is None or (record.role == job.role and record.study == job.study):
+        return record
+    # The same run was already there, of another role or of a search with fewer trials.
+    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
+    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
+    write_record(record, Store(configuration.store).record_folder(job.role))
+    return record
+
+
+def _refusal(configuration: Configuration) -> UserError | None:
+    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
+    from bench.training.building import build_model, build_task
+
+    if configuration.takes is not None:  # it builds its models itself, and said what was refused
+        return None
+    task = build_task(configuration)
+    try:
+        build_model(configuration, task, configuration.seed)
+    except UserError as error:
+        return error
+    return None
+
+
+@contextmanager
+def _only_driver(store: Store) -> Iterator[None]:
+    store.studies.mkdir(parents=True, exist_ok=True)
+    with (store.studies / "driver.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise UserError(
+                f"another sweep (process {lock.read().strip()}) is at work in {store.root}: wait "
+                "for its end, or give this one another store=FOLDER"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _executor(workers: int, device: str, report: Report) -> Executor:
+    if workers == 0:
+        return InProcess(execute, report)
+    import torch
+
+    if device == "cpu" or not torch.cuda.is_available():
+        return Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
+    shares = itertools.islice(itertools.cycle(visible), workers)
+    return Pool(execute, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in shares], report)
+
+
+def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
+    running: dict[int, _Contender] = {}
+    tickets = itertools.count()
+    total = sum(contender.runs for contender in contenders)
+    try:
+        while True:
+            while len(running) < executor.slots:
+                ticket = next(tickets)
+                contender = next((c for c in contenders if c.start(ticket, executor)), None)
+                if contender is None:
+                    break
+                running[ticket] = contender
+            report("runs of the sweep", sum(c.ended() for c in contenders), total)
+            if not running:
+                return
+            done = executor.wait()
+            running.pop(done.ticket).end(done)
+    except BaseException:
+        for contender in contenders:
+            contender.interrupt()
+        raise
+
+
+class _Contender:
+    """One model on its way through a sweep: trials, then the best setting over seeds."""
+
+    def __init__(self, entry: Entry, storage: optuna.storages.BaseStorage, store: Store) -> None:
+        from bench.records.provenance import sha256_of
+        from bench.runs.obtain import identify
+        from bench.training.building import task_or_measurement
+
+        self.entry, self.store = entry, store
+        configuration = self.configuration = entry.configuration
+        sweep, seed = configuration.sweep, configuration.seed
+        # Searched keys are not held fixed: whatever their defaults are, the study is the same.
+        fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
+        held = [fixed.identity, list(entry.space.items()), sweep.sampler, seed]
+        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
+            held.append(str(store.root.resolve()))
+        metric = task_or_measurement(configuration).headline
+        name = "-".join([configuration.task, configuration.model, configuration.preset])
+        self.study = ModelStudy(
+            storage,
+            f"{name}-{sha256_of(held)[:12]}",
+            space=entry.space,
+            budget=sweep.n_trials,
+            sampler=sweep.sampler,
+            seed=seed,
+            headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
+        )
+        self.runs = self.study.budget + sweep.seeds
+        self.result = ModelResult(configuration.label, self.study.budget)
+        self.trials: dict[int, optuna.Trial] = {}
+        self.finals: deque[Job] | None = None  # None until the trials have ended
+        self.finals_ended = 0
+
+    def start(self, ticket: int, executor: Executor) -> bool:
+        """Submit this model's next job; False if there is none now."""
+        trial = self.study.ask()
+        if trial is not None:
+            self.trials[ticket] = trial
+            chosen = self.entry.at(trial.user_attrs["setting"])
+            executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
+            return True
+        if self.trials:
+            return False
+        if self.finals is None:
+            self.finals = deque(self._plan_finals())
+        if not self.finals:
+            return False
+        executor.submit(ticket, self.finals.popleft())
+        return True
+
+    def end(self, done: Done) -> None:
+        """Take in what came of a job."""
+        refused = isinstance(done.value, UserError)
+        cause = done.death or (str(done.value) if refused else None)
+        trial = self.trials.pop(done.ticket, None)
+        if trial is not None:
+            if cause is not None:
+                self.study.tell_failure(trial, "failed", cause)
+            else:
+                self.study.tell(trial, done.value)
+            return
+        self.finals_ended += 1
+        if cause is None:
+            record: RunRecord = done.value
+            self.result.records.append(record)
+            self.result.records.sort(key=lambda r: r.seed)
+            cause = record.cause
+        self.result.cause = self.result.cause or cause
+
+    def interrupt(self) -> None:
+        """Leave no trial running in the study; the next sweep queues them again."""
+        for trial in self.trials.values():
+            self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
+        self.trials.clear()
+
+    def ended(self) -> int:
+        """Runs that have ended, those of earlier sweeps included."""
+        return self.study.finished() + self.finals_ended
+
+    def _plan_finals(self) -> Iterator[Job]:
+        from bench.runs.obtain import identify
+
+        setting = self.result.setting = self.study.best()
+        self.result.failures = self.study.failures()
+        if setting is None:
+            self._keep_failure()
+            return
+        study, best = self.study.describe(), self.entry.at(setting)
+        self._supersede(identify(best).identity)
+        for seed in range(best.seed, best.seed + best.sweep.seeds):
+            yield Job("final run", best.model_copy(update={"seed": seed}), "final", study)
+
+    def _keep_failure(self) -> None:
+        """A model without any number is a row with its cause: that of its last trial."""
+        from bench.runs.obtain import identify
+
+        study, last = self.study.describe(), self.study.latest()[-1].user_attrs
+        cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
+        configuration = self.entry.at(last["setting"])
+        identity = identify(configuration)
+        path = self.store.trials / f"{identity.run_id(configuration.seed)}.json"
+        # There is none if the model refused the setting, or no worker survived it.
+        record = read_record(path) if path.exists() else self._empty_record(identity)
+        changes = {
+            "role": "final",
+            "outcome": last["outcome"],
+            "cause": cause,
+            "study": study,
+            "cost": record.cost.model_copy(update={"tuning_trials": len(study.trials)}),
+        }
+        record = record.model_copy(update=changes)
+        self._supersede(record.identity)
+        write_record(record, self.store.records)
+        self.result.cause = cause
+        self.result.records.append(record)
+
+    def _empty_record(self, identity: Identity) -> RunRecord:
+        configuration = identity.configuration
+        return RunRecord(
+            run_id=identity.run_id(configuration.seed),
+            identity=identity.identity,
+            seed=configuration.seed,
+            task=configuration.task,
+            model=configuration.model,
+            label=configuration.label,
+            preset=configuration.preset,
+            outcome="failed",
+            headline=self.study.headline,
+            config=configuration.resolved(),
+            cost=Cost(),
+            provenance=identity.provenance,
+        )
+
+    def _supersede(self, identity: str) -> None:
+        """Take the final records of this study out of the way that are of another setting."""
+        c = self.configuration
+        for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
+            record = read_record(path)
+            if record.study is None or record.study.name != self.study.name:
+                continue
+            if record.identity != identity:
+                folder = self.store.root / "superseded"
+                folder.mkdir(exist_ok=True)
+                path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
+
+
+def record_path(record: RunRecord, store: Path) -> Path:
+    """Where a sweep wrote a record."""
+    return Store(store).record_folder(record.role) / f"{record.run_id}.json"

@@ -1,0 +1,191 @@
+"""From the words of a sweep to one entry for each model: its configuration and search space."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from bench.ground.errors import UserError, nearest
+from bench.ground.words import word
+from bench.settings.config import choices, compose, models_of, parse
+from bench.settings.settings import Configuration, SweepSettings, TrainingSettings
+
+SHORT_NAMES = ("n_trials", "seeds", "workers", "sampler", "storage")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of a sweep.
+
+    Attributes:
+        words: the command line that makes exactly this model's configuration.
+        space: dotted key -> values; only keys that the model has and nobody fixed.
+    """
+
+    words: Sequence[str]
+    space: Mapping[str, Sequence[Any]]
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration before anything is searched."""
+        return compose(self.words)
+
+    @property
+    def settings(self) -> int:
+        """How many different settings the space holds."""
+        return math.prod(len(values) for values in self.space.values())
+
+    def check(self) -> None:
+        """Compose with every value of the space once, so that a mistake in the last costs no run.
+
+        Raises:
+            UserError: a value that cannot be used.
+        """
+        first = {key: values[0] for key, values in self.space.items()}
+        for key, values in self.space.items():
+            for value in values:
+                try:
+                    self.at({**first, key: value})
+                except UserError as error:
+                    raise UserError(f"the search space cannot be used: {error}") from None
+
+    def at(self, setting: Mapping[str, Any]) -> Configuration:
+        """The configuration with the values of a setting."""
+        return compose([*self.words, *(word(key, value) for key, value in setting.items())])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is asked to do; all entries share ``settings``."""
+
+    entries: list[Entry]
+    settings: SweepSettings
+    dry_run: bool
+
+    def note_on_trials(self) -> str | None:
+        """Which search spaces hold fewer settings than the trials asked for."""
+        trials = self.settings.n_trials
+        small = [entry for entry in self.entries if entry.settings < trials]
+        if not small:
+            return None
+        sizes = sorted({entry.settings for entry in small})
+        counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
+        whose = "" if small == self.entries else f" of {', '.join(e.words[0] for e in small)}"
+        return f"n_trials={trials}, but the search space{whose} has only {counts}"
+
+
+def make_plan(words: Sequence[str]) -> Plan:
+    """Read the command line of a sweep.
+
+    Raises:
+        UserError: a word, model, key or search space that cannot be used.
+    """
+    by_key = {o.key_or_group: (o.value(), w) for w in map(_expand, words) for o in parse([w])}
+    dry_run, _ = by_key.pop("dry_run", (False, ""))
+    if not isinstance(dry_run, bool):
+        raise UserError(f"dry_run={dry_run} is neither true nor false")
+    chosen, _ = by_key.pop("models", (None, ""))
+    target, _ = by_key.pop("models._target_", (None, ""))
+    own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
+    shared = [word for key, (_, word) in by_key.items() if key not in own]
+    names = _names(shared, target or chosen)
+
+    entries: list[Entry] = []
+    used: set[str] = set()
+    for name in names:
+        # A name with a dot is the class of another package.
+        choice = f"models._target_={name}" if "." in name else f"models={name}"
+        base = compose([choice, *shared])
+        mine = {key: word for key, word in own.items() if key.split(".")[1] in base.models}
+        used.update(mine)
+        _check_space(base.sweep.search_space)
+        space = {
+            key: values
+            for key, values in base.sweep.search_space.items()
+            if key not in by_key  # what the command line states is held fixed
+            and (not key.startswith("models.") or key.split(".")[1] in base.models)
+        }
+        entries.append(Entry([choice, *shared, *mine.values()], space))
+        entries[-1].check()
+    keys = _model_keys(entry.configuration for entry in entries)
+    for key in sorted(own.keys() - used):
+        raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
+    space = entries[0].configuration.sweep.search_space
+    searched = {key for key in space if key.startswith("models.")}
+    if searched - keys and "sweep.search_space" not in by_key:
+        # The task's own space serves all the models that it lists.
+        keys |= _model_keys(compose([f"models={name}", *shared]) for name in _names(shared, None))
+    for key in sorted(searched - keys):
+        raise UserError(
+            f"the search space has the key '{key}', which no model of this sweep has: "
+            + nearest(key, keys)
+        )
+    return Plan(entries, entries[0].configuration.sweep, dry_run)
+
+
+def warn_of_warmup(configurations: Iterable[Configuration]) -> None:
+    """One line on stderr for each kind of training that ends before its warm-up does."""
+    notes = (c.training.note_on_warmup for c in configurations if c.takes is None)
+    for note in dict.fromkeys(filter(None, notes)):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def list_models(word: str) -> str:
+    """``models=a,b`` as the list it means: brackets need quotes in some shells."""
+    key, _, value = word.partition("=")
+    if key == "models" and "," in value and not value.startswith("["):
+        return f"models=[{value}]"
+    return word
+
+
+def _expand(word: str) -> str:
+    return f"sweep.{word}" if word.partition("=")[0] in SHORT_NAMES else list_models(word)
+
+
+def _names(shared: Sequence[str], chosen: Any) -> list[str]:
+    if isinstance(chosen, str):
+        if chosen == "all":
+            raise UserError(
+                "there is no model 'all': leave models= out to take those that the task lists, "
+                'or name them: "models=[a,b]"'
+            )
+        return [chosen]
+    if chosen is None:
+        # Which models a task sweeps does not depend on the model that it is composed with.
+        composed = compose([f"models={some_model(shared)}", *shared])
+        return composed.sweep.models or choices(composed.takes or "models")
+    if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
+        raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')
+    return [str(name) for name in chosen]
+
+
+def some_model(words: Sequence[str]) -> str:
+    """A model that the task of a command line takes. Of no task, or an unknown one, compose says
+    what is wrong."""
+    task = next((w.partition("=")[2] for w in reversed(words) if w.startswith("tasks=")), None)
+    return choices(models_of(task) if task in choices("tasks") else "models")[0]
+
+
+def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
+    return {f"models.{key}" for c in configurations for key in c.models if key != "_target_"}
+
+
+def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
+    training = [f"training.{name}" for name in TrainingSettings.model_fields]
+    for key, values in space.items():
+        if not key.startswith("models.") and key not in training:
+            raise UserError(
+                f"the search space has the key '{key}', but it may hold models.KEY and "
+                f"training.KEY only: {nearest(key, training)}"
+            )
+        plain = all(v is None or isinstance(v, str | int | float) for v in values)
+        if not values or not plain or len({json.dumps(v) for v in values}) < len(values):
+            raise UserError(
+                f"the search space gives {key} the values {values!r}, but it needs a list of "
+                "different numbers, words, true, false or null"
+            )

@@ -1,0 +1,306 @@
+"""The search for one model's best setting: an Optuna study that one driver owns.
+
+Search spaces are finite (a list of values for each key), so settings are drawn without repetition:
+trial i of every sampler but TPE is the i-th setting of a fixed sequence, whatever the budget, the
+number of workers and however often the sweep was interrupted. The proposals of TPE depend on which
+trials have ended. A budget that covers the whole space runs all of it once; after a larger budget,
+a smaller one sees its own first trials and nothing of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import CategoricalDistribution
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from bench.ground.errors import UserError
+from bench.ground.seeding import derive_seed
+from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
+
+Setting = dict[str, Any]  # key of the search space -> value
+
+TPE_STARTUP_TRIALS = 10
+TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
+_DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def grid(space: Mapping[str, Sequence[Any]]) -> list[Setting]:
+    """Every setting of a search space, the last key changing fastest."""
+    return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
+
+
+def random_order(space: Mapping[str, Sequence[Any]], seed: int) -> list[Setting]:
+    """The grid in an order that depends on the seed and on nothing else: sorted by a hash."""
+    return sorted(grid(space), key=lambda s: hashlib.sha256(f"{seed}/{_key(s)}".encode()).digest())
+
+
+def quasi_random_order(space: Mapping[str, Sequence[Any]]) -> Iterator[Setting]:
+    """The cells of the grid in the order in which the Halton sequence first enters them.
+
+    Source: Halton 1960; the sequence starts at index 1, and is not scrambled.
+    """
+    seen: set[str] = set()
+    size = math.prod(len(values) for values in space.values())
+    bases = list(itertools.islice(_primes(), len(space)))
+    for index in itertools.count(1):
+        if len(seen) == size:
+            return
+        setting = {
+            key: values[int(radical_inverse(index, base) * len(values))]
+            for (key, values), base in zip(space.items(), bases, strict=True)
+        }
+        if _key(setting) not in seen:
+            seen.add(_key(setting))
+            yield setting
+
+
+def radical_inverse(index: int, base: int) -> float:
+    """The digits of ``index`` mirrored at the point, in [0, 1): van der Corput's sequence."""
+    value, scale = 0, 1
+    while index:
+        index, digit = divmod(index, base)
+        value, scale = value * base + digit, scale * base
+    return value / scale
+
+
+def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
+    """The journal in ``folder``, or the database of an address. The caller is its only writer.
+
+    Raises:
+        UserError: the database cannot be opened.
+    """
+    if storage == "journal":
+        journal = folder / "journal.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        _repair(journal)
+        return optuna.storages.JournalStorage(JournalFileBackend(str(journal)))
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except Exception as error:  # each database driver has exceptions of its own
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
+            "storage is 'journal' or an address such as sqlite:///studies.db"
+        ) from None
+
+
+def _repair(journal: Path) -> None:
+    """Undo what a killed driver leaves: its lock, and a last line that was only half written."""
+    journal.with_name(journal.name + ".lock").unlink(missing_ok=True)
+    if journal.exists():
+        content = journal.read_bytes()
+        os.truncate(journal, content.rfind(b"\n") + 1)
+
+
+class ModelStudy:
+    """The trials of one model in one study.
+
+    Args:
+        name: states what is held fixed, so that changed settings never share a study.
+        space: key -> values; may be empty, which is one setting.
+        budget: trials, that is different settings; more than the space holds means all of it.
+        headline: the task's; its value on the validation split is what a trial is told.
+    """
+
+    def __init__(
+        self,
+        storage: optuna.storages.BaseStorage,
+        name: str,
+        *,
+        space: Mapping[str, Sequence[Any]],
+        budget: int,
+        sampler: str,
+        seed: int,
+        headline: Headline,
+    ) -> None:
+        self.name, self.space, self.sampler, self.seed = name, space, sampler, seed
+        self.headline = headline
+        self.direction = _DIRECTIONS[headline.direction]
+        self.study = optuna.create_study(
+            study_name=name, storage=storage, direction=self.direction, load_if_exists=True
+        )
+        self._grid = [_key(setting) for setting in grid(space)]
+        self.budget = min(budget, len(self._grid))
+        self._recover()
+
+    def _recover(self) -> None:
+        """Queue again every trial of the budget that did not come to an end of its own."""
+        from bench.runs.obtain import (
+            FINISHED,  # a worker sets its environment before it imports PyTorch
+        )
+
+        for trial in self.latest():
+            outcome = trial.user_attrs.get("outcome")
+            failed = trial.state == TrialState.FAIL and outcome not in FINISHED
+            if failed or trial.state == TrialState.RUNNING:
+                # Queue first: killed in between, the sweep finds the retry already there.
+                self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
+        for trial in self._attempts():
+            if trial.state == TrialState.RUNNING:
+                self.study.tell(trial.number, state=TrialState.FAIL)
+
+    def _enqueue(self, setting: Setting, **notes: Any) -> None:
+        self.study.enqueue_trial(setting, user_attrs={"setting": setting, **notes})
+
+    def _attempts(self) -> list[FrozenTrial]:
+        trials = self.study.get_trials(deepcopy=False)
+        return [trial for trial in trials if "setting" in trial.user_attrs]
+
+    def latest(self) -> list[FrozenTrial]:
+        """The last attempt at each setting of the budget, in the order of first attempts."""
+        last = {_key(trial.user_attrs["setting"]): trial for trial in self._attempts()}
+        return list(last.values())[: self.budget]
+
+    def ask(self) -> optuna.Trial | None:
+        """The next trial, which is then running; None while or once the budget is given out."""
+        if all(trial.state != TrialState.WAITING for trial in self.latest()):
+            setting = self._propose()
+            if setting is None:
+                return None
+            self._enqueue(setting)
+        while True:
+            trial = self.study.ask(self._distributions())
+            if trial.number in {mine.number for mine in self.latest()}:
+                return trial
+            # Queued by a sweep with a larger budget, which queues it again when it comes back.
+            self.tell_failure(trial, "interrupted", "beyond the number of trials asked for")
+
+    def _distributions(self) -> dict[str, Any]:
+        return {key: CategoricalDistribution(list(values)) for key, values in self.space.items()}
+
+    def _propose(self) -> Setting | None:
+        tried = {_key(trial.user_attrs["setting"]) for trial in self._attempts()}
+        if len(tried) >= self.budget:
+            return None
+        if self.sampler == "tpe":
+            proposed = self._propose_by_tpe(tried)
+            if proposed is not None:
+                return proposed
+        return next(setting for setting in self._sequence() if _key(setting) not in tried)
+
+    def _sequence(self) -> Iterator[Setting]:
+        if self.sampler == "grid":
+            return iter(grid(self.space))
+        if self.sampler == "qmc":
+            return quasi_random_order(self.space)
+        return iter(random_order(self.space, self.seed))
+
+    def _propose_by_tpe(self, tried: set[str]) -> Setting | None:
+        """A proposal that depends on the trials so far alone, not on this process's history: asked
+        of a copy in memory, where repetitions that TPE proposes leave no trace."""
+        seed = derive_seed(self.seed, "tpe", len(tried)) % 2**32
+        sampler = optuna.samplers.TPESampler(n_startup_trials=TPE_STARTUP_TRIALS, seed=seed)
+        copy = optuna.create_study(sampler=sampler, direction=self.direction)
+        copy.add_trials(self._attempts())
+        for _ in range(TPE_PROPOSALS):
+            setting = copy.ask(self._distributions()).params
+            if _key(setting) not in tried:
+                return {key: setting[key] for key in self.space}
+        return None
+
+    def tell(self, trial: optuna.Trial, record: RunRecord) -> None:
+        """End a trial with its record: its value, or failed with the cause in its attributes."""
+        validation = record.metrics.get("validation", {})
+        value = validation.get(self.headline.name)
+        outcome, cause = record.outcome, record.cause
+        if outcome == "ok" and value is None:
+            outcome, cause = "diverged", f"{self.headline.name} on validation is not a number"
+        trial.set_user_attr("run_id", record.run_id)
+        if outcome == "ok":
+            trial.set_user_attr("outcome", "ok")
+            trial.set_user_attr("loss", validation.get("loss"))
+            self.study.tell(trial, value)
+        else:
+            self.tell_failure(trial, outcome, cause or outcome)
+
+    def tell_failure(self, trial: optuna.Trial, outcome: Outcome, cause: str) -> None:
+        """End a trial without a value."""
+        trial.set_user_attr("outcome", outcome)
+        trial.set_user_attr("cause", cause)
+        self.study.tell(trial, state=TrialState.FAIL)
+
+    def best(self) -> Setting | None:
+        """The setting with the best headline on validation; of equals the one with the lower loss,
+        then the first of the grid. None if no trial gave a number."""
+        sign = -1 if self.direction == StudyDirection.MAXIMIZE else 1
+
+        def rank(trial: FrozenTrial) -> tuple[float, float, int]:
+            assert trial.value is not None
+            loss = trial.user_attrs.get("loss")
+            place = self._grid.index(_key(trial.user_attrs["setting"]))
+            return sign * trial.value, math.inf if loss is None else loss, place
+
+        complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
+        return min(complete, key=rank).user_attrs["setting"] if complete else None
+
+    def failures(self) -> list[str]:
+        """Why trials have no value, for each of them."""
+        failed = [trial for trial in self.latest() if trial.state == TrialState.FAIL]
+        return [str(trial.user_attrs.get("cause")) for trial in failed]
+
+    def finished(self) -> int:
+        """Trials that have come to an end."""
+        return sum(trial.state.is_finished() for trial in self.latest())
+
+    def selected_by(self) -> str:
+        """How one setting is chosen, in words."""
+        return f"{self.headline.name} on validation, {self.headline.direction}d; then lower loss"
+
+    def describe(self) -> Study:
+        """What a record says about the search."""
+        return Study(
+            name=self.name,
+            sampler=describe_sampler(self.sampler, self.seed),
+            optuna=optuna.__version__,
+            search_space={key: list(values) for key, values in self.space.items()},
+            selected_by=self.selected_by(),
+            trials=[_describe_trial(t) for t in self.latest() if t.state.is_finished()],
+        )
+
+
+def describe_sampler(sampler: str, seed: int) -> str:
+    """A sampler with its arguments."""
+    return {
+        "grid": "grid, in order",
+        "random": f"random without repetition, seed={seed}",
+        "qmc": "Halton sequence from index 1, not scrambled, without repetition",
+        "tpe": f"TPESampler(n_startup_trials={TPE_STARTUP_TRIALS}, seed from {seed}), "
+        "without repetition",
+    }[sampler]
+
+
+def _describe_trial(trial: FrozenTrial) -> Trial:
+    notes = trial.user_attrs
+    return Trial(
+        number=trial.number,
+        parameters=notes["setting"],
+        value=trial.value,
+        outcome=notes.get("outcome", "interrupted"),
+        run_id=notes.get("run_id"),
+        retry_of=notes.get("retry_of"),
+    )
+
+
+def _key(setting: Mapping[str, Any]) -> str:
+    return json.dumps(setting, sort_keys=True)
+
+
+def _primes() -> Iterator[int]:
+    found: list[int] = []
+    for number in itertools.count(2):
+        if all(number % prime for prime in found):
+            found.append(number)
+            yield number

@@ -1,0 +1,333 @@
+"""From command-line words to a checked configuration, with Hydra's groups and strictness.
+
+``tasks`` and ``models`` are config groups because the folders of that name hold one YAML file
+beside each task and each model: dropping a file in is the whole registration.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+
+from bench.ground.errors import UserError, nearest
+from bench.ground.files import ROOT
+from bench.settings.external import kind_of, use_external_model
+from bench.settings.limits import check_sizes
+from bench.settings.settings import Configuration
+
+GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
+SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
+# Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
+DESCRIPTIVE = (
+    "card",
+    "presets",
+    "protocols",
+    "sweep",
+    "takes",
+    "trained_on",
+    "needs",
+    "locations",
+    "defaults",
+)
+
+
+def folder_of(group: str) -> Path:
+    """Where the YAML files of a group lie; a folder below models/ is a group of its own."""
+    return GROUPS.get(group) or GROUPS["models"] / group
+
+
+def choices(group: str) -> list[str]:
+    """The names that can be chosen in a group: the YAML files of its folder."""
+    return sorted(path.stem for path in folder_of(group).glob("*.yaml"))
+
+
+def model_groups() -> list[str]:
+    """ "models", and the folders below it with models that only some tasks take."""
+    below = sorted(path.parent.name for path in GROUPS["models"].glob("*/*.yaml"))
+    return ["models", *dict.fromkeys(below)]
+
+
+def models_of(task: str) -> str:
+    """The group that a task's models come from: "models", or what its YAML file ``takes``."""
+    return str(group_file("tasks", task).get("takes", "models"))
+
+
+def card(group: str, name: str) -> dict[str, Any]:
+    """The card of a task, model or preset: its label, source and note, or description."""
+    content = OmegaConf.load(folder_of(group) / f"{name}.yaml")
+    plain = OmegaConf.to_container(content)
+    assert isinstance(plain, dict)
+    return dict(plain.get("card", plain))
+
+
+def group_file(group: str, name: str) -> dict[str, Any]:
+    """The whole file of a task or model, with what it takes over from another by ``defaults``."""
+    return dict(load_groups({group: name})[group])
+
+
+def compose(words: Sequence[str]) -> Configuration:
+    """The configuration that command-line words such as ``tasks=regbench seed=1`` ask for.
+
+    Raises:
+        UserError: a word that cannot be parsed, an unknown task, model, preset or key, or a value
+            of the wrong kind.
+    """
+    overrides = parse(words)
+    given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
+    if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
+        given["models._target_"] = given.pop("models")
+    chosen = {
+        key: _checked_choice(key, value)
+        for key, value in given.items()
+        if key in GROUPS and key != "models"
+    }
+    values = {key: value for key, value in given.items() if key not in GROUPS}
+    external = values.get("models._target_")
+    for plural, singular in SINGULAR.items():
+        if singular in values and singular != plural:
+            raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
+    if "tasks" not in chosen:
+        raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
+    group = models_of(chosen["tasks"])
+    if "models" in given:
+        chosen["models"] = _checked_model(given["models"], group, chosen["tasks"])
+    elif external is None:
+        raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
+
+    tree = load_groups(chosen, group)
+    if external is not None:
+        use_external_model(tree, str(external))
+    task, model = tree["tasks"], tree["models"]
+    preset = tree["preset"]["name"]
+    blocks = task.get("presets", {})
+    if preset not in blocks:
+        raise UserError(
+            f"task '{chosen['tasks']}' has no preset '{preset}'; it has: {', '.join(blocks)}"
+        )
+    _merge(tree, task.get("sweep", {}), "sweep")
+    _merge_block(tree, blocks[preset])
+    protocol = values.get("tasks.protocol", task.get("protocol"))
+    _merge_block(tree, task.get("protocols", {}).get(protocol, {}))
+    if values.get("training.epochs") is not None and "training.steps" not in values:
+        tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
+    for key, value in values.items():
+        if group != "models" and key.startswith("training.") and key != "training.threads":
+            raise UserError(
+                f"'{key}' is about trainings by the engine, and {chosen['tasks']} measures what "
+                "it builds itself: its own settings are called tasks.KEY and models.KEY"
+            )
+        _assign(tree, key, value)
+    if external is None:  # a class from elsewhere may mean something else by these names
+        check_sizes(model)
+
+    label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
+    name = chosen.get("models", model["_target_"].rpartition(".")[2])
+    with first_problem_in_a_sentence():
+        configuration = Configuration(
+            task=chosen["tasks"],
+            model=name,
+            label=label,
+            preset=preset,
+            tasks=_constructor_arguments(task),
+            models=_constructor_arguments(model),
+            takes=task.get("takes"),
+            trained_on=task.get("trained_on"),
+            needs=task.get("needs", ()),
+            locations=task.get("locations", ()),
+            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
+        )
+    if configuration.store.exists() and not configuration.store.is_dir():
+        raise UserError(f"store={configuration.store} is a file: the store is a folder")
+    return configuration
+
+
+def training_configuration(configuration: Configuration) -> Configuration:
+    """The configuration whose training a task evaluates: its own, or that of another task.
+
+    A task with ``trained_on: NAME`` in its YAML file builds on the file of NAME (``defaults:
+    [NAME, _self_]``) and has all its arguments, so that the training is the same run.
+    """
+    name = configuration.trained_on
+    if name is None:
+        return configuration
+    theirs = load_groups({"tasks": name})["tasks"]
+    arguments = {k: configuration.tasks[k] for k in _constructor_arguments(theirs)}
+    return configuration.model_copy(
+        update={
+            "task": name,
+            "trained_on": None,
+            "needs": tuple(theirs.get("needs", ())),
+            "tasks": {**arguments, "_target_": theirs["_target_"]},
+            "locations": tuple(theirs.get("locations", ())),
+        }
+    )
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key``, ``~key`` and ``${...}`` are
+    refused."""
+    parsed = []
+    for word in words:
+        try:
+            override = OverridesParser.create().parse_override(word)
+        except HydraException:
+            raise UserError(
+                f"cannot read '{word}': settings are written key=value, for example seed=1"
+            ) from None
+        if override.is_add() or override.is_delete() or override.is_sweep_override():
+            raise UserError(
+                f"'{word}' adds, deletes or lists values: here one value is set for one known "
+                "key, written key=value; several settings are tried by bench.sweep"
+            )
+        if "${" in word:
+            raise UserError(
+                f"'{word}' refers to another value by ${{…}}, which is not looked up here: write "
+                "the value itself, or let the shell put it in"
+            )
+        parsed.append(override)
+    return parsed
+
+
+def load_groups(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
+    files = dict(chosen)
+    if group != "models" and "models" in files:
+        files["models"] = f"{group}/{files['models']}"
+    return copy.deepcopy(_load_files(*sorted(files.items())))
+
+
+@lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
+def _load_files(*choices: tuple[str, str]) -> dict[str, Any]:
+    chosen = dict(choices)
+    words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
+    if "preset" in chosen:
+        words.append(f"preset={chosen['preset']}")
+    search_path = f"hydra.searchpath=[file://{ROOT}]"
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "bench")):
+            loaded = hydra_compose("config", overrides=[*words, search_path])
+        tree = OmegaConf.to_container(loaded, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(f"a configuration file cannot be read: {first}") from None
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}
+
+
+def _checked_choice(group: str, name: Any) -> str:
+    valid = choices(group)
+    if name in valid:
+        return str(name)
+    kind = SINGULAR.get(group, "model")
+    if isinstance(name, list):
+        raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
+    hint = nearest(str(name), valid)
+    listing = "" if hint.startswith("valid") else f" {group}: {', '.join(valid)}"
+    raise UserError(f"there is no {kind} '{name}': {hint}{listing}")
+
+
+def _checked_model(name: Any, group: str, task: str) -> str:
+    """A model that the task takes; of the wrong kind is another mistake than unknown."""
+    if name == "all":
+        raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
+    if elsewhere and name not in choices(group):
+        raise UserError(
+            f"models={name} is one of the {elsewhere[0]}, and {task} takes: "
+            f"{', '.join(choices(group))}"
+        )
+    return _checked_choice(group, name)
+
+
+def _merge_block(tree: dict[str, Any], block: Mapping[str, Any]) -> None:
+    for section, values in block.items():
+        if section == "models":  # one block serves all models: each takes the keys it has
+            model = tree["models"]
+            model.update({key: value for key, value in values.items() if key in model})
+        else:
+            _merge(tree, values, section)
+
+
+def _merge(tree: dict[str, Any], values: Mapping[str, Any], section: str) -> None:
+    for key, value in values.items():
+        if key not in tree[section]:
+            raise UserError(
+                f"the task's configuration file sets the unknown key '{section}.{key}': "
+                + nearest(key, tree[section])
+            )
+        tree[section][key] = value
+
+
+def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set one dotted key that must exist, keeping the kind of its value."""
+    *path, last = key.split(".")
+    node: Any = tree
+    for depth, part in enumerate(path):
+        open_keys = _settable(node, top=not depth) if isinstance(node, dict) else []
+        node = node[part] if part in open_keys else None
+    if not isinstance(node, dict) or last not in _settable(node, top=not path):
+        known = list(_all_keys(tree))
+        same = [name for name in known if name.rpartition(".")[2] == key]
+        hint = f"did you mean '{same[0]}'?" if same else nearest(key, known)
+        raise UserError(f"there is no setting '{key}': {hint}")
+    old = node[last]
+    if isinstance(old, dict) and not path:
+        example = f"{key}.{_settable(old)[0]}"
+        raise UserError(f"'{key}' is a group of settings: set one of them, such as {example}=…")
+    expected = kind_of(old)
+    if expected and value is not None and kind_of(value) != expected:
+        raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
+    if isinstance(old, int) and isinstance(value, float):
+        raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")
+    node[last] = float(value) if isinstance(old, float) and kind_of(value) == "number" else value
+
+
+def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:
+    hidden = ("preset", *(name for name in DESCRIPTIVE if name != "sweep"))
+    return [key for key in node if key not in (*hidden, *(() if top else ("sweep",)))]
+
+
+def _all_keys(tree: Mapping[str, Any]) -> Iterator[str]:
+    for section in _settable(tree, top=True):
+        if isinstance(tree[section], dict):
+            yield from (f"{section}.{key}" for key in _settable(tree[section]))
+        else:
+            yield section
+    yield from GROUPS
+
+
+def _constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
+
+
+@contextmanager
+def first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise UserError(beginning + first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """What pydantic refused first, in words of the command line."""
+    first = error.errors()[0]
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    place = "".join(parts).removeprefix(".")
+    message = first["msg"].removeprefix("Value error, ")
+    if not place or place == "training":
+        return message
+    if first["type"] == "missing":
+        return f"{place} is missing"
+    return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"

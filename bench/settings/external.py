@@ -1,0 +1,84 @@
+"""Classes of other packages, named by their place: ``package.module.Class``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from bench.ground.errors import UserError
+
+
+def use_external_model(tree: dict[str, Any], target: str) -> None:
+    """Take the defaults of a model that has no YAML here from its constructor's signature."""
+    model = tree.setdefault("models", {"card": {}})
+    if model.get("_target_") == target:
+        return
+    for parameter in _hyperparameters(target):
+        default = None if parameter.default is parameter.empty else parameter.default
+        if default is None or kind_of(default):  # a class or function cannot be set by a word
+            model.setdefault(parameter.name, default)
+    model["_target_"] = target
+
+
+def _hyperparameters(target: str) -> list[inspect.Parameter]:
+    """What a model's constructor takes after the specification."""
+    try:
+        parameters = list(inspect.signature(load_class(target)).parameters.values())
+    except ValueError:  # a class that is written in C may have none
+        raise UserError(
+            f"'{target}' does not say what its constructor takes: a model is a torch.nn.Module "
+            "that is built as Model(specification, **hyperparameters)"
+        ) from None
+    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def load_class(target: str) -> type:
+    """Import ``package.module.Class``; the working directory is searched as Python does.
+
+    Raises:
+        UserError: no such module or class.
+    """
+    module_name, _, class_name = target.rpartition(".")
+    if not module_name:
+        raise UserError(f"'{target}' has no module part: give package.module.Class")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
+            "installed, in the working directory, or on PYTHONPATH"
+        ) from None
+    loaded = getattr(module, class_name, None)
+    if loaded is None:
+        # Of its own package: what it imported from elsewhere is no model of the user's.
+        package = module_name.partition(".")[0]
+        own = [
+            name
+            for name, value in vars(module).items()
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == package
+        ]
+        close = get_close_matches(class_name, own, n=1, cutoff=0)  # the nearest, however far
+        hint = f"the nearest is '{close[0]}'" if close else "it defines none"
+        raise UserError(f"module '{module_name}' has no class '{class_name}': {hint}")
+    if not inspect.isclass(loaded):
+        raise UserError(f"'{target}' is not a class: a model or task is a class")
+    return loaded
+
+
+def kind_of(value: Any) -> str | None:
+    """What a setting is, in words of the command line; None for nothing or a class."""
+    if isinstance(value, bool):
+        return "true or false value"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "word"
+    if isinstance(value, list):
+        return "list"
+    return "group of keys" if isinstance(value, dict) else None

@@ -1,0 +1,156 @@
+"""The shape of a resolved configuration; pydantic checks types and ranges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from bench.settings.limits import LARGEST_THREADS, infinite_numbers
+
+MomentDecay = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Settings(BaseModel):
+    """Frozen, without unknown keys; numbers are finite and no truth values."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("true and false are no values of it")
+        return value
+
+
+class TrainingSettings(Settings):
+    """How a model is trained; the comments in ``bench/config.yaml`` say what each key means."""
+
+    steps: int | None = Field(ge=1)
+    epochs: int | None = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    lr: float = Field(gt=0)
+    schedule: Literal["cosine", "cosine_after_warmup", "linear", "constant"]
+    warmup_steps: int | None = Field(ge=0)
+    warmup_fraction: float = Field(ge=0, le=1)
+    initial_lr: float = Field(ge=0)
+    minimum_lr_fraction: float = Field(ge=0, le=1)
+    weight_decay: float = Field(ge=0)
+    weight_decay_on: Literal["matrices", "all"]
+    betas: tuple[MomentDecay, MomentDecay]
+    bias_correction: bool
+    gradient_clip: float = Field(ge=0)
+    precision: Literal["float32", "bfloat16"]
+    validate_every: int | None = Field(ge=1)
+    select: Literal["last", "best_validation"]
+    restarts: int = Field(ge=1)
+    threads: int = Field(ge=1, le=LARGEST_THREADS)
+    checkpoint_every: int = Field(ge=1)
+    # Settings that came after records were published have defaults here, and a default is left out
+    # of the identity, so that older runs stay the same runs.
+    micro_batch_size: int | None = Field(default=None, ge=1)
+    devices: int = Field(default=1, ge=1)
+
+    @property
+    def note_on_warmup(self) -> str | None:
+        """That the training ends before its warm-up does; None where it does not, or where the
+        number of steps hangs on the data."""
+        if self.steps is None or self.warmup_steps is None or self.warmup_steps < self.steps:
+            return None
+        return (
+            f"warmup_steps={self.warmup_steps} of {self.steps} steps: the learning rate never "
+            "reaches training.lr; a shorter warm-up is set by training.warmup_steps"
+        )
+
+    @model_validator(mode="after")
+    def _decay_without_correction(self) -> TrainingSettings:
+        if not self.bias_correction and self.weight_decay > 0:
+            # The rule is a factor on the learning rate, which would scale the decay as well.
+            raise ValueError("training.bias_correction=false needs training.weight_decay=0")
+        return self
+
+
+class SweepSettings(Settings):
+    """What ``bench.sweep`` tries for each model."""
+
+    models: list[str]
+    search_space: dict[str, list[Any]]
+    n_trials: int = Field(ge=1)
+    seeds: int = Field(ge=1)
+    sampler: Literal["random", "grid", "qmc", "tpe"]
+    workers: int = Field(ge=0)
+    storage: str
+
+
+class Configuration(Settings):
+    """Everything that one run or one sweep needs to know.
+
+    ``tasks`` and ``models`` hold ``_target_`` and the constructor arguments, nothing else.
+
+    Attributes:
+        trained_on: the task whose training this task only evaluates in another way; None where a
+            task trains its own models.
+        takes: the folder below models/ whose models a measurement builds and measures itself; None
+            for a task whose models are trained by the engine.
+        needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
+            this task.
+        locations: arguments of the task that say where data lies on this machine. The data are
+            known by their content, so these are neither in an identity nor in a record.
+    """
+
+    task: str
+    model: str
+    label: str
+    preset: str
+    seed: int = Field(ge=0, lt=2**32)
+    device: Literal["auto", "cpu", "cuda"]
+    store: Path
+    tracking: Literal["none", "mlflow"]
+    tasks: dict[str, Any]
+    models: dict[str, Any]
+    training: TrainingSettings
+    sweep: SweepSettings
+    takes: str | None = None
+    trained_on: str | None = None
+    needs: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _has_a_name(cls, store: Any) -> Any:
+        if store == "":
+            raise ValueError("the store needs a name; store=. is the working directory")
+        return store
+
+    @model_validator(mode="after")
+    def _training_has_a_length(self) -> Configuration:
+        lengths = (self.training.steps, self.training.epochs)
+        if self.takes is None and lengths == (None, None):
+            raise ValueError("set training.steps, or training.epochs for a task with epochs")
+        return self
+
+    @model_validator(mode="after")
+    def _numbers_are_finite(self) -> Configuration:
+        space = self.sweep.search_space
+        sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}
+        for place, number in infinite_numbers(sections):
+            raise ValueError(f"{place}={number} is not finite: give an ordinary number")
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """What decides the result of a run, as plain JSON; the seed is kept apart."""
+        training = self.training.model_dump(mode="json", exclude={"checkpoint_every"})
+        later = {
+            k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
+        }
+        kept = {k: v for k, v in training.items() if k not in later or v != later[k]}
+        return {
+            "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
+            "models": self.models,
+            "training": kept if self.takes is None else {"threads": kept["threads"]},
+        }

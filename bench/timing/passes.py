@@ -1,0 +1,286 @@
+"""What ``bench.speed`` measures. All results are plain numbers, ready for JSON."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from rich.table import Table
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bench.ground.errors import RUN_FAILED, UserError, nearest
+from bench.ground.progress import Report
+from bench.records.provenance import processor
+from bench.search.table import console
+from bench.settings.config import DESCRIPTIVE, GROUPS, choices
+from bench.settings.external import load_class
+from bench.settings.limits import check_memory
+from bench.timing.settings import SpeedSettings
+from bench.timing.steps import measure_engine, random_batch, synchronize
+from bench.training.building import load_subclass, resolve_device
+from bench.training.flops import count_training_flops
+from bench.training.memory import peak_memory
+from models.specification import SequenceSpecification
+from tasks.interface import Batch
+
+SHAPES = ("width", "layers", "heads", "dropout")
+WHOLE = "whole"
+SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
+
+
+def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+    """Time every model at every vocabulary.
+
+    Raises:
+        UserError: a model that is not there, or that cannot have these shapes; shapes that do not
+            fit into the memory.
+    """
+    try:
+        return _measure(settings, report)
+    except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and "can't allocate memory" not in str(error):
+            raise
+        raise UserError(
+            "the memory is too small for these shapes: lower width, layers, length, batch or "
+            "vocabulary",
+            RUN_FAILED,
+        ) from None
+
+
+def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+    torch.set_num_threads(settings.threads)
+    device = resolve_device(settings.device)
+    names = settings.models or [n for n in choices("models") if {"width", "layers"} <= _keys(n)]
+    names = list(dict.fromkeys([settings.reference, *names]))
+    measurement: dict[str, Any] = {
+        "settings": settings.model_dump(mode="json"),
+        "device": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "models": [
+            row
+            for vocabulary in settings.vocabulary
+            for row in _measure_models(settings, names, vocabulary, device, report)
+        ],
+    }
+    smallest = min(settings.vocabulary)
+    if settings.profile:
+        measurement["profile"] = {
+            name: _profile(_Pass(settings, name, smallest, device), settings.rounds)
+            for name in names
+        }
+    if settings.engine:
+
+        def build() -> nn.Module:
+            return build_model(settings, settings.reference, smallest)
+
+        measurement["engine"] = measure_engine(settings, build, smallest, device, report)
+    return measurement
+
+
+def _yaml(name: str) -> dict[str, Any]:
+    if name not in choices("models"):
+        raise UserError(f"there is no model '{name}': {nearest(name, choices('models'))}")
+    content = OmegaConf.to_container(OmegaConf.load(GROUPS["models"] / f"{name}.yaml"))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items() if key not in DESCRIPTIVE}
+
+
+def _keys(name: str) -> set[str]:
+    """Constructor arguments of a model here, or of ``package.Class``."""
+    if "." in name:
+        return set(inspect.signature(load_class(name)).parameters)
+    return set(_yaml(name))
+
+
+def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Module:
+    """A model with the shapes asked for, as far as it has them; equal seeds, equal weights.
+
+    Raises:
+        UserError: the model refuses the shapes, or is larger than this machine.
+    """
+    arguments = {} if "." in name else _yaml(name)
+    target = arguments.pop("_target_", name)
+    arguments |= {key: getattr(settings, key) for key in SHAPES if key in _keys(name)}
+    specification = SequenceSpecification(settings.length, vocabulary=vocabulary)
+    if target.startswith("models."):
+        check_memory(arguments)
+    torch.manual_seed(settings.seed)
+    try:
+        model: nn.Module = load_subclass(target, "models")(specification, **arguments)
+        return model
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
+
+
+def _loss(model: nn.Module, batch: Batch) -> Tensor:
+    outputs = model(batch.inputs)
+    return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
+
+
+class _Pass:
+    """A model and a batch of random tokens; a call is one forward and backward pass."""
+
+    def __init__(
+        self, settings: SpeedSettings, name: str, vocabulary: int, device: torch.device
+    ) -> None:
+        self.model = build_model(settings, name, vocabulary).to(device).train()
+        self.batch = random_batch(settings, vocabulary, step=0).to(device)
+        self.device = device
+
+    def __call__(self) -> float:
+        """Seconds."""
+        self.model.zero_grad(set_to_none=True)
+        synchronize(self.device)
+        begin = time.perf_counter()
+        _loss(self.model, self.batch).backward()
+        synchronize(self.device)
+        return time.perf_counter() - begin
+
+
+def _measure_models(
+    settings: SpeedSettings,
+    names: Sequence[str],
+    vocabulary: int,
+    device: torch.device,
+    report: Report,
+) -> list[dict[str, Any]]:
+    passes = {name: _Pass(settings, name, vocabulary, device) for name in names}
+    flops, peaks = {}, {}
+    for name, run in passes.items():  # also warms up
+        flops[name] = count_training_flops(run.model, run.batch, _loss)
+        with peak_memory(device) as memory:
+            run()
+        run.model.zero_grad(set_to_none=True)
+        peaks[name] = memory.peak
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(settings.rounds):
+        for name, run in passes.items():
+            times[name].append(run())
+            run.model.zero_grad(set_to_none=True)
+        report(f"rounds, vocabulary {vocabulary}", number + 1, settings.rounds)
+    return [
+        {
+            "model": name,
+            "vocabulary": vocabulary,
+            "parameters": sum(p.numel() for p in passes[name].model.parameters()),
+            "flops": flops[name],
+            "peak_memory_bytes": peaks[name],
+            "seconds": times[name],
+            **_rates(times[name], times[settings.reference], settings),
+        }
+        for name in names
+    ]
+
+
+def _rates(
+    own: Sequence[float], reference: Sequence[float], settings: SpeedSettings
+) -> dict[str, float]:
+    median = statistics.median(own)
+    ratios = [theirs / ours for ours, theirs in zip(own, reference, strict=True)]
+    return {
+        "median_seconds": median,
+        "steps_per_second": 1 / median,
+        "tokens_per_second": settings.batch * settings.length / median,
+        "speed_against_reference": statistics.median(ratios),
+    }
+
+
+def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
+    """Regions of the passes with their share of the time, children included; a region is an
+    operator, an autograd function or what code names with ``record_function``."""
+    run()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with (
+        torch.profiler.profile(activities=activities) as profiler,
+        torch.profiler.record_function(WHOLE),
+    ):
+        for _ in range(passes):
+            run()
+    events = profiler.key_averages()
+    whole = next(event.cpu_time_total for event in events if event.key == WHOLE)
+    regions = [
+        {
+            "region": event.key,
+            "calls": event.count / passes,
+            "share": event.cpu_time_total / whole,
+            "own_share": event.self_cpu_time_total / whole,
+        }
+        for event in events
+        if event.key != WHOLE and not event.key.startswith("autograd::engine")  # said twice
+    ]
+    regions.sort(key=lambda region: -region["share"])
+    return [region for region in regions if region["share"] >= SMALLEST_SHARE]
+
+
+def print_measurement(measurement: Mapping[str, Any]) -> None:
+    """Tables for a person."""
+    settings, screen = measurement["settings"], console()
+    shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "length", "batch", "threads"))
+    for vocabulary in settings["vocabulary"]:
+        table = Table(
+            title=f"forward and backward, vocabulary {vocabulary}, {shape}; "
+            f"{measurement['device']}; medians of {settings['rounds']}",
+            title_justify="left",
+            caption=f"speed / {settings['reference']}: median of the ratios within a round, not "
+            "the ratio of the medians, so that a change of the machine between rounds cancels",
+            caption_justify="left",
+        )
+        table.add_column("model")
+        for column in ("steps/s", "tokens/s", f"speed / {settings['reference']}", "parameters"):
+            table.add_column(column, justify="right")
+        table.add_column("FLOPs", justify="right")
+        table.add_column("peak MiB", justify="right")
+        for row in (r for r in measurement["models"] if r["vocabulary"] == vocabulary):
+            peak = row["peak_memory_bytes"]
+            table.add_row(
+                row["model"],
+                f"{row['steps_per_second']:.3f}",
+                f"{row['tokens_per_second']:,.0f}",
+                f"{row['speed_against_reference']:.3f}",
+                f"{row['parameters']:,}",
+                f"{row['flops']:.3g}",
+                "" if peak is None else f"{peak / 2**20:,.0f}",
+            )
+        screen.print(table)
+    for name, regions in measurement.get("profile", {}).items():
+        table = Table(title=f"where the time of a pass of {name} goes", title_justify="left")
+        for column in ("region", "calls", "share with children", "own share"):
+            table.add_column(column, justify="left" if column == "region" else "right")
+        for r in regions:
+            shares = (f"{r['share']:.1%}", f"{r['own_share']:.1%}")
+            table.add_row(r["region"], f"{r['calls']:g}", *shares)
+        screen.print(table)
+    engine = measurement.get("engine")
+    if engine:
+        screen.print(describe_engine(engine), soft_wrap=True)
+
+
+def describe_engine(engine: Mapping[str, Any]) -> str:
+    """The engine against a plain loop, in words; the ratio comes with what it is a ratio of."""
+    low, high = engine["engine_over_plain_quartiles"]
+    spans = {
+        who: f"{min(engine[f'{who}_blocks']):.4f} to {max(engine[f'{who}_blocks']):.4f} s"
+        for who in ("engine", "plain")
+    }
+    count = len(engine["engine_blocks"])
+    return (
+        f"training step of {engine['model']}, engine / plain loop: "
+        f"{engine['engine_over_plain']:.3f} (median over {count} pairs of neighbouring blocks, "
+        f"middle half {low:.3f} to {high:.3f})\n"
+        f"  a step took {spans['engine']} under the engine and {spans['plain']} in the plain loop; "
+        "where these spans are wide the speed of the machine changed, and only blocks that "
+        "ran next to each other compare\n"
+        "  weights after training differ by at most "
+        f"{engine['largest_weight_difference']:.1e}"
+    )

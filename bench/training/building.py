@@ -1,0 +1,213 @@
+"""Tasks, models and devices from a configuration; weights from their file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.progress import Report
+from bench.ground.seeding import derive_seed
+from bench.settings.external import load_class
+from bench.settings.limits import check_memory
+from bench.settings.settings import Configuration
+from tasks.interface import Task
+from tasks.measurement import Build, Measurement, Refused
+
+# Group -> what its classes are, and the classes that they derive from, with their public names.
+KINDS: dict[str, tuple[str, tuple[type, ...], str]] = {
+    "tasks": (
+        "task",
+        (Task, Measurement),
+        "tasks.interface.Task, or from tasks.measurement.Measurement",
+    ),
+    "models": ("model", (nn.Module,), "torch.nn.Module"),
+}
+
+
+def resolve_device(name: str) -> torch.device:
+    """``auto`` is the GPU where there is one.
+
+    Raises:
+        UserError: a GPU is asked for and there is none.
+    """
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise UserError("device=cuda, but PyTorch finds no GPU here: use device=auto or device=cpu")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """Leave PyTorch's random state as it was; other GPUs than ``device`` are not touched."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def build_task(configuration: Configuration) -> Task:
+    """The task of a configuration; equal settings share one object and so its data.
+
+    Raises:
+        UserError: it refuses its settings, or is a measurement, which trains no model so.
+    """
+    task = task_or_measurement(configuration)
+    if not isinstance(task, Task):
+        raise UserError(
+            f"{configuration.task} is a measurement: it has no model that the engine trains"
+        )
+    return task
+
+
+def build_measurement(configuration: Configuration) -> Measurement:
+    """The measurement of a configuration whose task ``takes`` a group of models.
+
+    Raises:
+        UserError: it refuses its settings, or its class is no measurement.
+    """
+    task = task_or_measurement(configuration)
+    if not isinstance(task, Measurement):
+        raise UserError(
+            f"tasks ({configuration.tasks['_target_']}) is no tasks.measurement.Measurement: only "
+            "those have 'takes' in their YAML file"
+        )
+    return task
+
+
+def task_or_measurement(configuration: Configuration) -> Task | Measurement:
+    """The task of a configuration, of either kind."""
+    return _build_task(json.dumps(configuration.tasks, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _build_task(text: str) -> Task | Measurement:
+    return _construct(json.loads(text), "tasks")
+
+
+def prepare_data(configuration: Configuration, report: Report) -> None:
+    """Make what the configured task keeps on disk, if it is not there.
+
+    Raises:
+        UserError: the data that the configuration names cannot be used.
+    """
+    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+        task_or_measurement(configuration).prepare(report)
+
+
+def data_hashes(configuration: Configuration) -> dict[str, str]:
+    """SHA-256 of every split of the configured task.
+
+    Raises:
+        UserError: the data that the configuration names cannot be used.
+    """
+    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+        return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _data_hashes(text: str) -> dict[str, str]:
+    return _build_task(text).data_hashes()
+
+
+def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
+    """A model with the initial weights of ``seed``.
+
+    Raises:
+        UserError: the model refuses its settings, is larger than this machine, or lacks a method
+            that the task needs.
+    """
+    if configuration.models["_target_"].startswith("models."):
+        check_memory(configuration.models)
+    with kept_random_state(resolve_device(configuration.device)):
+        torch.manual_seed(derive_seed(seed, "initial weights"))
+        model: nn.Module = _construct(configuration.models, "models", task.specification())
+    missing = [name for name in configuration.needs if not hasattr(model, name)]
+    if missing:
+        fit = [name for name in configuration.sweep.models if name != configuration.model]
+        raise UserError(
+            f"{configuration.label} has no {missing[0]}, which task '{configuration.task}' "
+            f"measures: choose {' or '.join(fit) or 'a model that offers it'}"
+        )
+    return model
+
+
+def model_builder(configuration: Configuration, device: torch.device) -> Build:
+    """What a measurement builds its models with."""
+
+    def build(*sizes: Any, seed: int = 0) -> nn.Module:
+        with kept_random_state(device):
+            torch.manual_seed(derive_seed(seed, "initial weights"))
+            try:
+                model: nn.Module = _construct(configuration.models, "models", *sizes)
+            except UserError as error:
+                raise Refused(str(error)) from error
+        return model.to(device)
+
+    return build
+
+
+def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    with _mistakes_in_sentences(node, group):
+        return load_subclass(node["_target_"], group)(*positional, **arguments)
+
+
+def load_subclass(target: str, group: str) -> type:
+    """The class of a task (group "tasks") or model ("models").
+
+    Raises:
+        UserError: there is no such class, or it is no task or no model.
+    """
+    loaded = load_class(target)
+    kind, bases, name = KINDS[group]
+    if not issubclass(loaded, bases):
+        raise UserError(f"{group}._target_={target} is no {kind}: a {kind} derives from {name}")
+    return loaded
+
+
+@contextmanager
+def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None]:
+    """What a task or a model refuses is a sentence for the user."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{group} ({node['_target_']}): {error}") from error
+    except OverflowError as error:
+        raise UserError(
+            f"{group} ({node['_target_']}): a number is too large to count with ({error}): give a "
+            "smaller one"
+        ) from error
+    except TypeError as error:  # Python's words: a setting's name or kind is not the class's
+        raise UserError(
+            f"{group} ({node['_target_']}): {error}; give each setting of {group} the name and the "
+            "kind of value that its YAML file has"
+        ) from error
+
+
+def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
+    """Weights of a record, if they are the ones that it names.
+
+    Raises:
+        UserError: the file is missing or is not the one that was saved.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(
+            f"the weights {path} are missing: train again with the record's command "
+            "(delete its record first), put the file back, or name the store that has it by store=",
+            RUN_FAILED,
+        ) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(
+            f"the weights {path} are not the ones that were trained (SHA-256 differs): delete the "
+            f"folder {path.parent}, and the record if it is still there, then train again",
+            RUN_FAILED,
+        )
+    return load(content)

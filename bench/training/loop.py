@@ -1,0 +1,331 @@
+"""One training, from step 0 or from its last checkpoint to the last step, through Lightning.
+
+The engine keeps the step counter, the schedule and the checkpoints itself: a Lightning checkpoint
+holds no random state and a resumed run starts at the first batch again. Here batch, dropout and
+learning rate of step n are functions of (seed, n), so going on needs model, optimiser and n alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import logging
+import math
+import pickle
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.files import write_atomically
+from bench.ground.progress import Report, silent
+from bench.ground.seeding import derive_seed
+from bench.settings.settings import TrainingSettings
+from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
+from bench.training.parallel import Ranks, leading
+from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
+from tasks.interface import Batch, Task
+
+CURVE_POINTS = 200
+
+
+class _StepSeededBatches(IterableDataset[Batch]):
+    """The batches of steps start .. stop - 1; nothing is skipped to get to the first."""
+
+    def __init__(self, task: Task, seed: int, size: int, start: int, stop: int) -> None:
+        self.task, self.seed, self.size, self.start, self.stop = task, seed, size, start, stop
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in range(self.start, self.stop):
+            yield self.task.training_batch(self.seed, step, self.size)
+
+
+class _Module(lightning.LightningModule):
+    """Glue between a plain model, a task's loss and Lightning's loop."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        settings: TrainingSettings,
+        seed: int,
+        checkpoint: Path,
+        report: Callable[[int, int], None],
+        stop_asked: Callable[[], bool],
+        ranks: Ranks,
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False  # a step may be several passes
+        self.model, self.task, self.settings, self.seed = model, task, settings, seed
+        self.checkpoint, self.report_progress, self.stop_asked = checkpoint, report, stop_asked
+        self.ranks = ranks
+        self.total = total_steps(task, settings)
+        self.rate_at = learning_rate_at(settings, self.total)
+        self.optimizer = build_optimizer(model, settings)
+        self.record = TrainingReport()
+        self.best: tuple[float, int, dict[str, Tensor]] | None = None
+        self.pending: list[Tensor] = []  # losses since the last point of the curve
+        self.per_point = max(1, math.ceil(self.total / CURVE_POINTS))
+        self.clock = time.perf_counter()
+        if checkpoint.exists():
+            self._load()
+
+    @property
+    def step(self) -> int:
+        """The step that comes next, from 0."""
+        return self.record.steps
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return self.optimizer
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        set_learning_rate(self.optimizer, self.rate_at(self.step))
+        torch.manual_seed(derive_seed(self.seed, "dropout", self.ranks.rank, self.step))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> None:
+        self.optimizer.zero_grad()
+        loss = self._backward(batch)
+        self.ranks.add_up([loss, *(p.grad for p in self.model.parameters() if p.grad is not None)])
+        self.pending.append(loss)
+        if self.settings.gradient_clip:
+            self.clip_gradients(
+                self.optimizer,
+                gradient_clip_val=self.settings.gradient_clip,
+                gradient_clip_algorithm="norm",
+            )
+        optimizer = self.optimizers()
+        assert not isinstance(optimizer, list)
+        optimizer.step()
+
+    def _backward(self, batch: Batch) -> Tensor:
+        """Gradients of the loss over this process's part of the batch, in passes of
+        ``micro_batch_size``; and that loss.
+
+        Each pass counts by its share of the targets of the whole batch, so that the sum over
+        passes and processes is the mean over the batch.
+        """
+        own = batch.rows(*self.ranks.share(len(batch.inputs)))
+        if not len(own.inputs):  # the last batch of an epoch may have fewer sequences than ranks
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            return torch.zeros((), device=own.inputs.device)
+        size = self.settings.micro_batch_size or len(own.inputs)
+        if size >= len(batch.inputs) and self.ranks.size == 1:
+            loss = self.task.training_loss(self.model, batch)
+            self.manual_backward(loss)
+            return loss.detach()
+        parts = []
+        for number, part in enumerate(own.split(size)):
+            if number:
+                names = ("dropout", self.ranks.rank, self.step, number)
+                torch.manual_seed(derive_seed(self.seed, *names))
+            loss = self.task.training_loss(self.model, part) * (part.asked / batch.asked)
+            self.manual_backward(loss)
+            parts.append(loss.detach())
+        return torch.stack(parts).sum()
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        record = self.record
+        record.steps += 1
+        record.tokens += batch.tokens
+        record.padded_positions += batch.inputs.shape[0] * batch.inputs.shape[1]
+        if self.ranks.rank:
+            self.pending.clear()
+            return
+        last = self.step == self.total
+        if len(self.pending) >= self.per_point or last:
+            self._add_curve_point()
+        every = self.settings.validate_every
+        if last or (every is not None and self.step % every == 0):
+            self._validate()
+        stop = self.stop_asked()
+        if last or self.step % self.settings.checkpoint_every == 0 or stop:
+            self.save()
+        self.report_progress(self.step, self.total)
+        if stop and not last:
+            raise Stopped
+
+    def _add_curve_point(self) -> None:
+        loss = float(torch.stack(self.pending).mean())
+        self.pending.clear()
+        if not math.isfinite(loss):
+            raise Diverged(f"the training loss was {loss} at step {self.step}", self.record)
+        self.record.loss_steps.append(self.step)
+        self.record.losses.append(loss)
+
+    def _validate(self) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            loss = self.task.validation_loss(self.model, self.device)
+        self.model.train()
+        if not math.isfinite(loss):
+            raise Diverged(f"the validation loss was {loss} at step {self.step}", self.record)
+        self.record.validation_steps.append(self.step)
+        self.record.validation_losses.append(loss)
+        keep = self.settings.select == "best_validation"
+        if keep and (self.best is None or loss < self.best[0]):
+            weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+            self.best = (loss, self.step, weights)
+
+    def save(self) -> None:
+        """Write everything that going on needs, atomically."""
+        now = time.perf_counter()
+        self.record.seconds += now - self.clock
+        self.clock = now
+        content = io.BytesIO()
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "report": vars(self.record),
+            "pending": [float(loss) for loss in self.pending],
+            "best": self.best,
+        }
+        torch.save(state, content)
+        write_atomically(self.checkpoint, content.getvalue())
+
+    def _load(self) -> None:
+        device = next(self.model.parameters()).device
+        try:
+            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+        except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
+            raise UserError(
+                f"the checkpoint {self.checkpoint} is truncated or not a checkpoint: delete it, "
+                "and the run starts again from its first step",
+                RUN_FAILED,
+            ) from None
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.record = TrainingReport(**state["report"])
+        self.pending = [torch.tensor(loss, device=device) for loss in state["pending"]]
+        self.best = None if state["best"] is None else tuple(state["best"])
+
+    def selected_weights(self) -> dict[str, Tensor]:
+        """The weights that the settings select: the last, or the best on validation."""
+        return self.best[2] if self.best is not None else self.model.state_dict()
+
+
+def fit(
+    model: nn.Module,
+    task: Task,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    device: torch.device,
+    checkpoint: Path,
+    description: str = "training",
+    report: Report = silent,
+) -> TrainingReport:
+    """Train ``model`` in place and leave the selected weights in it.
+
+    Goes on from ``checkpoint`` if it is there, and writes it every
+    ``settings.checkpoint_every`` steps and at the end.
+
+    Raises:
+        Diverged: a loss is not finite.
+        Stopped: SIGINT or SIGTERM came; the checkpoint is at the step reached.
+        torch.OutOfMemoryError: the device has too little memory.
+    """
+    usable = torch.cuda.device_count() if device.type == "cuda" else settings.batch_size
+    if settings.devices > min(usable, settings.batch_size):
+        raise UserError(
+            f"training.devices={settings.devices} cannot share this training: there are {usable} "
+            f"devices for batches of {settings.batch_size} sequences; lower it"
+        )
+    shared = (model, task, settings, seed, checkpoint)
+    with (
+        _stop_on_signal() as stop_asked,
+        leading(settings.devices, device, _follow, *shared) as ranks,
+    ):
+        show = partial(report, description)
+        model.to(device).train()
+        module = _Module(*shared, show, stop_asked, ranks)
+        _make_steps(module, device)
+    model.load_state_dict(module.selected_weights())
+    model.eval()
+    return module.record
+
+
+def _follow(
+    ranks: Ranks,
+    device: torch.device,
+    model: nn.Module,
+    task: Task,
+    settings: TrainingSettings,
+    seed: int,
+    checkpoint: Path,
+) -> None:
+    """The part of another process in a training."""
+    set_numerics(settings.threads)
+    own = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
+    shared = (own.to(device).train(), task, settings, seed, checkpoint)
+    _make_steps(_Module(*shared, lambda done, total: None, lambda: False, ranks), device)
+
+
+def _make_steps(module: _Module, device: torch.device) -> None:
+    if module.step == module.total:
+        return
+    size = module.settings.batch_size
+    batches = _StepSeededBatches(module.task, module.seed, size, module.step, module.total)
+    trainer = _trainer(module.settings, device, module.total - module.step)
+    module.clock = time.perf_counter()
+    try:
+        trainer.fit(module, DataLoader(batches, batch_size=None))
+    except SIGTERMException:  # Lightning looks too, after the hook in which we do
+        if not module.ranks.rank:
+            module.save()
+        raise Stopped from None
+
+
+def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> lightning.Trainer:
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    # One process makes the batches on purpose: they are ready in microseconds to milliseconds.
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
+    return lightning.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=[device.index] if device.index is not None else 1,
+        precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
+        max_steps=steps,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        barebones=False,
+        num_sanity_val_steps=0,
+    )
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Turn SIGINT and SIGTERM into a question that the loop asks after each step."""
+    asked = False
+
+    def remember(signum: int, frame: Any) -> None:
+        nonlocal asked
+        if asked and signum == signal.SIGINT:
+            raise Stopped  # the second Ctrl-C does not wait for the step to end
+        asked = True
+
+    try:
+        before = {s: signal.signal(s, remember) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: whoever owns it handles signals
+        yield lambda: False
+        return
+    try:
+        yield lambda: asked
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -1,0 +1,73 @@
+"""Optimiser and learning-rate schedule, as functions of the settings and the step alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.settings.settings import TrainingSettings
+
+
+def learning_rate_at(settings: TrainingSettings, total_steps: int) -> Callable[[int], float]:
+    """The learning rate of step t in 0 .. total_steps - 1.
+
+    ``cosine`` is evaluated at the absolute step, warm-up included (the schedule of the RegBench
+    code: a small drop where the warm-up ends); ``cosine_after_warmup`` starts at its end.
+    ``linear`` goes straight from the peak to the minimum.
+    """
+    peak, low = settings.lr, settings.lr * settings.minimum_lr_fraction
+    warmup = settings.warmup_steps
+    if warmup is None:
+        warmup = math.ceil(settings.warmup_fraction * total_steps)
+
+    def rate(step: int) -> float:
+        if step < warmup:
+            return settings.initial_lr + (peak - settings.initial_lr) * step / warmup
+        if settings.schedule == "constant":
+            return peak
+        start = warmup if settings.schedule == "cosine_after_warmup" else 0
+        progress = (step - start) / max(1, total_steps - start)
+        if settings.schedule == "linear":
+            return peak + (low - peak) * progress
+        return low + 0.5 * (peak - low) * (1 + math.cos(math.pi * progress))
+
+    if settings.bias_correction:
+        return rate
+    beta1, beta2 = settings.betas
+    # PyTorch divides by both corrections; this factor takes them out again (up to epsilon).
+    return lambda t: rate(t) * (1 - beta1 ** (t + 1)) / math.sqrt(1 - beta2 ** (t + 1))
+
+
+def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
+    """AdamW with one group for each pair of (weight decay, cap on the learning rate).
+
+    A model's optional ``parameter_options()`` names parameters with rules of their own, such as
+    the kernels of state-space models: ``{"name": {"weight_decay": 0.0, "maximum_lr": 1e-3}}``.
+    """
+    options: dict[str, dict[str, float]] = getattr(model, "parameter_options", dict)()
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        own = options.get(name, {})
+        decays = settings.weight_decay_on == "all" or parameter.ndim >= 2
+        decay = own.get("weight_decay", settings.weight_decay if decays else 0.0)
+        groups.setdefault((decay, own.get("maximum_lr", math.inf)), []).append(parameter)
+    parts: list[dict[str, Any]] = [
+        {"params": parameters, "weight_decay": decay, "maximum_lr": cap}
+        for (decay, cap), parameters in groups.items()
+    ]
+    on_gpu = any(p.is_cuda for p in model.parameters())
+    return torch.optim.AdamW(
+        parts, lr=settings.lr, betas=settings.betas, eps=1e-8, fused=True if on_gpu else None
+    )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group the rate, but not more than its own cap."""
+    for group in optimizer.param_groups:
+        group["lr"] = min(rate, group["maximum_lr"])

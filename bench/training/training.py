@@ -1,0 +1,62 @@
+"""What a training is made of apart from its loop, which is in ``bench.training.loop``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from bench.ground.errors import UserError
+from bench.settings.settings import TrainingSettings
+from tasks.interface import Task
+
+
+def set_numerics(threads: int) -> None:
+    """What the numbers of this process depend on beside its seeds."""
+    torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
+
+
+class Diverged(Exception):
+    """A loss is no longer a number; ``report`` says how far the training had come."""
+
+    def __init__(self, cause: str, report: TrainingReport) -> None:
+        super().__init__(cause)
+        self.report = report
+
+
+class Stopped(BaseException):
+    """Somebody asked the process to stop; the checkpoint has been written."""
+
+
+@dataclass
+class TrainingReport:
+    """What a training did; all of it survives an interruption."""
+
+    steps: int = 0
+    tokens: int = 0
+    padded_positions: int = 0
+    seconds: float = 0.0
+    loss_steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # mean over the steps since the last point
+    validation_steps: list[int] = field(default_factory=list)
+    validation_losses: list[float] = field(default_factory=list)
+
+    def final_loss(self) -> float:
+        """Mean training loss over the last tenth of the steps."""
+        tail = max(1, len(self.losses) // 10)
+        return sum(self.losses[-tail:]) / tail
+
+
+def total_steps(task: Task, settings: TrainingSettings) -> int:
+    """Optimiser steps of a whole training.
+
+    Raises:
+        UserError: epochs are asked for on a task whose data is endless.
+    """
+    if settings.steps is not None:
+        return settings.steps
+    per_epoch = task.steps_per_epoch(settings.batch_size)
+    if per_epoch is None or settings.epochs is None:
+        raise UserError("this task has no epochs: set training.steps to a number of steps")
+    return per_epoch * settings.epochs

@@ -1,0 +1,119 @@
+"""One number over seeds, read from run records, in which no failed run is lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from bench.records.schema import RunRecord
+
+UNIT = (0.0, 1.0)  # range of an accuracy, a total variation distance, a share
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one seed says about a number.
+
+    Attributes:
+        low, high: equal where the number is known; a run that gave none says only that it lies
+            between them.
+        failure: how a run without a number ended.
+    """
+
+    seed: int
+    low: float
+    high: float
+    failure: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a single number."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number over seeds. ``deterministic``: no seed enters it, so that one value is exact."""
+
+    label: str
+    observations: tuple[Observation, ...]
+    deterministic: bool = False
+
+    @property
+    def values(self) -> list[float]:
+        """The known numbers."""
+        return [item.low for item in self.observations if item.known]
+
+    @property
+    def failures(self) -> list[str]:
+        """One clause for each seed whose run gave no number."""
+        return [
+            f"{self.label} seed {item.seed} {item.failure}"
+            for item in self.observations
+            if item.failure
+        ]
+
+    def possibilities(self) -> Iterator[list[float]]:
+        """What the numbers may have been: every split of the unknown ones between the ends of
+        their ranges. Between its ends an unknown number moves an interval less than at them."""
+        unknown = [item for item in self.observations if not item.known]
+        for raised in range(len(unknown) + 1):
+            ends = [item.high for item in unknown[:raised]] + [
+                item.low for item in unknown[raised:]
+            ]
+            yield self.values + ends
+
+
+def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
+    """Of the records with equal ``key`` the one that was started last; sorted by run id.
+
+    A run that was made again, with newer code or another tuned setting, is not another seed.
+    """
+    newest: dict[Hashable, RunRecord] = {}
+    for record in sorted(records, key=lambda r: (r.provenance.started_at, r.run_id)):
+        newest[key(record)] = record
+    return sorted(newest.values(), key=lambda record: record.run_id)
+
+
+def observe(
+    label: str,
+    records: Iterable[RunRecord],
+    value: Callable[[RunRecord], float | None],
+    bounds: tuple[float, float] = UNIT,
+    diverged: float | None = None,
+) -> Sample:
+    """One observation for each seed; of several records of one seed the last one made counts.
+
+    Args:
+        value: reads the number; None where the record lacks it.
+        bounds: range of the number, for the runs that gave none.
+        diverged: the number that a diverged run stands for; without it, it may have been anything.
+            A failure must not support a claim: give the worst value for the model that a claim
+            favours, and nothing for its rivals or where the claim is that a bad value is found.
+    """
+    runs = sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
+    observations = []
+    for record in runs:
+        seed = record.seed
+        number = value(record) if record.outcome == "ok" else None
+        if number is not None and math.isfinite(number):
+            observations.append(Observation(seed, float(number), float(number)))
+        elif record.outcome == "diverged" and diverged is not None:
+            observations.append(Observation(seed, diverged, diverged, how_it_ended(record)))
+        else:
+            observations.append(Observation(seed, *bounds, how_it_ended(record)))
+    deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
+    return Sample(label, tuple(observations), deterministic)
+
+
+def how_it_ended(record: RunRecord) -> str:
+    """The end of a run that gave no number, as a clause: "diverged (loss not finite at step 3)"."""
+    how = {
+        "ok": "has no such number in its record",
+        "diverged": "diverged",
+        "out_of_memory": "ran out of memory",
+        "interrupted": "was interrupted",
+        "failed": "failed",
+    }[record.outcome]
+    return f"{how} ({record.cause})" if record.cause else how

@@ -1,0 +1,28 @@
+"""Figure 13: training on stories at more depths than figure 7."""
+
+from __future__ import annotations
+
+from reproduce.stories import depths, figure7, language
+
+TITLE = "Figure 13. Training on stories: more depths than figure 7"
+SOURCE = f"{language.PAPER}, appendix D.2, figure 13"
+# Those of figure 7 and more; the paper names 1 and 4, and its list of depths is not printed.
+DEPTHS = {
+    "smoke": (1, 2, 3),
+    "laptop": (1, 2, 4),
+    "gpu": (1, 2, 4, 8),
+    "paper": (1, 4, 8, 12, 18),
+}
+AHEAD = (1, 4)
+
+
+REPRODUCTION = depths.reproduction(
+    TITLE,
+    SOURCE,
+    DEPTHS,
+    claims=(
+        *(figure7.ahead(depth, SOURCE) for depth in AHEAD),
+        figure7.shrinking(SOURCE),
+        *(figure7.equal(depth, SOURCE) for depth in figure7.EQUAL),
+    ),
+)

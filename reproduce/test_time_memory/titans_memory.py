@@ -1,0 +1,21 @@
+"""Memory that learns while it is used: Titans' neural memory beside every other memory here."""
+
+from __future__ import annotations
+
+from reproduce.judging.reproduction import Reproduction
+from reproduce.test_time_memory.claims import CLAIMS, README, TITANS
+from reproduce.test_time_memory.figure import TITLE, curves, draw, table
+from reproduce.test_time_memory.records import plan, select, variant_of
+
+REPRODUCTION = Reproduction(
+    title=TITLE,
+    source=f"{TITANS}; {README}",
+    plan=plan,
+    select=select,
+    variant=variant_of,
+    varied=("tasks.material", "tasks.experiments"),
+    draw=draw,
+    curves=curves,
+    table=table,
+    claims=CLAIMS,
+)
