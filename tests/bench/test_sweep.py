@@ -18,7 +18,7 @@ from bench.ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from bench.ground.progress import silent
 from bench.records.schema import read_records
 from bench.records.store import Store
-from bench.runs.obtain import obtain as runs
+from bench.runs import obtain as runs
 from bench.search.driver import Job, ModelResult, SweepResult, _Contender, execute
 from bench.search.plan import make_plan
 from bench.search.study import open_storage
