@@ -106,6 +106,8 @@ class ClaimLine:
     evidence: str
     seeds: int | None
     seeds_needed: int | None
+    asked_at: str  # of what a preset does not ask: the preset that does,
+    cost: str  # and what asking there would take
     run_ids: tuple[str, ...]
 
 

@@ -26,10 +26,12 @@ class Claim(_Frozen):
     source: str
     sentence: str
     tolerance: str
-    verdict: Literal["reproduced", "contradicted", "not enough evidence"]
+    verdict: Literal["reproduced", "contradicted", "not enough evidence", "not asked here"]
     evidence: str
     seeds: int
     seeds_needed: int | None = None
+    asked_at: str = ""
+    cost: str = ""
 
 
 class VerdictFile(_Frozen):

@@ -1,18 +1,48 @@
-"""Intervals over seeds, differences, ranks: small pure functions.
+"""How an interval is made, in one place: by the kind of a number, by what varies, and by what
+happens where nothing seems to vary.
 
-An interval is unknown (``None``) where the data cannot give one: a single seed says nothing about
-the spread over seeds, so it never gets an interval of width zero.
+A number is a mean over training seeds of what each run measured on its test items. New seeds and
+new test items would both move it, so the variances of both add up. No interval leaves the range of
+its kind. An interval is unknown (``None``) where the data cannot give one: a single seed says
+nothing about the spread over seeds, and equal seeds say nothing either unless the number of test
+items behind a share is known.
+
+Example: accuracies 0.99, 1.00 and 1.00 over seeds, each on 200 sequences::
+
+    interval_of([0.99, 1.0, 1.0], SHARE, Items(200, 0.01 * 0.99 / 200))
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Direction = Literal["maximise", "minimise"]
 
+LEVEL = 0.95
+POWER = 0.8  # with which the number of seeds that is asked for settles a question
 MAXIMUM_SEEDS = 200  # a comparison that would need more is called not computable
+ROUNDING = 1e-9  # equal numbers differ from their mean by less
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sort of number a metric is; ``low`` and ``high`` are the ends of its range."""
+
+    name: str
+    low: float = -math.inf
+    high: float = math.inf
+
+
+SHARE = Kind("share", 0.0, 1.0)  # a mean over items of values from 0 to 1
+LOSS = Kind("loss", 0.0)
+ERROR = Kind("error", 0.0)
+COUNT = Kind("count", 0.0)
+CHANGE = Kind("change", -1.0, 1.0)  # a difference of two shares
+REAL = Kind("real")  # a slope, a margin, or a number whose range nobody stated
+KINDS = {kind.name: kind for kind in (SHARE, LOSS, ERROR, COUNT, CHANGE, REAL)}
 
 
 class Interval(NamedTuple):
@@ -20,6 +50,30 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Items:
+    """What a number was measured on and another test would draw anew.
+
+    Attributes:
+        count: how many there are.
+        variance: of a mean over so many; None where a record holds no number for each item, so that
+            only their count is known.
+        shared: of this variance what the spread over seeds holds too, since chance meets every seed
+            and item anew (the residual of a table of seeds by items).
+        name: what they are: "sequences", "documents".
+        values: the number of each item, mean over seeds, where two models were measured on the
+            same items and their differences have to be taken item by item.
+        drawn: the hash of the data that they are from; only equal ones are the same items.
+    """
+
+    count: int
+    variance: float | None = None
+    shared: float = 0.0
+    name: str = "test items"
+    values: tuple[float, ...] | None = None
+    drawn: str = ""
 
 
 class Mean(NamedTuple):
@@ -32,13 +86,6 @@ class Mean(NamedTuple):
     failures: int
 
 
-class Difference(NamedTuple):
-    """Mean of `a` minus mean of `b`."""
-
-    difference: float | None
-    interval: Interval | None
-
-
 class RankRange(NamedTuple):
     """The best and the worst rank, from 1, that the intervals leave open."""
 
@@ -46,40 +93,110 @@ class RankRange(NamedTuple):
     worst: int
 
 
-def mean_interval(values: Sequence[float | None], level: float = 0.95) -> Mean:
-    """Mean and Student-t interval over seeds.
+Part = tuple[float, int]  # the variance of an estimate, and the degrees of freedom of that variance
+
+
+def mean_interval(
+    values: Sequence[float | None],
+    kind: Kind = REAL,
+    items: Items | None = None,
+    level: float = LEVEL,
+) -> Mean:
+    """Mean over seeds and its interval.
 
     Args:
         values: one number for each seed; None or a number that is not finite is a failed seed.
-        level: coverage of the interval if the seeds' values are normally distributed.
     """
-    numbers = _finite(values)
-    count, failures = len(numbers), len(values) - len(numbers)
-    if count == 0:
+    numbers = [value for value in values if value is not None and math.isfinite(value)]
+    failures = len(values) - len(numbers)
+    if not numbers:
         return Mean(None, None, None, 0, failures)
-    mean = _mean(numbers)
-    if count == 1:
-        return Mean(mean, None, None, 1, failures)
-    deviation = _deviation(numbers)
-    half = _student_quantile(level, count - 1) * deviation / math.sqrt(count)
-    return Mean(mean, Interval(mean - half, mean + half), deviation, count, failures)
+    deviation = deviation_of(numbers) if len(numbers) > 1 else None
+    interval = interval_of(numbers, kind, items, level)
+    return Mean(mean_of(numbers), interval, deviation, len(numbers), failures)
+
+
+def interval_of(
+    values: Sequence[float],
+    kind: Kind = REAL,
+    items: Items | None = None,
+    level: float = LEVEL,
+) -> Interval | None:
+    """The interval of a mean over new seeds and new test items.
+
+    Student's, with the degrees of freedom of Welch and Satterthwaite for the sum of the variances.
+    The interval of a share is Clopper and Pearson's at the effective number of items that has this
+    variance (Korn and Graubard 1998, Survey Methodology 24), which ends where the share does; where
+    all seeds and items agree, at the number of items.
+    """
+    if len(values) < 2 or (items is not None and items.count < 2):
+        return None
+    mean = mean_of(values)
+    parts = over_seeds_and_items(values, kind, items)
+    half = half_width(parts, level)
+    if kind is SHARE:
+        effective = _effective_items(mean, parts, level) if half > ROUNDING else None
+        if effective is None and items is not None:
+            effective = items.count
+        return None if effective is None else share_limits(mean * effective, effective, level)
+    if half <= ROUNDING:
+        return None
+    return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
 
 
 def difference_interval(
-    a: Sequence[float | None], b: Sequence[float | None], level: float = 0.95
-) -> Difference:
-    """Difference of two means over independent seeds, with Welch's interval.
+    a: Sequence[float],
+    b: Sequence[float],
+    kind: Kind = REAL,
+    items: tuple[Items | None, Items | None] = (None, None),
+    level: float = LEVEL,
+    together: Items | None = None,
+) -> Interval | None:
+    """The interval of the mean of ``a`` minus the mean of ``b``, over independent seeds.
 
-    The interval is unknown unless both sides have at least two finite values.
+    Welch's. Items on which both were measured count by their differences, others by the sum of
+    their variances. Where a share shows no spread, the two intervals are put together by the
+    distances of their ends (Zou and Donner 2008, Statistics in Medicine 27).
+
+    Args:
+        together: the items of this very difference, where their variance is known already.
     """
-    left, right = _finite(a), _finite(b)
-    if not left or not right:
-        return Difference(None, None)
-    difference = _mean(left) - _mean(right)
-    if len(left) < 2 or len(right) < 2:
-        return Difference(difference, None)
-    half = half_width([over_seeds(_deviation(x), len(x)) for x in (left, right)], level)
-    return Difference(difference, Interval(difference - half, difference + half))
+    if len(a) < 2 or len(b) < 2 or (together is not None and together.count < 2):
+        return None
+    seeds = [over_seeds(deviation_of(x), len(x)) for x in (a, b)]
+    paired = _paired(items) if together is None else (together.variance or 0.0, together.count - 1)
+    if paired is None:
+        sides = zip((a, b), items, strict=True)
+        parts = [part for x, own in sides for part in over_seeds_and_items(x, kind, own)]
+    else:
+        parts = [*seeds, paired]
+    half = half_width(parts, level)
+    difference = mean_of(a) - mean_of(b)
+    still = kind is SHARE and paired is None and min(seeds)[0] <= ROUNDING
+    if still or half <= ROUNDING:
+        ends = (interval_of(x, kind, own, level) for x, own in zip((a, b), items, strict=True))
+        return _of_two(mean_of(a), mean_of(b), *ends)
+    widest = kind.high - kind.low
+    return Interval(max(-widest, difference - half), min(widest, difference + half))
+
+
+def _of_two(a: float, b: float, of_a: Interval | None, of_b: Interval | None) -> Interval | None:
+    if of_a is None or of_b is None:
+        return None
+    below, above = math.hypot(a - of_a.low, of_b.high - b), math.hypot(of_a.high - a, b - of_b.low)
+    return Interval(a - b - below, a - b + above)
+
+
+def share_limits(successes: float, count: float, level: float = LEVEL) -> Interval:
+    """Both limits of a share, exact at ``level`` (Clopper and Pearson 1934): each end leaves
+    half of the rest outside. Effective numbers need not be whole."""
+    from scipy.special import betaincinv  # a quarter of a second that not every reader needs
+
+    tail, failures = (1 - level) / 2, count - successes
+    none, all_of_them = successes < ROUNDING, failures < ROUNDING
+    low = 0.0 if none else float(betaincinv(successes, failures + 1, tail))
+    high = 1.0 if all_of_them else float(betaincinv(successes + 1, failures, 1 - tail))
+    return Interval(low, high)
 
 
 def rank_ranges(intervals: Sequence[Interval | None], direction: Direction) -> list[RankRange]:
@@ -97,35 +214,38 @@ def rank_ranges(intervals: Sequence[Interval | None], direction: Direction) -> l
     return ranges
 
 
-def half_width(parts: Sequence[tuple[float, int]], level: float = 0.95) -> float:
-    """Half-width of the interval of a sum or difference of independent estimates.
-
-    Args:
-        parts: of each estimate its variance and the degrees of freedom of that; the sum has those
-            of Welch and Satterthwaite.
-    """
+def half_width(parts: Sequence[Part], level: float = LEVEL) -> float:
+    """Half-width of the interval of a sum or difference of independent estimates."""
     total = math.fsum(variance for variance, _ in parts)
-    if total == 0:
-        return 0.0
-    # Shares instead of squared variances, which could underflow.
-    shares = [(variance / total, freedom) for variance, freedom in parts]
-    freedom = 1 / math.fsum(share * share / freedom for share, freedom in shares)
-    return _student_quantile(level, freedom) * math.sqrt(total)
+    return _student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
 
 
-def over_seeds(deviation: float, count: int) -> tuple[float, int]:
+def over_seeds(deviation: float, count: int) -> Part:
     """The part of :func:`half_width` that is a mean over seeds."""
     return deviation * deviation / count, count - 1
+
+
+def over_seeds_and_items(values: Sequence[float], kind: Kind, items: Items | None) -> list[Part]:
+    """The parts of a mean over seeds that was measured on test items."""
+    count = len(values)
+    seeds = over_seeds(deviation_of(values), count)
+    found = _over_items(mean_of(values), kind, items)
+    if not found or items is None:
+        return [seeds]
+    shared = min(items.shared, seeds[0], found[0])  # the sum is no less than either
+    return [seeds, found, (-shared, (count - 1) * found[1])] if shared else [seeds, found]
 
 
 def seeds_needed(
     *deviations: float,
     gap: float,
-    level: float = 0.95,
+    level: float = LEVEL,
+    power: float = POWER,
     maximum: int = MAXIMUM_SEEDS,
-    fixed: Sequence[tuple[float, int]] = (),
+    fixed: Sequence[Part] = (),
 ) -> int | None:
-    """Seeds of each group that would settle a comparison, if spread and gap stay as observed.
+    """Seeds of each group that settle a comparison with probability ``power``, if spread and gap
+    are as observed.
 
     Args:
         deviations: standard deviation over seeds of each group: one for a mean against a constant,
@@ -135,29 +255,75 @@ def seeds_needed(
         fixed: parts of :func:`half_width` that no seed makes smaller.
 
     Returns:
-        The smallest number, at least 2, whose interval has a half-width below `gap`; None if the
-        gap is zero or more than `maximum` would be needed.
+        The smallest number, at least 2, whose interval leaves the value outside with that
+        probability (noncentral t distribution); None if the gap is zero or more than ``maximum``
+        would be needed.
     """
+    from scipy.special import nctdtr
 
-    def settles(count: int) -> bool:
-        parts = [over_seeds(deviation, count) for deviation in deviations]
-        return half_width([*parts, *fixed], level) < abs(gap)
+    def chance(count: int) -> float:
+        parts = [*(over_seeds(deviation, count) for deviation in deviations), *fixed]
+        total = math.fsum(variance for variance, _ in parts)
+        if not total:
+            return 1.0 if gap else 0.0
+        freedom = _freedom(parts)
+        away = abs(gap) / math.sqrt(total)
+        if away > 30:  # nothing is uncertain here, and the distribution underflows
+            return 1.0
+        return 1 - float(nctdtr(freedom, away, _student_quantile(level, freedom)))
 
-    return next(filter(settles, range(2, maximum + 1)), None)
+    return next((n for n in range(2, maximum + 1) if chance(n) >= power), None)
 
 
-def _finite(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, summed exactly: the same in whatever order seeds come."""
+    return math.fsum(values) / len(values)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)  # exact sum: the same in whatever order seeds come
+def deviation_of(values: Sequence[float]) -> float:
+    """Sample standard deviation; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    centre = mean_of(values)
+    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
 
 
-def _deviation(values: Sequence[float]) -> float:
-    centre = _mean(values)
-    squares = math.fsum((value - centre) ** 2 for value in values)
-    return math.sqrt(squares / (len(values) - 1))
+def _over_items(mean: float, kind: Kind, items: Items | None) -> Part | None:
+    if items is None:
+        return None
+    if items.variance is not None:
+        return items.variance, max(items.count - 1, 1)
+    # No mean of values from 0 to 1 varies more than a share of successes does.
+    return (mean * (1 - mean) / items.count, items.count - 1) if kind is SHARE else None
+
+
+def _paired(items: tuple[Items | None, Items | None]) -> Part | None:
+    a, b = items
+    if a is None or b is None or a.values is None or b.values is None:
+        return None
+    if a.drawn != b.drawn or a.count != b.count:
+        return None
+    differences = [x - y for x, y in zip(a.values, b.values, strict=True)]
+    return over_seeds(deviation_of(differences), len(differences))
+
+
+def _effective_items(mean: float, parts: Sequence[Part], level: float) -> float | None:
+    from scipy.special import ndtri
+
+    spread = mean * (1 - mean)
+    if spread < ROUNDING:
+        return None
+    normal = float(ndtri((1 + level) / 2))
+    ratio = normal / _student_quantile(level, _freedom(parts))
+    return spread / math.fsum(variance for variance, _ in parts) * ratio * ratio
+
+
+def _freedom(parts: Sequence[Part]) -> float:
+    """Welch and Satterthwaite's degrees of freedom of a sum of variances."""
+    total = math.fsum(variance for variance, _ in parts)
+    # Shares instead of squared variances, which could underflow.
+    shares = [(variance / total, freedom) for variance, freedom in parts]
+    return 1 / math.fsum(share * share / freedom for share, freedom in shares)
 
 
 def _student_quantile(level: float, freedom: float) -> float:

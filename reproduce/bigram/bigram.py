@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-from bench.ground.statistics import mean_interval
+from bench.ground.statistics import COUNT, mean_interval
 from bench.records.schema import RunRecord
 from reproduce.bigram.figure import TITLE, draw
 from reproduce.bigram.records import (
@@ -17,24 +16,31 @@ from reproduce.bigram.records import (
     STEPS,
     curve_over_seeds,
     known_runs,
-    metric,
     of_model,
     of_task,
+    row_of,
     variant,
 )
-from reproduce.judging.claims import (
-    REPRODUCED,
-    UNDECIDED,
-    Claim,
-    Finding,
-    Tolerance,
-    difference_above,
-    every,
-    mean_within,
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import (
+    Measured,
+    Number,
+    Ready,
+    Records,
+    Rule,
+    Runs,
+    above,
+    each,
+    measured,
+    metric,
+    once,
+    setting,
+    trained_for,
+    within,
 )
-from reproduce.judging.console import LeftOut
-from reproduce.judging.observations import Sample, latest, observe
+from reproduce.judging.observations import latest
 from reproduce.judging.reproduction import Plan, Reproduction
+from reproduce.judging.verdicts import REPRODUCED, Finding, not_asked
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"
 SLIDES = (
@@ -51,7 +57,9 @@ MEMORY_STEPS = 200  # in which one layer of memory units has to learn the task
 FEWER_STEPS = {"laptop": 400}
 WITH_RANDOM_TRIGGERS = ("gpu", "paper")
 
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
+JUMP = 200  # SGD steps until the simplified model has jumped
+ORDER = f"{SLIDES}, order of learning; {PAPER}, section 4"
+THEOREM = f"{PAPER}, section 5; {SLIDES}, theorem (informal)"
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -86,148 +94,99 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
     return sorted(known, key=lambda record: record.run_id)
 
 
-def at_the_scale(needed_steps: int, test: Test) -> Test:
-    """The test, where models were trained long enough on characters to be judged."""
-
-    def judged(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-        trained = [r for r in of_task(records, "bigram") if r.role != "baseline"]
-        steps = {r.config["training"]["steps"] or 0 for r in trained}
-        if trained and max(steps) < needed_steps:
-            reason = f"judged after {needed_steps} steps or more: use preset=laptop"
-            return LeftOut(UNDECIDED, reason, 0, topic="accuracy of trained models")
-        if any(r.config["tasks"]["source"] == "dirichlet" for r in trained):
-            reason = "the windows belong to the characters of a text, not to random bigrams"
-            return LeftOut(UNDECIDED, reason, 0, topic="accuracy of trained models")
-        return test(records, numbers)
-
-    return judged
+def of_row(row: str, triggers: str = "fixed") -> Runs:
+    """The trained runs of a row of ``LABELS``."""
+    return Runs(
+        LABELS[row],
+        "bigram",
+        settings={"tasks.triggers": triggers},
+        choose=lambda r: row_of(r) == row,
+    )
 
 
-def accuracy_of(
-    records: Sequence[RunRecord],
-    numbers: Mapping[str, float],
-    model: str,
-    triggers: str = "fixed",
-) -> Finding:
-    """In-context accuracy of a model between ``low`` and ``high``."""
-    found = of_model(records, model, triggers)
-    if not found and triggers == "random":
-        return LeftOut(UNDECIDED, "no run has random triggers", 0, topic="random triggers")
-    return mean_within(_accuracy(found, model), numbers["low"], numbers.get("high", 1.01))
+PROBED = Runs("the simplified model", "bigram_probes")
+STEPPED = Runs("three gradient steps", "three_gradient_steps")
+ACCURACY = Number("in-context accuracy", "in_context_accuracy")
+FIRST = Number("accuracy at the first occurrence", "first_occurrence_accuracy")
 
 
-def learns_in_time(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-    """The accuracy of memory units that were trained no longer than ``steps``."""
-    found = [
-        record
-        for record in of_model(records, "memory_mosaic/1")
-        if (record.config["training"]["steps"] or 0) <= numbers["steps"]
-    ]
-    sample = _accuracy(found, "memory_mosaic/1")
-    return mean_within(sample, numbers["low"], 1.01)
+def on_characters(records: Records) -> Finding | None:
+    """Ready unless the bigrams are random."""
+    if any(setting(r, "tasks.source") == "dirichlet" for r in records):
+        reason = "the windows belong to the characters of a text, not to random bigrams"
+        return not_asked("accuracy of trained models", reason)
+    return None
 
 
-def leaks_nothing(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+def after(steps: int, rule: Rule) -> Rule:
+    """The rule, where models were trained for long enough on characters."""
+    return once(on_characters, once(trained_for(steps, "laptop"), rule))
+
+
+def leaks_nothing(by: float) -> Rule:
     """First-occurrence accuracy near chance in every run of every trained model."""
-    low, high = CHANCE - numbers["by"], CHANCE + numbers["by"]
-    samples = [
-        observe(f"{LABELS[model]}, {triggers} triggers", runs, metric("first_occurrence_accuracy"))
-        for model in LABELS
-        for triggers in ("fixed", "random")
-        if (runs := of_model(records, model, triggers))
-    ]
-    values = [value for sample in samples for value in sample.values]
-    if (
-        values
-        and not any(s.failures for s in samples)
-        and low <= min(values) <= max(values) <= high
-    ):
-        evidence = f"from {min(values):.4f} to {max(values):.4f} in {len(values)} runs"
-        return Finding(REPRODUCED, evidence, len(values))
-    return every([partial(_within, sample, low, high) for sample in samples])
+    low, high = CHANCE - by, CHANCE + by
+
+    def judge(records: Records, level: float) -> Finding:
+        rows = [of_row(row, triggers) for row in LABELS for triggers in ("fixed", "random")]
+        found = [FIRST.of(row) for row in rows if row.of(records)]
+        samples = [one.sample(records) for one in found]
+        values = [value for sample in samples for value in sample.values]
+        lost = any(sample.failures for sample in samples)
+        if values and not lost and low <= min(values) <= max(values) <= high:
+            evidence = f"from {min(values):.4f} to {max(values):.4f} in {len(values)} runs"
+            return Finding(REPRODUCED, evidence, len(values))
+        return each([within(one, low, high) for one in found]).judge(records, level)
+
+    text = (
+        "accuracy at the first occurrence within {by:g} of 1/65, three standard errors of 2,200 "
+        "occurrences, in every run of every trained model; contradicted if the whole 95 % interval "
+        "of a model's mean over seeds lies outside"
+    )
+    return Rule(text.format(by=by), judge)
 
 
-def memory_is_learned_before(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], first: str, then: str
-) -> Finding:
-    """Does the memory ``first`` reach one half no more than ``slack`` steps after ``then``?"""
-    if not of_task(records, "bigram_probes"):
-        return Finding(UNDECIDED, "no runs of the simplified model", 0)
-    a, b = (_crossing(records, name) for name in (then, first))
-    return difference_above(a, b, -numbers["slack"])
+def steps_of(name: str) -> Measured:
+    """The SGD steps until a memory recalls one half; one that never does counts as the last."""
+
+    def read(record: RunRecord) -> float:
+        crossed = metric(f"steps_to_half_{name}")(record)
+        return float(setting(record, "tasks.steps")) if crossed is None else crossed
+
+    return Number("", read, COUNT).of(PROBED, f"steps of {STEPS[name]}")
 
 
-def jumps_together(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-    """Does accuracy reach one half nearer to W_K¹ than to the other memories?"""
-    found = of_task(records, "bigram_probes")
-    if not found:
-        return Finding(UNDECIDED, "no runs of the simplified model", 0)
+def apart(name: str) -> Measured:
+    """How many steps lie between the jump of accuracy and a memory's."""
+    accuracy, memory = steps_of("accuracy").number, steps_of(name).number
 
-    def distance(name: str) -> Sample:
-        return observe(
-            f"steps between accuracy and {STEPS[name]}",
-            found,
-            lambda r: abs(_steps_to_half(r, "accuracy") - _steps_to_half(r, name)),
-            bounds=(0.0, _last_step(found)),
-        )
+    def read(record: RunRecord) -> float:
+        return abs((accuracy.value(record) or 0.0) - (memory.value(record) or 0.0))
 
-    near = distance("early_position_recall")
-    others = [distance(name) for name in ("output_recall", "token_recall")]
-    return every([partial(difference_above, far, near, 0.0) for far in others])
+    return Number("", read, COUNT).of(PROBED, f"steps between accuracy and {STEPS[name]}")
 
 
-def long_enough(test: Test) -> Test:
-    """The test, where the simplified model was trained to the jump."""
+def to_the_jump(steps: int) -> Ready:
+    """Ready where the simplified model was trained for so many SGD steps."""
 
-    def judged(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-        found = of_task(records, "bigram_probes")
-        if found and max(int(r.config["tasks"]["steps"]) for r in found) < numbers["trained"]:
-            reason = f"judged after {numbers['trained']:g} SGD steps or more: use preset=laptop"
-            return LeftOut(UNDECIDED, reason, 0, topic="the order of learning")
-        return test(records, numbers)
+    def ready(records: Records) -> Finding | None:
+        found = PROBED.of(records)
+        if found and max(int(setting(r, "tasks.steps")) for r in found) < steps:
+            return not_asked(
+                "the order of learning", f"asked after {steps} SGD steps or more", "laptop"
+            )
+        return None
 
-    return judged
-
-
-def three_steps_reach(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], names: Sequence[str]
-) -> Finding:
-    """Numbers after three gradient steps of at least ``low``."""
-    found = of_task(records, "three_gradient_steps")
-    if not found:
-        return Finding(UNDECIDED, "no runs of the three gradient steps", 0)
-    labels = {"accuracy": "accuracy", **PROBES}
-    samples = [observe(labels[name], found, metric(name), diverged=0.0) for name in names]
-    return every([partial(_within, sample, numbers["low"], 1.01) for sample in samples])
+    return ready
 
 
-def _accuracy(found: Sequence[RunRecord], model: str) -> Sample:
-    return observe(LABELS[model], found, metric("in_context_accuracy"))
-
-
-def _within(sample: Sample, low: float, high: float, level: float) -> Finding:
-    if len(set(sample.values)) == 1 and len(sample.observations) > 1 and not sample.failures:
-        # Equal in every seed, as a probe of 1: an interval of width zero.
-        inside = low <= sample.values[0] <= high
-        evidence = f"{sample.label} {sample.values[0]:.3f} in every seed"
-        return Finding("reproduced" if inside else "contradicted", evidence, len(sample.values))
-    return mean_within(sample, low, high, level)
-
-
-def _crossing(records: Sequence[RunRecord], name: str) -> Sample:
-    found = of_task(records, "bigram_probes")
-    steps = partial(_steps_to_half, name=name)
-    return observe(f"steps of {STEPS[name]}", found, steps, bounds=(0.0, _last_step(found)))
-
-
-def _steps_to_half(record: RunRecord, name: str) -> float:
-    """A memory that never got there counts as the last step."""
-    crossed = metric(f"steps_to_half_{name}")(record)
-    return float(record.config["tasks"]["steps"]) if crossed is None else crossed
-
-
-def _last_step(found: Sequence[RunRecord]) -> float:
-    return max(float(record.config["tasks"]["steps"]) for record in found)
+def stepped(name: str) -> Measured:
+    """A share after three gradient steps: of the sequences, or of what a memory holds."""
+    sizes = {"accuracy": "tasks.evaluated", "position_recall": "tasks.length"}
+    count = sizes.get(name, "tasks.tokens")
+    # Embeddings and sequences are those of the seed.
+    number = Number("", name, items=lambda r: int(setting(r, count)), fresh=True, diverged=0.0)
+    return number.of(STEPPED, PROBES.get(name, name))
 
 
 def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -263,43 +222,109 @@ def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
     }
 
 
-def _reaches(
-    name: str, source: str, sentence: str, low: float, high: float | None, model: str
-) -> Claim:
-    numbers = {"low": low} if high is None else {"low": low, "high": high}
-    text = "{low:g} or more" if high is None else "between {low:g} and {high:g}"
-    tolerance = Tolerance(
-        f"in-context accuracy {text} with its whole 95 % interval over seeds", numbers
-    )
-    test = at_the_scale(900, partial(accuracy_of, model=model))
-    return Claim(name, source, sentence, tolerance, test)
-
-
-def _random(name: str, source: str, model: str) -> Claim:
-    return Claim(
-        f"random triggers, {name}",
-        source,
-        f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. "
-        "(Perhaps a token that came twice by chance looks like a trigger: not tested here.)",
-        Tolerance("in-context accuracy between {low:g} and {high:g}", {"low": 0.9, "high": 0.995}),
-        partial(accuracy_of, model=model, triggers="random"),
-    )
-
-
-def _order(first: str, then: str, sentence: str, slack: float) -> Claim:
-    wanted = "before" if slack == 0 else "no later than {slack:g} steps after"
+def _order(first: str, then: str, sentence: str) -> Claim:
     return Claim(
         f"{STEPS[first]} before {STEPS[then]}",
-        f"{SLIDES}, order of learning; {PAPER}, section 4",
+        ORDER,
         sentence,
-        Tolerance(
-            f"{STEPS[first]} recalls one half {wanted} {STEPS[then]}, with the 95 % interval of "
-            "the difference over seeds; judged after {trained:g} steps or more",
-            {"slack": slack, "trained": 200},
-        ),
-        long_enough(partial(memory_is_learned_before, first=first, then=then)),
+        once(to_the_jump(JUMP), above(steps_of(then), steps_of(first))),
     )
 
+
+def _random(name: str, row: str) -> Claim:
+    runs = of_row(row, "random")
+    return Claim(
+        f"random triggers, {name}",
+        OWN,
+        f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. "
+        "(Perhaps a token that came twice by chance looks like a trigger: not tested here.)",
+        once(
+            measured(runs, "random triggers", WITH_RANDOM_TRIGGERS[0]),
+            within(ACCURACY.of(runs), 0.9, 0.995),
+        ),
+    )
+
+
+CLAIMS = (
+    Claim(
+        "one layer of attention",
+        f"{SLIDES}, bigram task",
+        "A transformer of one layer gets about 55 % of the outputs right that the past tells.",
+        after(900, within(ACCURACY.of(of_row("gpt2/1")), 0.45, 0.62)),
+    ),
+    Claim(
+        "two layers of attention",
+        f"{SLIDES}, bigram task",
+        "A transformer of two layers gets about 99 % of them right.",
+        after(900, within(ACCURACY.of(of_row("gpt2/2")), low=0.97)),
+    ),
+    Claim(
+        "one layer of memory units",
+        MOSAICS,
+        "One layer of memory units is enough, since values look one position ahead.",
+        after(
+            MEMORY_STEPS,
+            within(
+                ACCURACY.of(
+                    of_row("memory_mosaic/1").but(
+                        f"memory units, 1 layer, trained for at most {MEMORY_STEPS} steps",
+                        choose=lambda r: (
+                            row_of(r) == "memory_mosaic/1"
+                            and int(setting(r, "training.steps") or 0) <= MEMORY_STEPS
+                        ),
+                    )
+                ),
+                low=0.98,
+            ),
+        ),
+    ),
+    Claim(
+        "nothing leaks",
+        f"{PAPER}, section 3",
+        "The first occurrence of a trigger tells nothing about its output: no model is right "
+        "there more often than chance.",
+        leaks_nothing(by=0.008),
+    ),
+    _random("two layers of attention", "gpt2/2"),
+    _random("one layer of memory units", "memory_mosaic/1"),
+    _order(
+        "output_recall",
+        "early_position_recall",
+        "The outputs (W_O²) are memorised no later than the previous position (W_K¹).",
+    ),
+    _order(
+        "token_recall",
+        "early_position_recall",
+        "The match of a trigger (W_K²) is learned before the previous position (W_K¹).",
+    ),
+    Claim(
+        "accuracy jumps with W_K¹",
+        ORDER,
+        "In-context accuracy jumps when the last of the three memories is learned.",
+        once(
+            to_the_jump(JUMP),
+            each(
+                above(apart(other), apart("early_position_recall"))
+                for other in ("output_recall", "token_recall")
+            ),
+        ),
+    ),
+    Claim(
+        "three gradient steps",
+        THEOREM,
+        "One gradient step each on W_O², W_K² and W_K¹, in this order, makes an induction head.",
+        within(stepped("accuracy"), low=0.85),
+    ),
+    Claim(
+        "three memories after three steps",
+        THEOREM,
+        "The three steps give the three sums of outer products of the theorem.",
+        each(
+            within(stepped(name), low=0.9)
+            for name in ("output_recall", "token_recall", "position_recall")
+        ),
+    ),
+)
 
 REPRODUCTION = Reproduction(
     title=TITLE,
@@ -309,87 +334,5 @@ REPRODUCTION = Reproduction(
     variant=variant,
     draw=draw,
     curves=curves,
-    claims=(
-        _reaches(
-            "one layer of attention",
-            f"{SLIDES}, bigram task",
-            "A transformer of one layer gets about 55 % of the outputs right that the past tells.",
-            0.45,
-            0.62,
-            "gpt2/1",
-        ),
-        _reaches(
-            "two layers of attention",
-            f"{SLIDES}, bigram task",
-            "A transformer of two layers gets about 99 % of them right.",
-            0.97,
-            None,
-            "gpt2/2",
-        ),
-        Claim(
-            "one layer of memory units",
-            MOSAICS,
-            "One layer of memory units is enough, since values look one position ahead.",
-            Tolerance(
-                "in-context accuracy of {low:g} or more within {steps:g} training steps, with its "
-                "whole 95 % interval over seeds",
-                {"low": 0.98, "steps": MEMORY_STEPS},
-            ),
-            at_the_scale(MEMORY_STEPS, learns_in_time),
-        ),
-        Claim(
-            "nothing leaks",
-            f"{PAPER}, section 3",
-            "The first occurrence of a trigger tells nothing about its output: no model is right "
-            "there more often than chance.",
-            Tolerance(
-                "accuracy at the first occurrence within {by:g} of 1/65, three standard errors of "
-                "2,200 occurrences, in every run of every trained model; contradicted if the whole "
-                "95 % interval of a model's mean over seeds lies outside",
-                {"by": 0.008},
-            ),
-            leaks_nothing,
-        ),
-        _random("two layers of attention", OWN, "gpt2/2"),
-        _random("one layer of memory units", OWN, "memory_mosaic/1"),
-        _order(
-            "output_recall",
-            "early_position_recall",
-            "The outputs (W_O²) are memorised no later than the previous position (W_K¹).",
-            0.0,
-        ),
-        _order(
-            "token_recall",
-            "early_position_recall",
-            "The match of a trigger (W_K²) is learned before the previous position (W_K¹).",
-            0.0,
-        ),
-        Claim(
-            "accuracy jumps with W_K¹",
-            f"{SLIDES}, order of learning; {PAPER}, section 4",
-            "In-context accuracy jumps when the last of the three memories is learned.",
-            Tolerance(
-                "accuracy reaches one half nearer to the probe of W_K¹ than to those of W_O² and "
-                "W_K², with the 95 % interval of both differences over seeds; judged after "
-                "{trained:g} steps or more",
-                {"trained": 200},
-            ),
-            long_enough(jumps_together),
-        ),
-        Claim(
-            "three gradient steps",
-            f"{PAPER}, section 5; {SLIDES}, theorem (informal)",
-            "One gradient step each on W_O², W_K² and W_K¹, in this order, makes an induction "
-            "head.",
-            Tolerance("accuracy of {low:g} or more after the third step", {"low": 0.85}),
-            partial(three_steps_reach, names=("accuracy",)),
-        ),
-        Claim(
-            "three memories after three steps",
-            f"{PAPER}, section 5; {SLIDES}, theorem (informal)",
-            "The three steps give the three sums of outer products of the theorem.",
-            Tolerance("each memory recalls {low:g} or more of its pairs", {"low": 0.9}),
-            partial(three_steps_reach, names=("output_recall", "token_recall", "position_recall")),
-        ),
-    ),
+    claims=CLAIMS,
 )

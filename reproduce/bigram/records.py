@@ -42,10 +42,10 @@ def known_runs(record: RunRecord) -> bool:
     """Whether a record is of the figure: a listed model on one of its tasks."""
     if record.task != "bigram":
         return record.task in TASKS and record.role != "baseline"
-    return record.role == "baseline" or row(record) in LABELS
+    return record.role == "baseline" or row_of(record) in LABELS
 
 
-def row(record: RunRecord) -> str:
+def row_of(record: RunRecord) -> str:
     """ "gpt2/1": the key of ``LABELS``."""
     if record.model in ANY_DEPTH:
         return f"{record.model}/2"
@@ -56,7 +56,7 @@ def variant(record: RunRecord) -> Hashable:
     """What one figure shows side by side: tasks, depths and kinds of triggers."""
     if record.task != "bigram" or record.role == "baseline":
         return record.task
-    return row(record), record.config["tasks"]["triggers"]
+    return row_of(record), record.config["tasks"]["triggers"]
 
 
 def of_task(records: Sequence[RunRecord], task: str) -> list[RunRecord]:
@@ -70,7 +70,7 @@ def of_model(records: Sequence[RunRecord], model: str, triggers: str = "fixed") 
         record
         for record in of_task(records, "bigram")
         if record.role != "baseline"
-        and row(record) == model
+        and row_of(record) == model
         and record.config["tasks"]["triggers"] == triggers
     ]
 

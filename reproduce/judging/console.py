@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from bench.ground.statistics import POWER
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, ClaimResult, Finding
+from reproduce.judging.claims import ClaimResult
+from reproduce.judging.costs import cost_of
+from reproduce.judging.verdicts import (
+    CONTRADICTED,
+    NOT_ASKED,
+    REPRODUCED,
+    UNDECIDED,
+    Finding,
+    not_asked,
+)
 
 if TYPE_CHECKING:
     from reproduce.judging.reproduction import Reproduction, View
@@ -19,12 +28,9 @@ if TYPE_CHECKING:
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 
 
-@dataclass(frozen=True)
-class LeftOut(Finding):
-    """There is no evidence because the preset leaves something out: ``topic``, such as "N = 500"
-    or "n-gram levels"."""
-
-    topic: str = ""
+def LeftOut(verdict: object, reason: str, seeds: int, topic: str = "") -> Finding:
+    """TRANSITION: see :func:`reproduce.judging.verdicts.not_asked`."""
+    return not_asked(topic, reason)
 
 
 def print_verdicts(
@@ -44,30 +50,11 @@ def print_verdicts(
         console.print(reproduction.note(records), markup=False)
     console.print()
     rules: set[str] = set()  # claims often share one
-    topics: list[str] = []
     for result in results:
-        finding = result.finding
-        if isinstance(finding, LeftOut):
-            topics.append(finding.topic)
-            continue
-        console.print(f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]", end="  ")
-        console.print(result.claim.sentence, style="bold", markup=False)
-        console.print(f"    {finding.evidence}", markup=False)
-        rule = result.claim.tolerance.text
-        if rule not in rules:
-            rules.add(rule)
-            console.print(f"    counts as reproduced: {rule}", style="dim", markup=False)
-        if finding.seeds_needed is not None:
-            # Places of data are on nobody's record, so words about them are the user's to add.
-            words = f"{name} preset={view.name} seeds={finding.seeds_needed}"
-            console.print(
-                f"    about {finding.seeds_needed} seeds would settle it: python -m reproduce "
-                f"{words}, with the words about data, if you gave any",
-                markup=False,
-            )
-    if topics:
-        left_out = f"{join_topics(topics)} (verdicts.json says why)"
-        console.print(f"not judged at this preset: {left_out}", markup=False)
+        if result.finding.verdict != NOT_ASKED:
+            _print_verdict(console, name, result, view, rules)
+    for line in not_asked_lines(reproduction, results):
+        console.print(line, style="bright_black", markup=False)
     failed = [record for record in records if record.outcome != "ok"]
     if failed:
         console.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
@@ -75,13 +62,49 @@ def print_verdicts(
             text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: {record.cause}"
             console.print(text, markup=False)
     counts = Counter(result.finding.verdict for result in results)
-    console.print("\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS))
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)
+    beside = f" ({counts[NOT_ASKED]} not asked here)" if counts[NOT_ASKED] else ""
+    console.print(f"\n{total}{beside}")
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
     console.print(f"open {figure}  (beside it: {', '.join(others)})", markup=False)
     console.print(
         "on the leaderboard: python -m leaderboards.build local=true, then nox -s leaderboard"
     )
+
+
+def _print_verdict(
+    console: Console, name: str, result: ClaimResult, view: View, rules: set[str]
+) -> None:
+    finding, rule = result.finding, result.claim.tolerance
+    console.print(f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]", end="  ")
+    console.print(result.claim.sentence, style="bold", markup=False)
+    console.print(f"    {finding.evidence}", markup=False)
+    if rule not in rules:
+        rules.add(rule)
+        console.print(f"    counts as reproduced: {rule}", style="dim", markup=False)
+    if finding.seeds_needed is not None:
+        # Places of data are on nobody's record, so words about them are the user's to add.
+        words = f"{name} preset={view.name} seeds={finding.seeds_needed}"
+        console.print(
+            f"    {finding.seeds_needed} seeds would settle it with a probability of "
+            f"{POWER:.0%}, if spread and effect are as they seem: python -m reproduce {words}, "
+            "with the words about data, if you gave any",
+            markup=False,
+        )
+
+
+def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) -> list[str]:
+    """What a preset leaves out, with the preset that asks it and what that would cost."""
+    topics: dict[str, list[str]] = {}
+    for result in results:
+        if result.finding.verdict == NOT_ASKED:
+            topics.setdefault(result.finding.asked_at, []).append(result.finding.topic)
+    lines = []
+    for preset, names in topics.items():
+        where = f"; preset={preset} asks it, with {cost_of(reproduction, preset)}" if preset else ""
+        lines.append(f"not asked here: {join_topics(names)}{where}")
+    return lines
 
 
 def join_topics(topics: Iterable[str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bench.ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of
 from bench.records.schema import RunRecord
 
-UNIT = (0.0, 1.0)  # range of an accuracy, a total variation distance, a share
+Read = Callable[[RunRecord], float | None]
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,19 @@ class Observation:
 
 @dataclass(frozen=True)
 class Sample:
-    """A number over seeds. ``deterministic``: no seed enters it, so that one value is exact."""
+    """A number over seeds.
+
+    Attributes:
+        deterministic: no seed enters it, so that one value is exact.
+        kind: what its intervals are made by.
+        items: the test items that each seed was measured on, as far as the records hold them.
+    """
 
     label: str
     observations: tuple[Observation, ...]
     deterministic: bool = False
+    kind: Kind = REAL
+    items: Items | None = None
 
     @property
     def values(self) -> list[float]:
@@ -64,6 +73,12 @@ class Sample:
             ]
             yield self.values + ends
 
+    def interval(self, values: Sequence[float], level: float) -> Interval | None:
+        """The interval of the mean of some of the :meth:`possibilities`; a point if it is exact."""
+        if self.deterministic:
+            return Interval(min(values), max(values))
+        return interval_of(values, self.kind, self.items, level)
+
 
 def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
     """Of the records with equal ``key`` the one that was started last; sorted by run id.
@@ -76,23 +91,35 @@ def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -
     return sorted(newest.values(), key=lambda record: record.run_id)
 
 
+def by_seed(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """The latest run of each seed, in the order of seeds."""
+    return sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
+
+
 def observe(
     label: str,
     records: Iterable[RunRecord],
-    value: Callable[[RunRecord], float | None],
-    bounds: tuple[float, float] = UNIT,
+    value: Read,
+    kind: Kind = SHARE,
     diverged: float | None = None,
+    items: Items | None = None,
+    bounds: tuple[float, float] | None = None,
 ) -> Sample:
     """One observation for each seed; of several records of one seed the last one made counts.
 
     Args:
         value: reads the number; None where the record lacks it.
-        bounds: range of the number, for the runs that gave none.
+        kind: what sort of number it is.
         diverged: the number that a diverged run stands for; without it, it may have been anything.
             A failure must not support a claim: give the worst value for the model that a claim
             favours, and nothing for its rivals or where the claim is that a bad value is found.
+        bounds: range of the number for the runs that gave none, where it is narrower than that of
+            its kind.
     """
-    runs = sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
+    if isinstance(kind, tuple):  # TRANSITION: bounds in this place
+        bounds, kind = kind, SHARE if kind == (0.0, 1.0) else REAL
+    runs = by_seed(records)
+    low, high = bounds or (kind.low, kind.high)
     observations = []
     for record in runs:
         seed = record.seed
@@ -102,9 +129,9 @@ def observe(
         elif record.outcome == "diverged" and diverged is not None:
             observations.append(Observation(seed, diverged, diverged, how_it_ended(record)))
         else:
-            observations.append(Observation(seed, *bounds, how_it_ended(record)))
+            observations.append(Observation(seed, low, high, how_it_ended(record)))
     deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
-    return Sample(label, tuple(observations), deterministic)
+    return Sample(label, tuple(observations), deterministic, kind, items)
 
 
 def how_it_ended(record: RunRecord) -> str:

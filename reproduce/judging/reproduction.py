@@ -24,6 +24,7 @@ from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.settings.config import choices, compose, parse
 from reproduce.judging.claims import CONTRADICTED, Claim, ClaimResult
 from reproduce.judging.console import print_verdicts
+from reproduce.judging.costs import cost_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -363,7 +364,7 @@ def write(
         "preset": view.name,
         "title": reproduction.title,
         "records": [record.run_id for record in records],
-        "claims": [result.to_json() for result in results],
+        "claims": [entry(reproduction, result) for result in results],
     }
     for ending, content in images.items():
         write_atomically(folder / f"figure.{ending}", content)
@@ -374,6 +375,13 @@ def write(
     write_atomically(folder / "records.txt", run_ids.encode())
     write_atomically(folder / "verdicts.json", _json(verdicts))
     return results
+
+
+def entry(reproduction: Reproduction, result: ClaimResult) -> dict[str, Any]:
+    """A claim's entry in a verdict file; of what is not asked here also what asking would cost."""
+    asked_at = result.finding.asked_at
+    cost = {"cost": cost_of(reproduction, asked_at)} if asked_at else {}
+    return {**result.to_json(), **cost}
 
 
 def render(figure: Figure, salt: str) -> dict[str, bytes]:

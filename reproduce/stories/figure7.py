@@ -95,7 +95,7 @@ def loss_is_as_published(
     return every(tests)
 
 
-def _no_depth(depth: int) -> LeftOut:
+def _no_depth(depth: int) -> Finding:
     reason = f"no runs of depth {depth} at this preset"
     return LeftOut(UNDECIDED, reason, 0, topic=f"depth = {depth}")
 

@@ -210,7 +210,7 @@ def _missing(records: Sequence[RunRecord], kind: str) -> Finding | None:
     return LeftOut(UNDECIDED, "no article is as long as a window", 0, topic=KINDS[kind])
 
 
-def _too_short(records: Sequence[RunRecord], band: Band, topic: str) -> LeftOut:
+def _too_short(records: Sequence[RunRecord], band: Band, topic: str) -> Finding:
     reason = f"windows of {length_of(records[0])} tokens do not reach positions {band_name(band)}"
     return LeftOut(UNDECIDED, f"{reason}: use preset=laptop or a larger one", 0, topic=topic)
 

@@ -11,6 +11,7 @@ import pytest
 from bench.records.schema import RunRecord, read_records
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
+from reproduce.judging.reproduction import entry
 
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
 
@@ -24,6 +25,6 @@ def committed() -> dict[str, RunRecord]:
 def test_the_claims_say_so_of_these_records_today(path: Path) -> None:
     file = json.loads(path.read_text())
     records = [committed()[run_id] for run_id in file["records"]]
-    claims = reproductions()[file["figure"]].claims
-    judged = [claim.judge(records).to_json() for claim in claims]
+    reproduction = reproductions()[file["figure"]]
+    judged = [entry(reproduction, claim.judge(records)) for claim in reproduction.claims]
     assert json.loads(json.dumps(judged)) == file["claims"]

@@ -1,0 +1,325 @@
+"""What runs say: verdicts, and the decisions on samples that lead to them.
+
+A verdict has three values. "not enough evidence" is an honest answer: it says how many seeds would
+settle the question. A run that gave no number is never dropped: either it counts as the worst
+value, or a verdict stands only if it would be the same whatever that run had given. A question that
+a preset does not ask has no verdict at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.ground.statistics import (
+    LEVEL,
+    MAXIMUM_SEEDS,
+    POWER,
+    ROUNDING,
+    Interval,
+    Items,
+    Part,
+    deviation_of,
+    difference_interval,
+    mean_of,
+    over_seeds_and_items,
+    seeds_needed,
+    share_limits,
+)
+from reproduce.judging.observations import Sample
+
+Verdict = Literal["reproduced", "contradicted", "not enough evidence", "not asked here"]
+REPRODUCED: Verdict = "reproduced"
+CONTRADICTED: Verdict = "contradicted"
+UNDECIDED: Verdict = "not enough evidence"
+NOT_ASKED: Verdict = "not asked here"
+
+FEW = 10  # test items whose interval is called one of few
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a test found.
+
+    Attributes:
+        seeds: seeds that were counted, failed ones included; of several models the fewest.
+        seeds_needed: seeds (of each model) that would settle it with a probability of 80 % if
+            spread and effect stay as they are; None where it is settled or cannot be computed.
+        topic: of a question that is not asked, what the preset leaves out, such as "N = 500".
+        asked_at: the preset that asks it.
+    """
+
+    verdict: Verdict
+    evidence: str
+    seeds: int
+    seeds_needed: int | None = None
+    topic: str = ""
+    asked_at: str = ""
+
+
+def not_asked(topic: str, reason: str, asked_at: str = "") -> Finding:
+    """No verdict: the runs at hand are not what the claim speaks about."""
+    return Finding(NOT_ASKED, reason, 0, None, topic, asked_at)
+
+
+def mean_within(
+    sample: Sample, low: float = -math.inf, high: float = math.inf, level: float = LEVEL
+) -> Finding:
+    """Is the mean over seeds between ``low`` and ``high``, ends included? The whole interval has to
+    be inside for "reproduced" and outside for "contradicted"."""
+    if not sample.observations:
+        return no_runs(sample)
+    verdict = agreed(
+        place_of(sample.interval(values, level), low, high) for values in sample.possibilities()
+    )
+    needed = None
+    interval = sample.interval(sample.values, level) if sample.values else None
+    if verdict == UNDECIDED and not sample.failures and interval is not None:
+        gap = _gap(mean_of(sample.values), (low, high))
+        needed = _needed((sample,), gap, level, _fixed(sample))
+    evidence = f"{sample.label} {describe_mean(sample, level)}"
+    return Finding(verdict, with_failures(evidence, sample), _count(sample), needed)
+
+
+def difference_above(
+    a: Sample, b: Sample, margin: float = 0.0, level: float = LEVEL, together: Items | None = None
+) -> Finding:
+    """Is the mean of ``a`` more than ``margin`` above the mean of ``b``? A tie is not above."""
+    exact = a.deterministic and b.deterministic
+
+    def place(interval: Interval | None) -> Verdict:
+        if exact and interval is not None and interval.high <= margin:
+            return CONTRADICTED
+        if interval is not None and interval.low <= margin < interval.high:
+            return UNDECIDED
+        return place_of(interval, margin, math.inf)
+
+    return _difference(a, b, place, (margin,), level, together)
+
+
+def difference_within(
+    a: Sample,
+    b: Sample,
+    low: float,
+    high: float,
+    level: float = LEVEL,
+    together: Items | None = None,
+) -> Finding:
+    """Is the mean of ``a`` minus the mean of ``b`` between ``low`` and ``high``?
+
+    Args:
+        together: the test items of this very difference, where both were measured on the same ones
+            and the records hold its variance rather than a number for each.
+    """
+    return _difference(a, b, lambda found: place_of(found, low, high), (low, high), level, together)
+
+
+def _difference(
+    a: Sample,
+    b: Sample,
+    place: Callable[[Interval | None], Verdict],
+    edges: Sequence[float],
+    level: float,
+    together: Items | None,
+) -> Finding:
+    if not a.observations or not b.observations:
+        return no_runs(a, b)
+    verdict = agreed(
+        place(_interval(x, y, a, b, level, together))
+        for x, y in itertools.product(a.possibilities(), b.possibilities())
+    )
+    if not a.values or not b.values:
+        evidence = f"{a.label} {describe_mean(a, level)}, {b.label} {describe_mean(b, level)}"
+        return Finding(verdict, with_failures(evidence, a, b), _count(a, b))
+    difference = mean_of(a.values) - mean_of(b.values)
+    interval = _interval(a.values, b.values, a, b, level, together)
+    items = together or (a.items if a.items and b.items else None)
+    evidence = (
+        f"{a.label} {mean_of(a.values):.3f}, {b.label} {mean_of(b.values):.3f}: difference "
+        f"{difference:+.3f}{in_words(interval, level, items, min(len(a.values), len(b.values)))}"
+    )
+    needed = None
+    unsettled = verdict == UNDECIDED and not a.failures and not b.failures
+    exact = a.deterministic and b.deterministic
+    if unsettled and not exact and interval is not None:
+        fixed = [(together.variance or 0.0, together.count - 1)] if together else _fixed(a, b)
+        needed = _needed((a, b), _gap(difference, edges), level, fixed)
+    return Finding(verdict, with_failures(evidence, a, b), _count(a, b), needed)
+
+
+def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> Finding:
+    """Does every test succeed? Each is a function of the level.
+
+    Reproduced where each is reproduced at the full level: all of them have to succeed, so there is
+    nothing to correct. Contradicted where one of them is at a level that is corrected for their
+    number (Bonferroni), since any one of them may fail by chance. Not asked where one is not.
+    """
+    if not tests:
+        return Finding(UNDECIDED, "there is nothing to compare with", 0)
+    findings = [test(level) for test in tests]
+    unasked = next((finding for finding in findings if finding.verdict == NOT_ASKED), None)
+    if unasked is not None:
+        return unasked
+    strict = 1 - (1 - level) / len(tests)
+    verdict: Verdict = UNDECIDED
+    if any(test(strict).verdict == CONTRADICTED for test in tests):
+        verdict = CONTRADICTED
+    elif all(finding.verdict == REPRODUCED for finding in findings):
+        verdict = REPRODUCED
+    needed = [finding.seeds_needed for finding in findings if finding.verdict == UNDECIDED]
+    known = [seeds for seeds in needed if seeds is not None]
+    return Finding(
+        verdict,
+        "; ".join(finding.evidence for finding in findings),
+        min(finding.seeds for finding in findings),
+        max(known) if verdict == UNDECIDED and known and len(known) == len(needed) else None,
+    )
+
+
+def share_of_seeds(
+    sample: Sample, required: float, certain: float = 0.5, level: float = LEVEL
+) -> Finding:
+    """Do at least ``required`` of the seeds satisfy a predicate (an observation of 1)?
+
+    Reproduced where the observed share is at least ``required`` and the lower of its exact limits
+    is above ``certain``: a few seeds cannot certify a share of 0.8, only that success is no
+    accident. Contradicted where the upper limit is below ``required``.
+    """
+    count = len(sample.observations)
+    if not count:
+        return no_runs(sample)
+
+    def place(successes: int, of: int) -> Verdict:
+        if of < 2 and not sample.deterministic:
+            return UNDECIDED
+        limits = share_limits(successes, of, level)
+        if successes / of >= required and limits.low > certain:
+            return REPRODUCED
+        return CONTRADICTED if limits.high < required else UNDECIDED
+
+    fewest = sum(item.low >= 1 for item in sample.observations)
+    most = sum(item.high >= 1 for item in sample.observations)
+    verdict = agreed([place(fewest, count), place(most, count)])
+    needed = None
+    if verdict == UNDECIDED and fewest == most:
+        needed = _shares_needed(place, fewest / count, count)
+    limits = share_limits(fewest, count, level).low, share_limits(most, count, level).high
+    unknown = f", {most - fewest} unknown" if most > fewest else ""
+    evidence = (
+        f"{sample.label}: {fewest} of {count} seeds{unknown} "
+        f"({level:.0%} interval of the true share {limits[0]:.2f} to {limits[1]:.2f})"
+    )
+    return Finding(verdict, with_failures(evidence, sample), count, needed)
+
+
+def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: int) -> int | None:
+    """The smallest number of seeds that settles it with the power, if the share is the true one."""
+    from scipy.stats import binom
+
+    for count in range(least + 1, MAXIMUM_SEEDS + 1):
+        settling = [k for k in range(count + 1) if place(k, count) != UNDECIDED]
+        if float(binom.pmf(settling, count, share).sum()) >= POWER:
+            return count
+    return None
+
+
+def describe_mean(sample: Sample, level: float = LEVEL) -> str:
+    """The mean over the seeds that gave a number, with its interval, in words."""
+    if not sample.values:
+        return "gave no number"
+    interval = sample.interval(sample.values, level)
+    words = in_words(interval, level, sample.items, len(sample.values))
+    return f"{mean_of(sample.values):.3f}{words}"
+
+
+def place_of(interval: Interval | None, low: float, high: float) -> Verdict:
+    """Reproduced inside of ``low`` to ``high``, contradicted outside, open across an end."""
+    if interval is None:
+        return UNDECIDED
+    if low <= interval.low and interval.high <= high:
+        return REPRODUCED
+    if interval.high < low or interval.low > high:
+        return CONTRADICTED
+    return UNDECIDED
+
+
+def agreed(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict that is the same whatever runs without a number may have given, if there is."""
+    different = set(verdicts)
+    return different.pop() if len(different) == 1 else UNDECIDED
+
+
+def in_words(interval: Interval | None, level: float, items: Items | None, seeds: int) -> str:
+    """An interval in brackets with what it covers, or why there is none."""
+    if interval is None:
+        if seeds < 2:
+            return " (one seed: no interval)"
+        if items is not None and items.count < 2:
+            return f" ({items.count} of the {items.name}: no interval)"
+        return " (no spread over seeds: no interval)"
+    if interval.low == interval.high:
+        return ""
+    over = "" if items is None else f" over seeds and {items.count} {items.name}"
+    few = ", which are few" if items is not None and items.count < FEW else ""
+    return f" ({level:.0%} interval{over}{few} {interval.low:.3f} to {interval.high:.3f})"
+
+
+def with_failures(evidence: str, *samples: Sample) -> str:
+    """The evidence, and how each run ended that gave no number."""
+    return "; ".join([evidence, *(clause for sample in samples for clause in sample.failures)])
+
+
+def no_runs(*samples: Sample) -> Finding:
+    """No evidence: a sample has no observations."""
+    missing = [sample.label for sample in samples if not sample.observations]
+    return Finding(UNDECIDED, f"no runs of {' and '.join(missing)}", 0)
+
+
+def _interval(
+    x: Sequence[float],
+    y: Sequence[float],
+    a: Sample,
+    b: Sample,
+    level: float,
+    together: Items | None,
+) -> Interval | None:
+    if not a.deterministic and not b.deterministic:
+        return difference_interval(x, y, a.kind, (a.items, b.items), level, together)
+    of_a, of_b = a.interval(x, level), b.interval(y, level)
+    if of_a is None or of_b is None:
+        return None
+    return Interval(of_a.low - of_b.high, of_a.high - of_b.low)
+
+
+def _gap(value: float, edges: Sequence[float]) -> float:
+    return min(abs(value - edge) for edge in edges if math.isfinite(edge))
+
+
+def _needed(
+    samples: Sequence[Sample], gap: float, level: float, fixed: Sequence[Part]
+) -> int | None:
+    """More seeds than there are, since these have not settled it."""
+    varying = [sample for sample in samples if not sample.deterministic]
+    deviations = [deviation_of(sample.values) for sample in varying]
+    if max(deviations, default=0.0) <= ROUNDING:  # equal seeds: more of them may well be equal too
+        return None
+    found = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed)
+    return None if found is None else max(found, _count(*samples) + 1)
+
+
+def _fixed(*samples: Sample) -> list[Part]:
+    """What more seeds make no smaller: the parts of the test items."""
+    return [
+        part
+        for sample in samples
+        if not sample.deterministic
+        for part in over_seeds_and_items(sample.values, sample.kind, sample.items)[1:2]
+    ]
+
+
+def _count(*samples: Sample) -> int:
+    counts = [len(sample.observations) for sample in samples if not sample.deterministic]
+    return min(counts, default=1)
