@@ -19,7 +19,7 @@ def make_record(**changes: Any) -> RunRecord:
         "outcome": "ok",
         "headline": Headline(name="accuracy", direction="maximise", value=0.7),
         "metrics": {"test": {"accuracy": 0.7, "loss": 1.1}},
-        "per_sequence": {"accuracy": [0.6, 0.8]},
+        "per_sequence": {},
         "curves": {"training_loss": Curve(x=[1.0, 2.0], y=[3.0, 2.5])},
         "config": {"tasks": {"states": [4, 6]}, "models": {"width": 64}, "training": {"lr": 1e-3}},
         "cost": Cost(parameters=1000, training_flops=1e9),
