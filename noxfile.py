@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / f".env-{sys.version_info.major}.{sys.version_info.minor}"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
+LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
 nox.options.sessions = ["lint", "tests"]
@@ -91,10 +93,11 @@ def run_pytest(session: nox.Session, *words: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and types."""
+    """Style, types, and the walls between the rooms (``tool.importlinter`` in pyproject.toml)."""
     python(session, "-m", "ruff", "check", ".")
     python(session, "-m", "ruff", "format", "--check", ".")
     python(session, "-m", "mypy")
+    python(session, "-c", LINT_IMPORTS)
 
 
 @nox.session

@@ -10,11 +10,11 @@ from itertools import groupby
 
 from bench.ground.statistics import Direction, Interval, mean_interval, rank_ranges
 from bench.records.schema import RunRecord
+from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
 from leaderboards.grouping import Setting, collect, task_settings, training_size
 from leaderboards.verdicts import VerdictFile, claim_lines
-from published import numbers as published
-from published.numbers import PublishedFile
+from published.numbers import PublishedFile, directions
 
 MEASURED = "measured"
 REFERENCE = "reference"
@@ -37,7 +37,7 @@ def build_board(
     """
     kept = sorted((r for r in records if r.role != "trial"), key=lambda record: record.run_id)
     settings = collect(kept)
-    known = published.directions(published_files)
+    known = directions(published_files)
     groups = _groups(settings)
     rows = [row for group in groups for row in _rows(group, known)]
     lines = [line for setting in settings for line in _lines(setting)]

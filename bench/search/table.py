@@ -7,18 +7,12 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
+from bench.ground.screen import console
 from bench.ground.statistics import Mean, mean_interval
 from bench.records.schema import Headline, RunRecord
 from bench.search.driver import ModelResult, SweepResult, record_path
-
-
-def console() -> Console:
-    """Standard output; wide where no terminal limits it, so that files and logs are not folded."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=160)
 
 
 def print_sweep(result: SweepResult, store: Path) -> None:

@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from bench.ground.errors import RUN_FAILED, UserError, nearest
 from bench.ground.progress import Report
+from bench.ground.screen import console
 from bench.records.provenance import processor
-from bench.search.table import console
 from bench.settings.config import DESCRIPTIVE, GROUPS, choices
 from bench.settings.external import load_class
 from bench.settings.limits import check_memory

@@ -155,7 +155,7 @@ def print_comparison(comparison: Comparison) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from bench.search.table import console
+    from bench.ground.screen import console
 
     table = Table(title=comparison.title, title_justify="left", show_lines=True)
     table.add_column("prompt", ratio=1)

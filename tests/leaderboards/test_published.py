@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from bench.ground.errors import UserError
+from leaderboards import published_rows as published
 from leaderboards.build import FOLDER
-from published import numbers as published
 from published.numbers import read_published
 
 FILES = {file.short: file for file in read_published(FOLDER.parent / "published")}
