@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from bench.ground.statistics import mean_interval
 from bench.records.schema import RunRecord
-from reproduce.bigram.figure import TITLE, draw
+from reproduce.bigram.figure import TITLE, panels
 from reproduce.bigram.records import (
     ANY_DEPTH,
     CHANCE,
     LABELS,
     PROBES,
     STEPS,
-    curve_over_seeds,
     known_runs,
     metric,
     of_model,
@@ -33,7 +30,7 @@ from reproduce.judging.claims import (
     mean_within,
 )
 from reproduce.judging.console import LeftOut
-from reproduce.judging.observations import Sample, latest, observe
+from reproduce.judging.observations import Sample, observe
 from reproduce.judging.reproduction import Plan, Reproduction
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"
@@ -230,39 +227,6 @@ def _last_step(found: Sequence[RunRecord]) -> float:
     return max(float(record.config["tasks"]["steps"]) for record in found)
 
 
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The numbers of all four panels."""
-    by_model: dict[str, Any] = {}
-    for triggers in ("fixed", "random"):
-        for model, label in LABELS.items():
-            found = latest(of_model(records, model, triggers), lambda r: r.seed)
-            if not found:
-                continue
-            name = label if triggers == "fixed" else f"{label}, random triggers"
-            values = [metric("in_context_accuracy")(record) for record in found]
-            summary = mean_interval(values)
-            by_model[name] = {
-                "seeds": {str(r.seed): v for r, v in zip(found, values, strict=True)},
-                "mean": summary.mean,
-                "interval": summary.interval,
-                "first_occurrence": [metric("first_occurrence_accuracy")(r) for r in found],
-                "validation_loss": curve_over_seeds(found, "validation_loss"),
-            }
-    probes = of_task(records, "bigram_probes")
-    steps = of_task(records, "three_gradient_steps")
-    return {
-        "accuracy": by_model,
-        "without_training": {
-            r.label: metric("in_context_accuracy")(r) for r in records if r.role == "baseline"
-        },
-        "probes": {name: curve_over_seeds(probes, name) for name in ("accuracy", *PROBES)},
-        "three_gradient_steps": {
-            name: curve_over_seeds(steps, name)
-            for name in ("accuracy", "output_recall", "token_recall", "position_recall")
-        },
-    }
-
-
 def _reaches(
     name: str, source: str, sentence: str, low: float, high: float | None, model: str
 ) -> Claim:
@@ -307,8 +271,7 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=variant,
-    draw=draw,
-    curves=curves,
+    panels=panels,
     claims=(
         _reaches(
             "one layer of attention",

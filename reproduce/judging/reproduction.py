@@ -6,7 +6,6 @@ pure functions of records.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -22,6 +21,9 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.settings.config import choices, compose, parse
+from pictures.panels import Picture
+from reproduce.drawing.frame import framed
+from reproduce.drawing.renderer import images, saved
 from reproduce.judging.claims import CONTRADICTED, Claim, ClaimResult
 from reproduce.judging.console import print_verdicts
 
@@ -103,8 +105,8 @@ class Reproduction:
         source: paper, section, figure or table.
         plan: of a preset, and of the number of seeds where the user gives one.
         select: the records that belong to it, sorted by run id.
-        draw: the figure, deterministic.
-        curves: the numbers in the figure, ready for JSON.
+        panels: the figure as data, whose dump is ``curves.json``.
+        draw, curves: what reproductions have that are not drawn from data yet.
         variant: what the figure tells apart beside models: it shows one setting of a model in each.
         check: refuses, by a UserError, a resolved configuration that the figure cannot show.
         varied: settings that the figure chooses itself, such as "models.layers".
@@ -116,9 +118,10 @@ class Reproduction:
     source: str
     plan: Callable[[str, int | None], Plan]
     select: Callable[[Sequence[RunRecord]], list[RunRecord]]
-    draw: Callable[[Sequence[RunRecord], View], Figure]
-    curves: Callable[[Sequence[RunRecord]], dict[str, Any]]
     claims: tuple[Claim, ...]
+    panels: Callable[[Sequence[RunRecord]], Picture] | None = None
+    draw: Callable[[Sequence[RunRecord], View], Figure] | None = None
+    curves: Callable[[Sequence[RunRecord]], dict[str, Any]] | None = None
     variant: Callable[[RunRecord], Hashable] = lambda record: None
     check: Callable[[Mapping[str, Any]], object] = lambda config: None
     varied: tuple[str, ...] = ()
@@ -356,7 +359,7 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     """
     results = [claim.judge(records) for claim in reproduction.claims]
-    images = render(reproduction.draw(records, view), name)
+    images, numbers = _drawn(name, reproduction, records, view)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
         "figure": name,
@@ -367,7 +370,7 @@ def write(
     }
     for ending, content in images.items():
         write_atomically(folder / f"figure.{ending}", content)
-    write_atomically(folder / "curves.json", _json(reproduction.curves(records)))
+    write_atomically(folder / "curves.json", numbers)
     if reproduction.table is not None:
         write_atomically(folder / "table.md", reproduction.table(records).encode())
     run_ids = "".join(f"{record.run_id}\n" for record in records)
@@ -376,17 +379,18 @@ def write(
     return results
 
 
-def render(figure: Figure, salt: str) -> dict[str, bytes]:
-    """The figure as PNG and SVG, without dates and random names: equal figures, equal bytes."""
-    from matplotlib import rc_context
-
-    images = {}
-    with rc_context({"svg.hashsalt": salt}):
-        for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
-            images[ending] = buffer.getvalue()
-    return images
+def _drawn(
+    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View
+) -> tuple[dict[str, bytes], bytes]:
+    """The images by their endings, and all numbers in them."""
+    if reproduction.panels is None:
+        assert reproduction.draw is not None
+        assert reproduction.curves is not None
+        figure = reproduction.draw(records, view)
+        return saved(figure, name), _json(reproduction.curves(records))
+    note = "" if reproduction.note is None else reproduction.note(records)
+    picture = framed(reproduction.panels(records), records, view, note)
+    return images(picture, name), picture.to_json()
 
 
 def _json(content: Any) -> bytes:
