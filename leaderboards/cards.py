@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
-from bench.settings.config import card, choices, model_groups
+from bench.settings.config import card, choices
 from leaderboards.render import block, escape
+from pictures.models import model_card
 
 
 def about(task: str, models: Iterable[str]) -> str:
@@ -19,13 +19,6 @@ def about(task: str, models: Iterable[str]) -> str:
         if found is not None:
             parts.append(_part(name, found))
     return block(*parts)
-
-
-@lru_cache(maxsize=256)
-def model_card(name: str) -> dict[str, Any] | None:
-    """The card of a model in any folder below ``models/``."""
-    group = next((group for group in model_groups() if name in choices(group)), None)
-    return None if group is None else card(group, name)
 
 
 def _part(name: str, content: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ import pkgutil
 
 import reproduce
 from bench.ground.errors import command
-from reproduce.judging.reproduction import Reproduction, main
+from reproduce.command import main
+from reproduce.judging.reproduction import Reproduction
 
 
 def reproductions() -> dict[str, Reproduction]:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from bench.ground.statistics import COUNT, mean_interval
+from bench.ground.statistics import COUNT
 from bench.records.schema import RunRecord
-from reproduce.bigram.figure import TITLE, draw
+from reproduce.bigram.figure import TITLE, panels
 from reproduce.bigram.records import (
     ANY_DEPTH,
     CHANCE,
     LABELS,
     PROBES,
     STEPS,
-    curve_over_seeds,
     known_runs,
-    of_model,
-    of_task,
     row_of,
     variant,
 )
@@ -38,7 +34,6 @@ from reproduce.judging.grammar import (
     trained_for,
     within,
 )
-from reproduce.judging.observations import latest
 from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.judging.verdicts import REPRODUCED, Finding, not_asked
 
@@ -189,39 +184,6 @@ def stepped(name: str) -> Measured:
     return number.of(STEPPED, PROBES.get(name, name))
 
 
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The numbers of all four panels."""
-    by_model: dict[str, Any] = {}
-    for triggers in ("fixed", "random"):
-        for model, label in LABELS.items():
-            found = latest(of_model(records, model, triggers), lambda r: r.seed)
-            if not found:
-                continue
-            name = label if triggers == "fixed" else f"{label}, random triggers"
-            values = [metric("in_context_accuracy")(record) for record in found]
-            summary = mean_interval(values)
-            by_model[name] = {
-                "seeds": {str(r.seed): v for r, v in zip(found, values, strict=True)},
-                "mean": summary.mean,
-                "interval": summary.interval,
-                "first_occurrence": [metric("first_occurrence_accuracy")(r) for r in found],
-                "validation_loss": curve_over_seeds(found, "validation_loss"),
-            }
-    probes = of_task(records, "bigram_probes")
-    steps = of_task(records, "three_gradient_steps")
-    return {
-        "accuracy": by_model,
-        "without_training": {
-            r.label: metric("in_context_accuracy")(r) for r in records if r.role == "baseline"
-        },
-        "probes": {name: curve_over_seeds(probes, name) for name in ("accuracy", *PROBES)},
-        "three_gradient_steps": {
-            name: curve_over_seeds(steps, name)
-            for name in ("accuracy", "output_recall", "token_recall", "position_recall")
-        },
-    }
-
-
 def _order(first: str, then: str, sentence: str) -> Claim:
     return Claim(
         f"{STEPS[first]} before {STEPS[then]}",
@@ -332,7 +294,6 @@ REPRODUCTION = Reproduction(
     plan=plan,
     select=select,
     variant=variant,
-    draw=draw,
-    curves=curves,
+    panels=panels,
     claims=CLAIMS,
 )

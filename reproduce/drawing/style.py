@@ -4,11 +4,10 @@ measured."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from bench.records.schema import RunRecord
-from reproduce.judging.observations import how_it_ended
+from reproduce.drawing.frame import failures, subtitle
 from reproduce.judging.reproduction import View
 
 if TYPE_CHECKING:
@@ -53,40 +52,6 @@ def frame(figure: Figure, title: str, records: Sequence[RunRecord], view: View) 
         figure.text(y=y, s=f"✗ {clause}", fontsize=7.5, color=VERMILLION, **left)
     rect = (0, foot / height, 1, 1 - (foot + 0.55) / height)
     figure.set_layout_engine("constrained", rect=rect)
-
-
-def subtitle(records: Sequence[RunRecord], view: View) -> str:
-    """Such as "seeds 0–4 · measured here at preset smoke, not the paper's scale"."""
-    seeds = sorted({record.seed for record in records})
-    starts = max((record.config["training"].get("restarts", 1) for record in records), default=1)
-    kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
-    # A single trial is no choice.
-    trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})
-    spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
-    tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
-    scale = "" if view.preset == "paper" else " — not the paper's scale"
-    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {view.name}{scale}"
-
-
-def seed_names(seeds: Sequence[int]) -> str:
-    """ "seed 3", "seeds 0–4", "seeds 0, 2, 5", "without training"."""
-    if not seeds:
-        return "without training"
-    if len(seeds) == 1:
-        return f"seed {seeds[0]}"
-    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
-        return f"seeds {seeds[0]}–{seeds[-1]}"
-    return "seeds " + ", ".join(map(str, seeds))
-
-
-def failures(records: Sequence[RunRecord], at_most: int = 6) -> list[str]:
-    """One clause for each run without a result, and how many more there are."""
-    lost = [record for record in records if record.outcome != "ok"]
-    clauses = [
-        shorten(f"{record.label} seed {record.seed} {how_it_ended(record)}", 150, placeholder="…")
-        for record in lost[:at_most]
-    ]
-    return [*clauses, f"and {len(lost) - at_most} more"] if len(lost) > at_most else clauses
 
 
 def direct_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, gap: float) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from bench.ground.statistics import mean_interval
 from bench.records.schema import RunRecord
 from bench.writing.side_by_side import markdown_cell
-from reproduce.drawing.style import GREY, new_figure, quiet, seed_names
+from reproduce.drawing.frame import seed_names
+from reproduce.drawing.style import GREY, new_figure, quiet
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, Test
 from reproduce.judging.observations import Sample, latest, observe
 from reproduce.judging.reproduction import Plan, View

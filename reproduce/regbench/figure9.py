@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from bench.records.schema import RunRecord
-from reproduce.drawing.style import (
-    GREY,
-    VERMILLION,
-    direct_labels,
-    frame,
-    new_figure,
-    quiet,
-)
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing.traces import over_seeds, published
 from reproduce.judging.claims import Claim, Finding, Tolerance, every, mean_within
 from reproduce.judging.observations import observe
-from reproduce.judging.reproduction import Plan, Reproduction, View
+from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
-from reproduce.regbench.regbench import COLOURS, LABELS, METRICS, MODELS, MOSAIC
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from reproduce.regbench.regbench import LABELS, METRICS, MODELS, MOSAIC
 
 TITLE = "Figure 9. RegBench: languages learned in context, by the number of training languages"
 SOURCE = f"{regbench.PAPER}, section 7, figure 9"
@@ -35,7 +24,7 @@ SIZES = {
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
-NGRAMS = {"1-gram": 9_000, "2-gram": 5_000, "3-gram": 16_000}  # and where the name stands
+NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -73,147 +62,64 @@ def ngram_is_as_published(
     return every(tests)
 
 
-def draw(records: Sequence[RunRecord], view: View) -> Figure:
+def panels(records: Sequence[RunRecord]) -> Picture:
     """Accuracy and distance against N: means with intervals, every seed, and published curves."""
-    trained = [record for record in records if record.role != "baseline"]
-    figure = new_figure(9.4, 4.9)
-    file = regbench.published(PUBLISHED)
-    panels = figure.subplots(1, len(METRICS))
-    for axes, (metric, name) in zip(panels, METRICS.items(), strict=True):
-        quiet(axes)
-        axes.set_xscale("log")
-        ends = []
-        for model in MODELS:
-            points = regbench.published_points(file, metric, model)
-            x, y = zip(*points, strict=True)
-            colour = COLOURS[model]
-            axes.plot(
-                x,
-                y,
-                color=colour,
-                linestyle="--",
-                linewidth=0.9,
-                alpha=0.8,
-                marker="o",
-                markersize=4,
-                markerfacecolor="white",
-            )
-            ends.append((y[-1], regbench.PUBLISHED_LABELS[model], colour))
-            _measured(axes, records, metric, model)
-        _ngrams(axes, records, metric)
-        direct_labels(axes, ends, x=max(file.size.values), gap=0.03)
-        arrow = "higher is better" if metric == "accuracy" else "lower is better"
-        axes.set_title(f"{name} ({arrow})", fontsize=9.5)
-        axes.set_xlabel("N, training automata (one sequence each)", fontsize=8.5)
-        axes.set_xticks(file.size.values, [f"{size:,}" for size in file.size.values])
-        axes.minorticks_off()
-        axes.set_xlim(80, 50_000)
-    panels[0].set_ylim(0.3, 1.0)
-    panels[1].set_ylim(0, 0.9)
-    panels[0].legend(handles=_styles(trained), fontsize=7.5, frameon=False, loc="lower right")
-    frame(figure, TITLE, trained, view)
-    return figure
+    return Picture(TITLE, [Row([_panel(records, metric) for metric in METRICS], height=4.4)], 9.4)
 
 
-def _measured(axes: Axes, records: Sequence[RunRecord], metric: str, model: str) -> None:
-    colour = COLOURS[model]
-    aside = 1.05 ** (MODELS.index(model) - len(MODELS) // 2)  # so that intervals do not overlap
-    means: list[tuple[float, float]] = []
-    for size in sizes(records):
-        x = size * aside
-        runs = regbench.at(records, model, size)
-        values = [v for v in (regbench.value(run, metric) for run in runs) if v is not None]
-        axes.plot([x] * len(values), values, "_", color=colour, markersize=6, alpha=0.6)
-        summary = regbench.summary(records, model, metric, size)
-        if summary.mean is not None:
-            means.append((x, summary.mean))
-        if summary.interval is not None:
-            axes.vlines(x, *summary.interval, color=colour, linewidth=1.2)
-        if summary.failures:
-            axes.annotate("✗", (x, 0.02), xycoords=("data", "axes fraction"), color=colour)
-    if means:
-        heavy = 2.4 if model == MOSAIC else 1.6
-        axes.plot(
-            *zip(*means, strict=True), color=colour, linewidth=heavy, marker="o", markersize=5
-        )
-
-
-def _ngrams(axes: Axes, records: Sequence[RunRecord], metric: str) -> None:
-    # One test set serves all sizes, and so does one line.
-    levels = {r.label: regbench.value(r, metric) for r in records if r.role == "baseline"}
-    for label, x in NGRAMS.items():
-        level = levels.get(label)
-        if level is None:
-            continue
-        axes.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
-        axes.text(
-            x,
-            level,
-            f"{label} here",
-            fontsize=7,
-            color=GREY,
-            va="center",
-            ha="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        )
-
-
-def _styles(trained: Sequence[RunRecord]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    def style(label: str, **look: Any) -> Line2D:
-        return Line2D([], [], **{"color": GREY, "marker": "o", **look}, label=label)
-
-    styles = [
-        style("measured here: mean, 95 % interval, seeds", linewidth=1.8, markersize=5),
-        style(
-            "published, read from the image",
-            linewidth=0.9,
-            linestyle="--",
-            markersize=4,
-            markerfacecolor="white",
+def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
+    sizes_published = regbench.published(PUBLISHED).size.values
+    of_accuracy = metric == "accuracy"
+    return Panel(
+        f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
+        x=Axis(
+            "N, training automata (one sequence each)",
+            scale="log",
+            limits=(80, 50_000),
+            ticks=sizes_published,
         ),
+        y=Axis(limits=(0.3, 1.0) if of_accuracy else (0, 0.9)),
+        traces=[
+            trace
+            for place, model in enumerate(MODELS)
+            for trace in (_published(metric, model), _measured(records, metric, model, place))
+        ],
+        remarks=_ngrams(records, metric),
+        legend="lower right" if of_accuracy else "",
+    )
+
+
+def _published(metric: str, model: str) -> Trace:
+    label = regbench.PUBLISHED_LABELS[model]
+    return published(
+        f"{label}, published",
+        regbench.published_points(regbench.published(PUBLISHED), metric, model),
+        colour=model,
+        end=label,
+        legend="published, read from the image",
+    )
+
+
+def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int) -> Trace:
+    return over_seeds(
+        LABELS[model],
+        {size: regbench.at(records, model, size) for size in sizes(records)},
+        partial(regbench.value, metric=metric),
+        colour=model,
+        role="emphasis" if model == MOSAIC else "measured",
+        aside=place - len(MODELS) // 2,
+        legend="measured here: mean, 95 % interval, seeds",
+    )
+
+
+def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
+    # One test set serves all sizes, and so does one line.
+    found = {r.label: regbench.value(r, metric) for r in records if r.role == "baseline"}
+    return [
+        Remark(f"{label} here", y=found[label], at=at, side="center")
+        for label, at in NGRAMS.items()
+        if found.get(label) is not None
     ]
-    if any(record.outcome != "ok" for record in trained):
-        styles.append(style("a run without result", color=VERMILLION, linestyle="", marker="$✗$"))
-    return styles
-
-
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Means, intervals and seeds of every model at every size, published curves and n-grams."""
-    file = regbench.published(PUBLISHED)
-    measured: dict[str, Any] = {}
-    for metric in METRICS:
-        measured[metric] = {
-            LABELS[model]: [
-                {
-                    "training_automata": size,
-                    "seeds": {
-                        str(run.seed): regbench.value(run, metric)
-                        for run in regbench.at(records, model, size)
-                    },
-                    "mean": regbench.summary(records, model, metric, size).mean,
-                    "interval": regbench.summary(records, model, metric, size).interval,
-                }
-                for size in sizes(records)
-            ]
-            for model in MODELS
-        }
-    return {
-        "measured": measured,
-        "published": {
-            metric: {
-                regbench.PUBLISHED_LABELS[model]: regbench.published_points(file, metric, model)
-                for model in MODELS
-            }
-            for metric in METRICS
-        },
-        "without_training": {
-            record.run_id: {metric: regbench.value(record, metric) for metric in METRICS}
-            for record in records
-            if record.role == "baseline"
-        },
-    }
 
 
 def _beats(metric: str, size: int) -> Claim:
@@ -257,8 +163,7 @@ REPRODUCTION = Reproduction(
     select=select,
     variant=regbench.variant,
     varied=regbench.VARIED,
-    draw=draw,
-    curves=curves,
+    panels=panels,
     claims=(
         *(_beats(metric, size) for metric in METRICS for size in SIZES["paper"]),
         *(_ngram(order) for order in (2, 3)),

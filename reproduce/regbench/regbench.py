@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bench.ground.files import ROOT
 from bench.ground.statistics import Mean, mean_interval
 from bench.records.schema import RunRecord
-from reproduce.drawing.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
+from pictures import models
 from reproduce.judging.claims import UNDECIDED, Finding, Test, difference_above, every
 from reproduce.judging.console import LeftOut
 from reproduce.judging.observations import Sample, observe
@@ -26,9 +26,9 @@ PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
 BASELINES = ("gpt2", "mamba", "s4d", "lstm")
 MODELS = (MOSAIC, *BASELINES)
-LABELS = {MOSAIC: "Memory Mosaic", "gpt2": "GPT2", "mamba": "Mamba", "s4d": "S4D", "lstm": "LSTM"}
+LABELS = {model: models.label(model) for model in MODELS}
 PUBLISHED_LABELS = {**LABELS, "gpt2": "Transformer", "s4d": "S4"}
-COLOURS = {MOSAIC: BLUE, "gpt2": VERMILLION, "mamba": GREEN, "s4d": PURPLE, "lstm": ORANGE}
+COLOURS = {model: models.look(model).colour for model in MODELS}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
 # What a level is compared on; both ends of the ranges are included.
 PUBLISHED_LANGUAGES = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from bench.ground.statistics import Mean
 from bench.records.schema import RunRecord
-from reproduce.drawing.style import GREY, frame, new_figure, quiet
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import over_seeds
 from reproduce.judging.claims import (
     Claim,
     Finding,
@@ -18,14 +19,10 @@ from reproduce.judging.claims import (
     every,
     mean_within,
 )
-from reproduce.judging.reproduction import Plan, Reproduction, View
+from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
-from reproduce.regbench.regbench import BASELINES, COLOURS, LABELS, METRICS, MODELS, MOSAIC
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
@@ -93,87 +90,78 @@ def _has_lower_distance_than_the_mosaic(
     )
 
 
-def draw(records: Sequence[RunRecord], view: View) -> Figure:
+def panels(records: Sequence[RunRecord]) -> Picture:
     """One row for each model: on the same automata and on new ones, here and published."""
-    trained = [record for record in records if record.role != "baseline"]
-    figure = new_figure(11, 4.2)
-    panels = figure.subplots(1, len(METRICS), sharey=True)
-    for axes, (metric, name) in zip(panels, METRICS.items(), strict=True):
-        quiet(axes)
-        axes.grid(axis="y", visible=False)
-        for row, model in enumerate(MODELS):
-            _row(axes, records, metric, model, row)
-        arrow = "higher is better" if metric == "accuracy" else "lower is better"
-        axes.set_title(f"{name} ({arrow})", fontsize=9.5)
-        axes.set_xlim(0, 1)
-    panels[0].set_yticks(range(len(MODELS)), [LABELS[model] for model in MODELS])
-    panels[0].set_ylim(len(MODELS) - 0.5, -0.6)
-    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.08), "ncols": 2}
-    panels[0].legend(handles=_styles()[:2], fontsize=7.5, frameon=False, **below)
-    panels[1].legend(handles=_styles()[2:], fontsize=7.5, frameon=False, **below)
-    frame(figure, TITLE, trained, view)
-    return figure
+    row = Row([_panel(records, metric) for metric in METRICS], height=3.4, shared=True)
+    return Picture(TITLE, [row], width=11, legend="below")
 
 
-def _row(axes: Axes, records: Sequence[RunRecord], metric: str, model: str, row: int) -> None:
-    colour = COLOURS[model]
-    means = {variant: summary(records, model, metric, variant).mean for variant in VARIANTS}
-    ends = [mean for mean in means.values() if mean is not None]
-    if len(ends) == 2:
-        axes.plot(ends, [row - 0.12] * 2, color=colour, linewidth=1, alpha=0.4)
-    levels = [published(metric, model, variant) for variant in VARIANTS]
-    axes.plot(levels, [row + 0.18] * 2, color=GREY, linewidth=0.8, alpha=0.4)
-    for variant, level in zip(VARIANTS, levels, strict=True):
-        face = colour if variant == "iid" else "white"
-        found = summary(records, model, metric, variant)
-        values = [regbench.value(run, metric) for run in regbench.at(records, model, SIZE, variant)]
-        seeds = [value for value in values if value is not None]
-        axes.plot(seeds, [row - 0.12] * len(seeds), "|", color=colour, markersize=6, alpha=0.6)
-        if found.interval is not None:
-            axes.hlines(row - 0.12, *found.interval, color=colour, linewidth=2)
-        if found.mean is not None:
-            axes.plot(found.mean, row - 0.12, "o", color=colour, markerfacecolor=face, markersize=7)
-        face = GREY if variant == "iid" else "white"
-        axes.plot(level, row + 0.18, "D", color=GREY, markerfacecolor=face, markersize=5)
-
-
-def _styles() -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    def marker(shape: str, filled: bool, label: str) -> Line2D:
-        face = GREY if filled else "white"
-        return Line2D(
-            [], [], color=GREY, linestyle="", marker=shape, markerfacecolor=face, label=label
-        )
-
-    return [
-        marker("o", True, "same automata, here (95 % interval, seeds)"),
-        marker("o", False, "new automata, here"),
-        marker("D", True, "same automata, published"),
-        marker("D", False, "new automata, published (read from figure 9)"),
+def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
+    arrow = "higher is better" if metric == "accuracy" else "lower is better"
+    traces = [
+        trace
+        for place, model in enumerate(MODELS)
+        for of in (_measured, _published)
+        for trace in _joined([of(records, metric, model, variant, place) for variant in VARIANTS])
     ]
+    return Panel(
+        f"{METRICS[metric]} ({arrow})",
+        x=Axis(categories=[LABELS[model] for model in MODELS]),
+        y=Axis(limits=(0, 1)),
+        sideways=True,
+        traces=traces,
+    )
 
 
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Means, intervals and seeds, and the published numbers."""
-    return {
-        metric: {
-            LABELS[model]: {
-                variant: {
-                    "mean": summary(records, model, metric, variant).mean,
-                    "interval": summary(records, model, metric, variant).interval,
-                    "seeds": {
-                        str(run.seed): regbench.value(run, metric)
-                        for run in regbench.at(records, model, SIZE, variant)
-                    },
-                    "published": published(metric, model, variant),
-                }
-                for variant in VARIANTS
-            }
-            for model in MODELS
-        }
-        for metric in METRICS
-    }
+def _joined(pair: Sequence[Trace]) -> list[Trace]:
+    """Both variants, and a faint line from one to the other."""
+    known, new = pair
+    line = replace(
+        known,
+        name=f"{known.name} to {VARIANTS['held_out']}",
+        x=[*known.x, *new.x],
+        y=[*known.y, *new.y],
+        interval=(),
+        seeds={},
+        failed=(),
+        mark="line",
+        role="faint",
+        colour=known.colour or "grey",
+        legend="",
+    )
+    return [line, known, new]
+
+
+def _measured(
+    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
+) -> Trace:
+    here = "here (95 % interval, seeds)" if variant == "iid" else "here"
+    return over_seeds(
+        f"{LABELS[model]}, {VARIANTS[variant]}",
+        {place: regbench.at(records, model, SIZE, variant)},
+        partial(regbench.value, metric=metric),
+        mark="dots",
+        colour=model,
+        hollow=variant != "iid",
+        aside=-1,
+        legend=f"{VARIANTS[variant]}, {here}",
+    )
+
+
+def _published(
+    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
+) -> Trace:
+    whence = "published" if variant == "iid" else "published (read from figure 9)"
+    return Trace(
+        f"{LABELS[model]}, {VARIANTS[variant]}, published",
+        [place],
+        [published(metric, model, variant)],
+        mark="dots",
+        role="published",
+        hollow=variant != "iid",
+        aside=1.5,
+        legend=f"{VARIANTS[variant]}, {whence}",
+    )
 
 
 def table(records: Sequence[RunRecord]) -> str:
@@ -208,8 +196,7 @@ REPRODUCTION = Reproduction(
     select=select,
     variant=regbench.variant,
     varied=regbench.VARIED,
-    draw=draw,
-    curves=curves,
+    panels=panels,
     table=table,
     claims=(
         Claim(

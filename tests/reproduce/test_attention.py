@@ -20,8 +20,10 @@ from bench.records.schema import RunRecord
 from bench.settings.config import compose
 from reproduce.attention import attention, figure14, figure15, figure16
 from reproduce.attention.attention import ALIBI, LEARNED, MOSAIC, ROPE
+from reproduce.command import main
+from reproduce.drawing.renderer import saved as render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.reproduction import Reproduction, View, main, render
+from reproduce.judging.reproduction import Reproduction, View
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble

@@ -11,10 +11,11 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
 from reproduce.bigram.bigram import REPRODUCTION, plan
+from reproduce.bigram.figure import panels
 from reproduce.bigram.records import LABELS
+from reproduce.drawing.renderer import images
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View, render
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 
@@ -199,15 +200,16 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     runs.append(trained("s4d/2", 7, 0.5, **failed))
     selected = REPRODUCTION.select(runs[::-1])
     assert len(selected) == len(runs)
-    numbers = REPRODUCTION.curves(selected)
-    assert numbers["accuracy"]["LSTM"]["mean"] == pytest.approx(0.6, abs=0.01)
-    assert numbers["accuracy"]["S4D"]["seeds"]["7"] is None
-    assert numbers["probes"]["output_recall"]["x"] == [0, 300]
-    view = View("laptop")
-    first = render(REPRODUCTION.draw(selected, view), "bigram")
-    assert first == render(REPRODUCTION.draw(REPRODUCTION.select(runs), view), "bigram")
-    assert REPRODUCTION.curves([])["accuracy"] == {}
-    REPRODUCTION.draw([], view)
+    picture = panels(selected)
+    accuracies, _, probes, _ = [
+        {trace.name: trace for trace in panel.traces} for panel in picture.panels
+    ]
+    assert accuracies["LSTM"].y == pytest.approx([0.6], abs=0.01)
+    assert accuracies["S4D"].seeds["7"] == (None,)
+    assert accuracies["S4D"].failed == accuracies["S4D"].x
+    assert probes["W_O² (outputs)"].x == (0, 300)
+    assert images(picture, "bigram") == images(panels(REPRODUCTION.select(runs)), "bigram")
+    assert not any(trace.x for trace in panels([]).panels[1].traces)
 
 
 def test_the_plan_names_every_row_and_its_seeds() -> None:

@@ -13,9 +13,10 @@ from bench.settings.config import group_file
 from reproduce.capacity import capacity
 from reproduce.capacity.figure import LOOKS, solve
 from reproduce.capacity.records import HALF, NARROW, WIDE, overview, trials_at
+from reproduce.command import render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
 from reproduce.judging.presets import preset_settings
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}

@@ -11,7 +11,8 @@ from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from bench.records.schema import make_run_id, write_record
 from leaderboards.verdicts import read_verdicts
 from reproduce.__main__ import reproductions
-from reproduce.judging.reproduction import HELP, View, main
+from reproduce.command import HELP, main
+from reproduce.judging.reproduction import View
 from reproduce.stories import transformer_settings
 from tests.reproduce.records import moons, ngram, regbench
 
@@ -31,7 +32,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_listing_is_complete_and_loads_neither_torch_nor_matplotlib(run_command) -> None:
     script = (
-        "import sys; from reproduce.judging.reproduction import main; "
+        "import sys; from reproduce.command import main; "
         "from reproduce.__main__ import reproductions; main([], reproductions()); "
         "main(['--help'], {}); "
         "assert not {'torch', 'matplotlib', 'lightning'} & set(sys.modules)"
@@ -47,7 +48,7 @@ def test_records_are_enough_and_need_no_torch(run_command, tmp_path: Path) -> No
     fill(tmp_path / "records")
     words = ["figure5", f"records={tmp_path / 'records'}", f"store={tmp_path / 'store'}"]
     script = (
-        "import sys; from reproduce.judging.reproduction import main; "
+        "import sys; from reproduce.command import main; "
         "from reproduce.__main__ import reproductions; "
         f"code = main({words!r}, reproductions()); "
         "assert not {'torch', 'lightning'} & set(sys.modules); sys.exit(code)"

@@ -11,7 +11,7 @@ import pytest
 from bench.records.schema import RunRecord, read_records
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
-from reproduce.judging.reproduction import entry
+from reproduce.command import entry
 
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
 

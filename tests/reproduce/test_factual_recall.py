@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
+from reproduce.command import render
 from reproduce.factual_recall import factual_recall as figure
 from reproduce.factual_recall.figure import ACCURACIES, LOSSES
 from reproduce.factual_recall.records import described, fit_of
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}

@@ -11,9 +11,10 @@ import yaml
 
 from bench.records.schema import Curve, RunRecord
 from models.associative.matrix import Matrix
+from reproduce.command import render
 from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 

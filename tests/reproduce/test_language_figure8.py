@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
+from reproduce.command import render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure8, language, positions
 from reproduce.stories.language import GPT2, Documents

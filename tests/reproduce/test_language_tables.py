@@ -10,9 +10,10 @@ from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from bench.settings.config import compose
+from reproduce.drawing.renderer import saved as render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED
 from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.judging.reproduction import Reproduction, View
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, language, table1, table2
 from reproduce.stories.depths import published_levels

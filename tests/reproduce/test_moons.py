@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import RunRecord
+from reproduce.command import render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.judging.reproduction import Reproduction, View
 from reproduce.three_moons import figure4, figure5, figure10
 from reproduce.three_moons.moons import chosen
 from tests.reproduce.records import moons

@@ -10,9 +10,10 @@ import pytest
 from bench.records.schema import Cost, RunRecord
 from bench.settings.config import compose
 from bench.training.building import build_task
+from reproduce.command import render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION, plan
 from reproduce.multi_query_recall.records import FIXED_STATE, LABELS
 from tests.bench.records import make_record

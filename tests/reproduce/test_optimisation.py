@@ -13,6 +13,8 @@ import pytest
 from bench.ground.errors import UserError
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
+from reproduce.command import main
+from reproduce.drawing.renderer import saved as render
 from reproduce.gradient_descent import descent, optimiser_grid
 from reproduce.gradient_descent.descent_figure import landscape
 from reproduce.gradient_descent.optimisation import REPRODUCTION, table
@@ -33,7 +35,7 @@ from reproduce.gradient_descent.optimiser_grid import (
     published,
 )
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
-from reproduce.judging.reproduction import View, main, render
+from reproduce.judging.reproduction import View
 from reproduce.judging.trials import in_seeds, sample
 from tests.bench.records import make_record
 from tests.reproduce.test_weighting import published as weights

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Cost, RunRecord
-from reproduce.drawing.style import subtitle
+from reproduce.drawing.frame import subtitle
+from reproduce.drawing.renderer import images
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.reproduction import Reproduction, View, render
+from reproduce.judging.reproduction import Reproduction, View
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
 from tests.reproduce.records import ngram, regbench, wobble
@@ -200,8 +201,8 @@ def test_only_finals_of_the_fair_protocol_belong_to_figure_9() -> None:
 def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
     lost = regbench("gpt2", 3, 100, 0, 0, outcome="out_of_memory")
     records = [*in_distribution(), *held_out(100), lost, ngram(2, 0.82, 0.33)]
-    view = View("smoke")
-    pictures = [render(reproduction.draw(records, view), "salt") for _ in range(2)]
+    assert reproduction.panels is not None
+    pictures = [images(reproduction.panels(order), "salt") for order in (records, records[::-1])]
     assert pictures[0] == pictures[1]
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
+from reproduce.command import render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from reproduce.scaling_laws.records import SCHEMES, errors_by_samples, part_of, runs_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION
 from tests.bench.records import make_record

@@ -12,8 +12,10 @@ from markdown_it import MarkdownIt
 
 from bench.ground.errors import OK, UserError
 from bench.records.schema import RunRecord, write_record
+from reproduce.command import main
+from reproduce.drawing.renderer import saved as render
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.reproduction import Reproduction, View, main, render
+from reproduce.judging.reproduction import Reproduction, View
 from reproduce.prompts import story_prompts, table4, table5
 from reproduce.regbench.regbench import MOSAIC
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares

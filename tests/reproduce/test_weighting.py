@@ -9,10 +9,11 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
+from reproduce.command import render
 from reproduce.gradient_descent import weighting
 from reproduce.gradient_descent.optimisation import REPRODUCTION
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.reproduction import View, render
+from reproduce.judging.reproduction import View
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]

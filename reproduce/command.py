@@ -1,0 +1,342 @@
+"""``python -m reproduce NAME``: what is missing is run, the figure drawn, its claims judged.
+
+With ``records=FOLDER`` nothing is run and PyTorch is not imported: the figure and the verdicts are
+pure functions of records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
+from bench.ground.files import write_atomically
+from bench.ground.words import wants_help
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import Store
+from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
+from bench.settings.config import choices, compose, parse
+from reproduce.drawing.frame import framed
+from reproduce.drawing.renderer import images, saved
+from reproduce.judging.claims import ClaimResult
+from reproduce.judging.console import print_verdicts
+from reproduce.judging.costs import cost_of
+from reproduce.judging.reproduction import Plan, Reproduction, View
+from reproduce.judging.verdicts import CONTRADICTED
+
+if TYPE_CHECKING:
+    from bench.settings.settings import Configuration
+
+SCHEMA_VERSION = 1
+CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
+# How runs are made, which changes no result: two such views would be one.
+EXECUTION = (
+    "device",
+    "tracking",
+    "workers",
+    "sweep.workers",
+    "storage",
+    "sweep.storage",
+    "training.checkpoint_every",
+)
+
+HELP = """\
+usage: python -m reproduce                       what there is
+       python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
+
+  preset=NAME       smoke (default), laptop, gpu, paper
+  seeds=N           seeds of each model (default: as the preset says)
+  strict=true       exit code 3 if a claim is contradicted
+  records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
+  workers=N         worker processes (default 0: the runs are made in this process)
+  store=FOLDER      where runs, figures and verdicts go (default runs)
+  dry_run=true      count the runs and estimate the time; nothing is run or written
+  any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
+                    the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
+
+A claim is "reproduced", "contradicted" or has "not enough evidence"; a failed run is shown.
+example: python -m reproduce figure5 preset=smoke"""
+
+
+def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+    """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    if not words:
+        print("python -m reproduce NAME [key=value ...]; --help says more\n")
+        for name, known in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
+            print(f"  {name:10} {known.title}\n{'':13}{known.source}")
+        return OK
+    name, *rest = words
+    if name not in reproductions:
+        raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
+    reproduction = reproductions[name]
+    request = _Request.read(rest, name, reproduction)
+    if request.dry_run:
+        request.foretell(reproduction)
+        return OK
+    records = request.existing(reproduction) if request.records else request.obtain(reproduction)
+    folder = Store(request.store).reproductions / name / request.view.folder
+    results = write(name, reproduction, records, request.view, folder)
+    print_verdicts(name, reproduction, results, records, request.view, folder)
+    trained = [record for record in records if record.role != "baseline"]
+    if trained and not any(record.outcome == "ok" for record in trained):
+        return RUN_FAILED
+    contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
+    return CLAIM_CONTRADICTED if request.strict and contradicted else OK
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The words of the command line, read; ``passed_on`` are those for every run."""
+
+    view: View
+    passed_on: tuple[str, ...]
+    store: Path
+    seeds: int | None
+    strict: bool
+    records: Path | None
+    dry_run: bool
+
+    @classmethod
+    def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> _Request:
+        own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
+        own |= {"records": None, "dry_run": False}
+        given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
+        preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
+        task = _task_keys(reproduction, preset)
+        for word, override in zip(words, parse(words), strict=True):
+            key, refusal = override.key_or_group, f"'{word}' cannot be chosen here"
+            if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
+                key, word = f"tasks.{key}", f"tasks.{word}"
+            if key in CHOSEN_BY_THE_FIGURE:
+                about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
+                raise UserError(f"{refusal}: {about}")
+            if key in reproduction.varied:
+                about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
+                raise UserError(f"{refusal}: {about}")
+            if key in own:
+                own[key] = override.value()
+            else:
+                given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
+        passed_on = tuple(sorted(given.values()))
+        places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
+        changes = tuple(sorted(w for key, w in given.items() if key not in {*EXECUTION, *places}))
+        if own["preset"] not in choices("preset"):
+            hint = nearest(str(own["preset"]), choices("preset"))
+            raise UserError(f"there is no preset '{own['preset']}': {hint}")
+        seeds = own["seeds"]
+        if seeds is not None and (not isinstance(seeds, int) or isinstance(seeds, bool)):
+            raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
+        if seeds is not None and seeds < 1:
+            raise UserError(f"seeds={seeds}: at least one seed is needed")
+        for key in ("strict", "dry_run"):
+            if not isinstance(own[key], bool):
+                raise UserError(f"{key}={own[key]} is neither true nor false")
+        if own["records"] is not None and (passed_on or seeds or own["dry_run"]):
+            about = [*passed_on, f"seeds={seeds}" if seeds else "dry_run=true"][0]
+            raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
+        return cls(
+            view=View(own["preset"], changes),
+            passed_on=passed_on,
+            store=Path(str(own["store"])),
+            seeds=seeds,
+            strict=own["strict"],
+            records=None if own["records"] is None else Path(str(own["records"])),
+            dry_run=own["dry_run"],
+        )
+
+    def existing(self, reproduction: Reproduction) -> list[RunRecord]:
+        """The records of this preset below a folder."""
+        assert self.records is not None
+        if not self.records.is_dir():
+            raise UserError(f"there is no folder {self.records}: give one with run records")
+        read = read_records([self.records])
+        found = reproduction.select(
+            [r for r in read if r.preset == self.view.preset and r.role != "trial"]
+        )
+        plan = reproduction.plan(self.view.preset, None)
+        trained = any(record.role != "baseline" for record in found)
+        if not found or ((plan.runs or plan.sweeps) and not trained):
+            raise UserError(
+                f"no run below {self.records} belongs to this figure at preset "
+                f"{self.view.preset}: leave records=… out to make the runs"
+            )
+        _refuse_mixtures(found, reproduction.variant)
+        for record in found:
+            reproduction.check(record.config)
+        return found
+
+    def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
+        """Every run that the plan names: served from the store, or made."""
+        from bench.ground.progress import progress
+        from bench.runs.obtain import obtain_baselines
+        from bench.search.batch import make_all
+        from bench.sweep import run_sweep
+
+        plan = self._plan(reproduction)
+        configurations = self._single_runs(reproduction, plan)
+        records: dict[str, RunRecord] = {}
+        with progress() as show:
+            for words in plan.sweeps:
+                records |= {r.run_id: r for r in run_sweep(words, show)}
+            if configurations:
+                records |= {r.run_id: r for r in make_all(configurations, show)}
+            for words in plan.baselines:
+                found = obtain_baselines(compose(words), show)
+                records |= {record.run_id: record for record in found}
+        return reproduction.select(list(records.values()))
+
+    def foretell(self, reproduction: Reproduction) -> None:
+        """Say what the plan would run; nothing is written."""
+        from bench.ground.progress import progress
+        from bench.search.estimate import estimate, print_estimates, print_run_count
+
+        plan = self._plan(reproduction)
+        configurations = self._single_runs(reproduction, plan)
+        for words in plan.sweeps:
+            sweep = make_plan(words)
+            with progress() as show:
+                estimates = estimate(sweep, show)
+            print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
+        if configurations:
+            print_run_count(configurations)
+
+    def _plan(self, reproduction: Reproduction) -> Plan:
+        """The reproduction's plan with complete command lines."""
+        plan = reproduction.plan(self.view.preset, self.seeds)
+        preset, store = f"preset={self.view.preset}", f"store={self.store}"
+        self._check_keys(plan, preset)
+        single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
+        seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
+        return Plan(
+            runs=tuple((*words, preset, store, *single) for words in plan.runs),
+            baselines=tuple((*words, preset, store, *single) for words in plan.baselines),
+            sweeps=tuple((*words, *seeds, preset, store, *self.passed_on) for words in plan.sweeps),
+        )
+
+    def _check_keys(self, plan: Plan, preset: str) -> None:
+        """Refuse a word that no run of the plan understands, by the nearest that one does."""
+        single = plan.runs[:1] + plan.baselines[:1]
+        configurations = [compose([*words, preset]) for words in single]
+        for words in plan.sweeps[:1]:
+            configurations += [e.configuration for e in make_plan([*words, preset]).entries]
+        known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
+        known |= {"workers", *(SHORT_NAMES if plan.sweeps else ())}
+        for configuration in configurations:
+            for section in ("tasks", "models", "training", "sweep"):
+                known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
+        for word in self.passed_on:
+            key = parse([word])[0].key_or_group
+            if ".".join(key.split(".")[:2]) not in known:
+                raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
+
+    def _single_runs(self, reproduction: Reproduction, plan: Plan) -> list[Configuration]:
+        configurations = [compose(words) for words in plan.runs]
+        for configuration in configurations:
+            reproduction.check(configuration.resolved())
+        swept = [entry.configuration for w in plan.sweeps for entry in make_plan(w).entries]
+        warn_of_warmup([*configurations, *swept])
+        return configurations
+
+
+def _task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
+    """Settings of the task that the first run of the plan has, and whether they name a place on
+    this machine; none where the preset is unknown, which is refused later."""
+    if preset.removeprefix("preset=") not in choices("preset"):
+        return {}
+    plan = reproduction.plan(preset.removeprefix("preset="), None)
+    if plan.sweeps:
+        first = make_plan([*plan.sweeps[0], preset]).entries[0].configuration
+    else:
+        first = compose([*(plan.runs or plan.baselines)[0], preset])
+    return {key: key in first.locations for key in first.tasks if key != "_target_"}
+
+
+def _closest(key: str, known: Collection[str]) -> str:
+    """A clause with one key, however far: all of them would be a screen full."""
+    same = sorted(name for name in known if name.rpartition(".")[2] == key)
+    usable = sorted(set(known) - set(CHOSEN_BY_THE_FIGURE))
+    return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"
+
+
+def _refuse_mixtures(
+    records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
+) -> None:
+    """A folder may hold runs of other settings or other code: which of them the figure would show
+    is not for chance to decide."""
+    first: dict[Hashable, RunRecord] = {}
+    for record in records:
+        name = record.label if record.role == "baseline" else record.model
+        one = first.setdefault((record.role == "baseline", name, variant(record)), record)
+        if one.identity != record.identity:
+            raise UserError(
+                f"{one.run_id} and {record.run_id} were made with different settings or code, and "
+                f"this figure shows one setting of {record.label}: keep the records of one of them"
+            )
+
+
+def write(
+    name: str,
+    reproduction: Reproduction,
+    records: Sequence[RunRecord],
+    view: View,
+    folder: Path,
+) -> list[ClaimResult]:
+    """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
+    ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
+    """
+    results = [claim.judge(records) for claim in reproduction.claims]
+    images, numbers = _drawn(name, reproduction, records, view)
+    verdicts = {
+        "schema_version": SCHEMA_VERSION,
+        "figure": name,
+        "preset": view.name,
+        "title": reproduction.title,
+        "records": [record.run_id for record in records],
+        "claims": [entry(reproduction, result) for result in results],
+    }
+    for ending, content in images.items():
+        write_atomically(folder / f"figure.{ending}", content)
+    write_atomically(folder / "curves.json", numbers)
+    if reproduction.table is not None:
+        write_atomically(folder / "table.md", reproduction.table(records).encode())
+    run_ids = "".join(f"{record.run_id}\n" for record in records)
+    write_atomically(folder / "records.txt", run_ids.encode())
+    write_atomically(folder / "verdicts.json", _json(verdicts))
+    return results
+
+
+def entry(reproduction: Reproduction, result: ClaimResult) -> dict[str, Any]:
+    """A claim's entry in a verdict file; of what is not asked here also what asking would cost."""
+    asked_at = result.finding.asked_at
+    cost = {"cost": cost_of(reproduction, asked_at)} if asked_at else {}
+    return {**result.to_json(), **cost}
+
+
+def _drawn(
+    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View
+) -> tuple[dict[str, bytes], bytes]:
+    """The images by their endings, and all numbers in them."""
+    if reproduction.panels is None:
+        assert reproduction.draw is not None
+        assert reproduction.curves is not None
+        figure = reproduction.draw(records, view)
+        return saved(figure, name), _json(reproduction.curves(records))
+    note = "" if reproduction.note is None else reproduction.note(records)
+    picture = framed(reproduction.panels(records), records, view, note)
+    return images(picture, name), picture.to_json()
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    return [(word, int(number or 0)) for word, number in re.findall(r"(\D+)(\d*)", name)]

@@ -1,0 +1,64 @@
+"""What stands around every picture: the seeds and scale of its runs, and each run that failed.
+
+Example: ``framed(picture, records, view, note="Corpus: ...")`` is the picture with "seeds 0–4 ·
+measured here at preset smoke — not the paper's scale" below its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+from bench.records.schema import RunRecord
+from pictures.panels import Picture
+from reproduce.judging.observations import how_it_ended
+
+if TYPE_CHECKING:
+    from reproduce.judging.reproduction import View
+
+
+def framed(picture: Picture, records: Sequence[RunRecord], view: View, note: str = "") -> Picture:
+    """The picture with everything that its records say of themselves; what it says stays."""
+    trained = [record for record in records if record.role != "baseline"]
+    return replace(
+        picture,
+        subtitle=picture.subtitle or subtitle(trained, view),
+        note=picture.note or note,
+        foot=picture.foot or failures(trained),
+    )
+
+
+def subtitle(records: Sequence[RunRecord], view: View) -> str:
+    """Such as "seeds 0–4 · measured here at preset smoke, not the paper's scale"."""
+    seeds = sorted({record.seed for record in records})
+    starts = max((record.config["training"].get("restarts", 1) for record in records), default=1)
+    kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
+    # A single trial is no choice.
+    trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})
+    spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
+    tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
+    scale = "" if view.preset == "paper" else " — not the paper's scale"
+    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {view.name}{scale}"
+
+
+def seed_names(seeds: Sequence[int]) -> str:
+    """ "seed 3", "seeds 0–4", "seeds 0, 2, 5", "without training"."""
+    if not seeds:
+        return "without training"
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"seeds {seeds[0]}–{seeds[-1]}"
+    return "seeds " + ", ".join(map(str, seeds))
+
+
+def failures(records: Sequence[RunRecord], at_most: int = 6) -> list[str]:
+    """One clause for each run without a result, and how many more there are."""
+    lost = [record for record in records if record.outcome != "ok"]
+    clauses = [
+        shorten(f"{record.label} seed {record.seed} {how_it_ended(record)}", 150, placeholder="…")
+        for record in lost[:at_most]
+    ]
+    return [*clauses, f"and {len(lost) - at_most} more"] if len(lost) > at_most else clauses

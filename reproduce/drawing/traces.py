@@ -1,0 +1,149 @@
+"""Traces read from run records, with what belongs to them: means, intervals, seeds, failed runs.
+
+Example: the accuracy of a model against the number of pairs, and against training steps::
+
+    by_pairs = {n: [run for run in runs if run.config["tasks"]["pairs"] == n] for n in (4, 8, 16)}
+    over_seeds("LSTM", by_pairs, metric("accuracy"), mark="both", colour="lstm")
+    curve_over_seeds("LSTM", runs, "validation_loss", colour="lstm")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from bench.ground.statistics import Mean, mean_interval
+from bench.records.schema import Curve, RunRecord
+from pictures import models
+from pictures.panels import Trace
+from reproduce.judging.observations import latest
+
+Value = Callable[[RunRecord], float | None]
+X = TypeVar("X", bound=float)
+Summarise = Callable[[Sequence[float | None]], Mean]
+
+
+def metric(name: str, split: str = "test") -> Value:
+    """Reads a metric of a split."""
+    return lambda record: record.metrics.get(split, {}).get(name)
+
+
+def over_seeds(
+    name: str,
+    runs_by_x: Mapping[X, Iterable[RunRecord]],
+    value: Value,
+    summarise: Summarise = mean_interval,
+    **look: Any,
+) -> Trace:
+    """A number of every seed at every x, with means and intervals; x without a run are left out.
+
+    Args:
+        runs_by_x: of several runs of one seed at one x the last one made counts.
+        value: None where a run gave none; such a run is marked as failed.
+        summarise: gives mean and interval.
+        look: any other attribute of :class:`Trace`.
+    """
+    by_x = {x: latest(runs, lambda run: run.seed) for x, runs in runs_by_x.items()}
+    by_x = {x: runs for x, runs in by_x.items() if runs}
+    found = {x: {run.seed: value(run) for run in runs} for x, runs in by_x.items()}
+    seeds = sorted({seed for values in found.values() for seed in values})
+    means = [summarise(list(values.values())) for values in found.values()]
+    return Trace(
+        name=name,
+        x=tuple(found),
+        y=[one.mean for one in means],
+        interval=[one.interval for one in means],
+        seeds={str(seed): [values.get(seed) for values in found.values()] for seed in seeds},
+        failed=tuple(x for x, values in found.items() if None in values.values()),
+        **{"mark": "both", **look},
+    )
+
+
+def over_trials(
+    name: str,
+    values_by_x: Mapping[X, Sequence[float | None]],
+    summarise: Summarise = mean_interval,
+    **look: Any,
+) -> Trace:
+    """Numbers at every x that are no seeds of runs, such as draws within one run."""
+    means = [summarise(values) for values in values_by_x.values()]
+    most = max(map(len, values_by_x.values()), default=0)
+    trials = [[*values, *[None] * (most - len(values))] for values in values_by_x.values()]
+    return Trace(
+        name=name,
+        x=tuple(values_by_x),
+        y=[one.mean for one in means],
+        interval=[one.interval for one in means],
+        seeds={str(trial): [values[trial] for values in trials] for trial in range(most)},
+        **{"mark": "both", **look},
+    )
+
+
+def curve_over_seeds(
+    name: str,
+    runs: Iterable[RunRecord],
+    curve: str | Callable[[RunRecord], Curve | None],
+    summarise: Summarise | None = None,
+    **look: Any,
+) -> Trace:
+    """A curve of every seed and their mean, at the x that all seeds have.
+
+    Args:
+        curve: its name in the records, or what reads it; None where a run has none.
+        summarise: with it the mean has an interval at each x.
+    """
+    read = (lambda run: run.curves.get(curve)) if isinstance(curve, str) else curve
+    every = {run.seed: read(run) for run in latest(runs, lambda run: run.seed)}
+    found = {seed: one for seed, one in every.items() if one is not None and one.x}
+    x = sorted(set.intersection(*(set(one.x) for one in found.values()))) if found else []
+    seeds = {seed: _at(one, x) for seed, one in found.items()}
+    columns = list(zip(*seeds.values(), strict=True))
+    means = [(summarise or _mean)(column) for column in columns]
+    return Trace(
+        name=name,
+        x=x,
+        y=[one.mean for one in means],
+        interval=[one.interval for one in means] if summarise else (),
+        seeds={str(seed): values for seed, values in seeds.items()} if len(seeds) > 1 else {},
+        **look,
+    )
+
+
+def _at(curve: Curve, x: Sequence[float]) -> list[float]:
+    values = dict(zip(curve.x, curve.y, strict=True))
+    return [values[one] for one in x]
+
+
+def _mean(values: Sequence[float | None]) -> Mean:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    mean = math.fsum(known) / len(known) if known else None
+    return Mean(mean, None, None, len(known), len(values) - len(known))
+
+
+def dots(
+    runs_by_model: Mapping[str, Iterable[RunRecord]], value: Value, **look: Any
+) -> list[Trace]:
+    """A dot for each model at the places 0, 1, 2 … of an axis of categories, in its own colour."""
+    return [
+        over_seeds(
+            models.label(model), {place: runs}, value, **{"mark": "dots", "colour": model, **look}
+        )
+        for place, (model, runs) in enumerate(runs_by_model.items())
+    ]
+
+
+def level(name: str, y: float, x: Sequence[float], **look: Any) -> Trace:
+    """A horizontal line from the first x to the last, with an entry in the legend."""
+    return Trace(name, x, [y] * len(x), **{"role": "reference", **look})
+
+
+def published(name: str, points: Iterable[tuple[float, float | None]], **look: Any) -> Trace:
+    """Published points, hollow and dashed."""
+    known = [(x, y) for x, y in points if y is not None]
+    return Trace(
+        name,
+        [x for x, _ in known],
+        [y for _, y in known],
+        **{"role": "published", "mark": "both", **look},
+    )
