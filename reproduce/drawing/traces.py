@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from bench.ground.statistics import Mean, mean_interval
+from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Curve, RunRecord
 from pictures import models
 from pictures.panels import Trace
-from reproduce.judging.observations import latest
+from reproduce.judging.observations import by_seed
 
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)
@@ -29,26 +30,40 @@ def metric(name: str, split: str = "test") -> Value:
     return lambda record: record.metrics.get(split, {}).get(name)
 
 
+def summary(runs: Sequence[RunRecord], value: str | Value) -> Mean:
+    """Mean and interval over the seeds of one setting; of a metric by its kind and with its test
+    items, as in verdicts."""
+    if not isinstance(value, str):
+        return mean_interval([value(run) for run in runs])
+    kind = kind_of(runs[0].task if runs else "", value)
+    return mean_interval([metric(value)(run) for run in runs], kind, items_of(runs, value))
+
+
 def over_seeds(
     name: str,
     runs_by_x: Mapping[X, Iterable[RunRecord]],
-    value: Value,
-    summarise: Summarise = mean_interval,
+    value: str | Value,
+    summarise: Summarise | None = None,
     **look: Any,
 ) -> Trace:
     """A number of every seed at every x, with means and intervals; x without a run are left out.
 
     Args:
         runs_by_x: of several runs of one seed at one x the last one made counts.
-        value: None where a run gave none; such a run is marked as failed.
-        summarise: gives mean and interval.
+        value: a metric of the test split, or what reads the number: None where a run gave none;
+            such a run is marked as failed.
+        summarise: gives mean and interval in another way than :func:`summary`.
         look: any other attribute of :class:`Trace`.
     """
-    by_x = {x: latest(runs, lambda run: run.seed) for x, runs in runs_by_x.items()}
+    by_x = {x: by_seed(runs) for x, runs in runs_by_x.items()}
     by_x = {x: runs for x, runs in by_x.items() if runs}
-    found = {x: {run.seed: value(run) for run in runs} for x, runs in by_x.items()}
+    read = metric(value) if isinstance(value, str) else value
+    found = {x: {run.seed: read(run) for run in runs} for x, runs in by_x.items()}
     seeds = sorted({seed for values in found.values() for seed in values})
-    means = [summarise(list(values.values())) for values in found.values()]
+    means = [
+        summarise(list(found[x].values())) if summarise else summary(runs, value)
+        for x, runs in by_x.items()
+    ]
     return Trace(
         name=name,
         x=tuple(found),
@@ -94,7 +109,7 @@ def curve_over_seeds(
         summarise: with it the mean has an interval at each x.
     """
     read = (lambda run: run.curves.get(curve)) if isinstance(curve, str) else curve
-    every = {run.seed: read(run) for run in latest(runs, lambda run: run.seed)}
+    every = {run.seed: read(run) for run in by_seed(runs)}
     found = {seed: one for seed, one in every.items() if one is not None and one.x}
     x = sorted(set.intersection(*(set(one.x) for one in found.values()))) if found else []
     seeds = {seed: _at(one, x) for seed, one in found.items()}
@@ -122,7 +137,7 @@ def _mean(values: Sequence[float | None]) -> Mean:
 
 
 def dots(
-    runs_by_model: Mapping[str, Iterable[RunRecord]], value: Value, **look: Any
+    runs_by_model: Mapping[str, Iterable[RunRecord]], value: str | Value, **look: Any
 ) -> list[Trace]:
     """A dot for each model at the places 0, 1, 2 … of an axis of categories, in its own colour."""
     return [

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing.traces import metric as read_metric
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.judging.claims import Claim, Finding, Tolerance, every, mean_within
-from reproduce.judging.observations import observe
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import Ready, Runs, above, each, measured, once, within
 from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
-from reproduce.regbench.regbench import LABELS, METRICS, MODELS, MOSAIC
+from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
 
 TITLE = "Figure 9. RegBench: languages learned in context, by the number of training languages"
 SOURCE = f"{regbench.PAPER}, section 7, figure 9"
@@ -24,6 +24,7 @@ SIZES = {
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
+NGRAM_TOLERANCE = 0.02
 NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
 
 
@@ -41,25 +42,6 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 def sizes(records: Sequence[RunRecord]) -> list[int]:
     """The training sizes that were run."""
     return sorted({regbench.size_of(r) for r in records if r.role != "baseline"})
-
-
-def ngram_is_as_published(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], order: int
-) -> Finding:
-    """Both metrics of an n-gram, which depend on the languages alone."""
-    found = [r for r in records if r.role == "baseline" and r.label == f"{order}-gram"]
-    if not found:
-        return Finding("not enough evidence", f"no {order}-gram among the records", 0)
-    lines = regbench.published("ICLL study")
-    tests = []
-    for metric in METRICS:
-        level = lines.read(lines.metrics[metric].lines[f"{order}-gram"])[0]
-        assert level is not None
-        label = f"{order}-gram {metric} (published {level})"
-        sample = observe(label, found, partial(regbench.value, metric=metric))
-        low, high = level - numbers["tolerance"], level + numbers["tolerance"]
-        tests.append(partial(mean_within, sample, low, high))
-    return every(tests)
 
 
 def panels(records: Sequence[RunRecord]) -> Picture:
@@ -104,7 +86,7 @@ def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int)
     return over_seeds(
         LABELS[model],
         {size: regbench.at(records, model, size) for size in sizes(records)},
-        partial(regbench.value, metric=metric),
+        metric,
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
         aside=place - len(MODELS) // 2,
@@ -114,7 +96,7 @@ def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int)
 
 def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
     # One test set serves all sizes, and so does one line.
-    found = {r.label: regbench.value(r, metric) for r in records if r.role == "baseline"}
+    found = {r.label: read_metric(metric)(r) for r in records if r.role == "baseline"}
     return [
         Remark(f"{label} here", y=found[label], at=at, side="center")
         for label, at in NGRAMS.items()
@@ -124,36 +106,51 @@ def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
 
 def _beats(metric: str, size: int) -> Claim:
     better, name = ("above", "accuracy") if metric == "accuracy" else ("below", "TVD")
+    number = regbench.number(metric)
+    ours = number.of(regbench.runs(MOSAIC, size), diverged=regbench.WORST[metric])
+    theirs = [number.of(regbench.runs(model, size)) for model in BASELINES]
+    pairs = [(ours, rival) if better == "above" else (rival, ours) for rival in theirs]
     return Claim(
         f"{name} at N = {size}",
         SOURCE,
         f"With {size:,} training automata the Memory Mosaic's {name} is {better} that of every "
         "baseline.",
-        Tolerance(
-            "the difference to each of GPT2, Mamba, S4D and LSTM has the right sign by more than "
-            "{margin:g}, with its whole 95 % interval over seeds; contradicted if one of the "
-            "intervals, corrected for four comparisons, lies on the other side",
-            {"margin": 0.0},
-        ),
-        partial(regbench.mosaic_beats_every_baseline, metric=metric, size=size),
+        once(_has_size(size), each(above(*pair) for pair in pairs)),
+        "the difference to each of GPT2, Mamba, S4D and LSTM has the right sign by more than "
+        "{by:g}, with its whole 95 % interval; contradicted if one of the intervals, corrected for "
+        "four comparisons, lies on the other side",
     )
 
 
+def _has_size(size: int) -> Ready:
+    any_model = Runs(f"N = {size:,}", settings={"tasks.training_automata": size})
+    asked_at = next(preset for preset, sizes in SIZES.items() if size in sizes)
+    return measured(any_model, f"N = {size:,}", asked_at)
+
+
 def _ngram(order: int) -> Claim:
+    runs = Runs(f"{order}-gram", "regbench", baseline=f"{order}-gram")
+    rules = []
+    for metric in METRICS:
+        level = _published_level(metric, f"{order}-gram")
+        number = regbench.number(metric).of(runs, f"{order}-gram {metric} (published {level})")
+        rules.append(within(number, level - NGRAM_TOLERANCE, level + NGRAM_TOLERANCE))
     return Claim(
         f"{order}-gram levels",
         NGRAM_SOURCE,
         f"An in-context {order}-gram reaches the published accuracy and TVD, so the languages and "
         "metrics are the published ones.",
-        Tolerance(
-            "accuracy and TVD within {tolerance:g} of the published lines; without training one "
-            "value is exact",
-            {"tolerance": 0.02},
-        ),
-        regbench.on_published_languages(
-            "n-gram levels", partial(ngram_is_as_published, order=order)
-        ),
+        once(regbench.on_published_languages("n-gram levels"), each(rules)),
+        f"accuracy and TVD within {NGRAM_TOLERANCE:g} of the published lines; without training one "
+        "value is exact",
     )
+
+
+def _published_level(metric: str, line: str) -> float:
+    lines = regbench.published("ICLL study")
+    level = lines.read(lines.metrics[metric].lines[line])[0]
+    assert level is not None
+    return level
 
 
 REPRODUCTION = Reproduction(

@@ -7,20 +7,15 @@ can be learned at all depends on the length of strings and on the size of automa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import cache
 
 from bench.ground.files import ROOT
-from bench.ground.statistics import Mean, mean_interval
 from bench.records.schema import RunRecord
 from pictures import models
-from reproduce.judging.claims import UNDECIDED, Finding, Test, difference_above, every
-from reproduce.judging.console import LeftOut
-from reproduce.judging.observations import Sample, observe
-
-if TYPE_CHECKING:
-    from published.numbers import PublishedFile
+from published.numbers import PublishedFile, read_published
+from reproduce.judging.grammar import Number, Ready, Records, Runs, setting
+from reproduce.judging.verdicts import Finding, not_asked
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -100,73 +95,32 @@ def at(
     return sorted(found, key=lambda record: record.seed)
 
 
-def value(record: RunRecord, metric: str) -> float | None:
+def runs(model: str, size: int, variant: str = "held_out", label: str = "") -> Runs:
+    """The finals of one model at one training size, for claims."""
+    where = {"tasks.training_automata": size, "tasks.variant": variant}
+    return Runs(label or LABELS[model], "regbench", model, where)
+
+
+def number(metric: str) -> Number:
     """A metric of the test split."""
-    return record.metrics.get("test", {}).get(metric)
+    return Number(metric, metric)
 
 
-def sample(
-    records: Sequence[RunRecord],
-    model: str,
-    metric: str,
-    size: int,
-    variant: str = "held_out",
-    label: str | None = None,
-    diverged: float | None = None,
-) -> Sample:
-    """A metric over seeds. A diverged run may have given anything, unless a claim that favours the
-    model says what it counts as: see :func:`reproduce.judging.observations.observe`."""
-    return observe(
-        label or LABELS[model],
-        at(records, model, size, variant),
-        lambda record: value(record, metric),
-        diverged=diverged,
-    )
+def on_published_languages(topic: str) -> Ready:
+    """Ready where the languages are the published ones: levels depend on their size."""
 
-
-def summary(
-    records: Sequence[RunRecord], model: str, metric: str, size: int, variant: str = "held_out"
-) -> Mean:
-    """Mean and interval over seeds; runs without a number are counted as failures."""
-    return mean_interval([value(record, metric) for record in at(records, model, size, variant)])
-
-
-def on_published_languages(topic: str, test: Test) -> Test:
-    """A test of levels, the topic, which says nothing where the preset's languages are smaller."""
-
-    def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-        smaller = any(
-            list(record.config["tasks"][key]) != value
-            for record in records
-            for key, value in PUBLISHED_LANGUAGES.items()
-        )
-        if not smaller:
-            return test(records, numbers)
+    def ready(records: Records) -> Finding | None:
+        wanted = {f"tasks.{key}": value for key, value in PUBLISHED_LANGUAGES.items()}
+        smaller = any(list(setting(r, k)) != v for r in records for k, v in wanted.items())
         reason = "this preset has smaller languages than the published ones, so levels differ"
-        return LeftOut(UNDECIDED, f"{reason}: use preset=gpu or preset=paper", 0, topic=topic)
+        return not_asked(topic, reason, "gpu") if smaller else None
 
-    return guarded
-
-
-def mosaic_beats_every_baseline(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], metric: str, size: int
-) -> Finding:
-    """Higher accuracy, or lower distance, than each of the other four models."""
-    if not any(at(records, model, size) for model in MODELS):
-        reason = f"no runs with N = {size} at this preset"
-        return LeftOut(UNDECIDED, reason, 0, topic=f"N = {size:,}")
-    ours = sample(records, MOSAIC, metric, size, diverged=WORST[metric])
-    theirs = [sample(records, model, metric, size) for model in BASELINES]
-    higher = metric == "accuracy"
-    pairs = [(ours, rival) if higher else (rival, ours) for rival in theirs]
-    return every([partial(difference_above, *pair, numbers["margin"]) for pair in pairs])
+    return ready
 
 
 @cache
 def published(short: str) -> PublishedFile:
     """The data file of that short name."""
-    from published.numbers import read_published
-
     files = read_published(ROOT / "published")
     return next(file for file in files if file.short == short)
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from bench.ground.statistics import Mean
 from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.drawing.traces import over_seeds
-from reproduce.judging.claims import (
-    Claim,
-    Finding,
-    Test,
-    Tolerance,
-    difference_above,
-    every,
-    mean_within,
-)
+from reproduce.drawing.traces import over_seeds, summary
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import Measured, Rule, above, each, once, within
 from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
@@ -28,6 +20,11 @@ TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, o
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
 PUBLISHED_IID = "Memory Mosaics, Table 3"
 SIZE = 100
+ACCURACY = regbench.number("accuracy")
+LOST = (
+    "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the loss of accuracy from the same "
+    "to new automata lies above {by:g}"
+)
 VARIANTS = {"iid": "same automata", "held_out": "new automata"}
 
 
@@ -42,52 +39,10 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [record for record in found if regbench.size_of(record) == SIZE]
 
 
-def summary(records: Sequence[RunRecord], model: str, metric: str, variant: str) -> Mean:
-    """Mean and interval over seeds."""
-    return regbench.summary(records, model, metric, SIZE, variant)
-
-
 def published(metric: str, model: str, variant: str) -> float:
     """The number of table 3, or for new automata that of figure 9."""
     short = PUBLISHED_IID if variant == "iid" else PUBLISHED_HELD_OUT
     return dict(regbench.published_points(regbench.published(short), metric, model))[SIZE]
-
-
-def of_every_baseline(
-    one: Callable[[Sequence[RunRecord], str, Mapping[str, float]], Callable[[float], Finding]],
-) -> Test:
-    """A test that has to succeed for each of the four baselines."""
-
-    def test(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-        return every([one(records, model, numbers) for model in BASELINES])
-
-    return test
-
-
-def _is_good_in_distribution(
-    records: Sequence[RunRecord], model: str, numbers: Mapping[str, float]
-) -> Callable[[float], Finding]:
-    sample = regbench.sample(records, model, "accuracy", SIZE, "iid")
-    return lambda level: mean_within(sample, low=numbers["floor"], level=level)
-
-
-def _is_worse_on_new_automata(
-    records: Sequence[RunRecord], model: str, numbers: Mapping[str, float]
-) -> Callable[[float], Finding]:
-    known, new = (
-        regbench.sample(records, model, "accuracy", SIZE, variant, f"{LABELS[model]} on {name}")
-        for variant, name in VARIANTS.items()
-    )
-    return partial(difference_above, known, new, numbers["margin"])
-
-
-def _has_lower_distance_than_the_mosaic(
-    records: Sequence[RunRecord], model: str, numbers: Mapping[str, float]
-) -> Callable[[float], Finding]:
-    mosaic = regbench.sample(records, MOSAIC, "tvd", SIZE, "iid")
-    return partial(
-        difference_above, mosaic, regbench.sample(records, model, "tvd", SIZE, "iid"), 0.0
-    )
 
 
 def panels(records: Sequence[RunRecord]) -> Picture:
@@ -139,7 +94,7 @@ def _measured(
     return over_seeds(
         f"{LABELS[model]}, {VARIANTS[variant]}",
         {place: regbench.at(records, model, SIZE, variant)},
-        partial(regbench.value, metric=metric),
+        metric,
         mark="dots",
         colour=model,
         hollow=variant != "iid",
@@ -173,7 +128,7 @@ def table(records: Sequence[RunRecord]) -> str:
         cells = [LABELS[model]]
         for variant in VARIANTS:
             for metric in METRICS:
-                cells.append(_cell(summary(records, model, metric, variant)))
+                cells.append(_cell(summary(regbench.at(records, model, SIZE, variant), metric)))
                 cells.append(f"{published(metric, model, variant):.3f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -189,6 +144,62 @@ def _cell(found: Mean) -> str:
     return f"{found.mean:.3f} ± {half:.3f} ({found.seeds} seeds{failed})"
 
 
+def _accuracy(model: str, variant: str) -> Measured:
+    label = f"{LABELS[model]} on {VARIANTS[variant]}"
+    return ACCURACY.of(regbench.runs(model, SIZE, variant, label))
+
+
+def _lost_on_new_automata(by: float) -> Rule:
+    """Every baseline loses more than so much accuracy."""
+    return each(
+        above(_accuracy(model, "iid"), _accuracy(model, "held_out"), by) for model in BASELINES
+    )
+
+
+def _distance(model: str) -> Measured:
+    return regbench.number("tvd").of(regbench.runs(model, SIZE, "iid"))
+
+
+CLAIMS = (
+    Claim(
+        "good in distribution",
+        SOURCE,
+        "Every baseline has learned the training automata: it is accurate on new strings of "
+        "theirs.",
+        once(
+            regbench.on_published_languages("good in distribution"),
+            each(
+                within(ACCURACY.of(regbench.runs(model, SIZE, "iid")), low=0.75)
+                for model in BASELINES
+            ),
+        ),
+        "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the mean accuracy lies above "
+        "{low:g} (the lowest published value of any baseline is 0.794), on the published languages",
+    ),
+    Claim(
+        "worse out of distribution",
+        SOURCE,
+        "But no baseline has learned to learn languages: on new automata it is less accurate.",
+        _lost_on_new_automata(by=0.0),
+        LOST,
+    ),
+    Claim(
+        "poor out of distribution",
+        SOURCE,
+        "And it is lower by much.",
+        once(regbench.on_published_languages("lower by much"), _lost_on_new_automata(by=0.167)),
+        f"{LOST}, half of the smallest published loss (0.333), on the published languages",
+    ),
+    Claim(
+        "the Mosaic's distance in distribution",
+        SOURCE,
+        "On new strings of the training automata the Memory Mosaic's TVD is higher than that "
+        "of GPT2, Mamba, S4 and LSTM, although its accuracy is high.",
+        each(above(_distance(MOSAIC), _distance(model)) for model in BASELINES),
+        "the 95 % interval of each difference lies above {by:g}",
+    ),
+)
+
 REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
@@ -198,53 +209,5 @@ REPRODUCTION = Reproduction(
     varied=regbench.VARIED,
     panels=panels,
     table=table,
-    claims=(
-        Claim(
-            "good in distribution",
-            SOURCE,
-            "Every baseline has learned the training automata: it is accurate on new strings of "
-            "theirs.",
-            Tolerance(
-                "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the mean accuracy over "
-                "seeds lies above {floor:g} (the lowest published value of any baseline is "
-                "0.794), on the published languages",
-                {"floor": 0.75},
-            ),
-            regbench.on_published_languages(
-                "good in distribution", of_every_baseline(_is_good_in_distribution)
-            ),
-        ),
-        Claim(
-            "worse out of distribution",
-            SOURCE,
-            "But no baseline has learned to learn languages: on new automata it is less accurate.",
-            Tolerance(
-                "for each of GPT2, Mamba, S4D and LSTM the 95 % interval of the loss of accuracy "
-                "from the same to new automata lies above {margin:g}",
-                {"margin": 0.0},
-            ),
-            of_every_baseline(_is_worse_on_new_automata),
-        ),
-        Claim(
-            "poor out of distribution",
-            SOURCE,
-            "And it is lower by much.",
-            Tolerance(
-                "the same with {margin:g}, half of the smallest published loss (0.333), on the "
-                "published languages",
-                {"margin": 0.167},
-            ),
-            regbench.on_published_languages(
-                "lower by much", of_every_baseline(_is_worse_on_new_automata)
-            ),
-        ),
-        Claim(
-            "the Mosaic's distance in distribution",
-            SOURCE,
-            "On new strings of the training automata the Memory Mosaic's TVD is higher than that "
-            "of GPT2, Mamba, S4 and LSTM, although its accuracy is high.",
-            Tolerance("the 95 % interval of each difference over seeds lies above 0"),
-            of_every_baseline(_has_lower_distance_than_the_mosaic),
-        ),
-    ),
+    claims=CLAIMS,
 )

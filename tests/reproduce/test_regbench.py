@@ -9,8 +9,8 @@ import pytest
 from bench.records.schema import Cost, RunRecord
 from reproduce.drawing.frame import subtitle
 from reproduce.drawing.renderer import images
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.judging.reproduction import Reproduction, View
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
 from tests.reproduce.records import ngram, regbench, wobble
@@ -57,8 +57,9 @@ def test_one_verdict_for_each_size_and_metric() -> None:
     assert found["TVD at N = 100"].verdict == REPRODUCED
     assert found["accuracy at N = 500"].verdict == CONTRADICTED
     assert found["TVD at N = 500"].verdict == CONTRADICTED
-    assert found["accuracy at N = 40000"].verdict == UNDECIDED
-    assert found["accuracy at N = 40000"].evidence == "no runs with N = 40000 at this preset"
+    unasked = found["accuracy at N = 40000"]
+    assert (unasked.verdict, unasked.asked_at) == (NOT_ASKED, "paper")
+    assert unasked.evidence == "no runs of N = 40,000 at this preset"
 
 
 def test_one_strong_baseline_is_enough_to_contradict_and_none_may_be_missing() -> None:
@@ -127,7 +128,7 @@ def test_the_subtitle_gives_the_range_of_trials() -> None:
     [
         (0.931, 0.266, {}, REPRODUCED),  # measured independently of this project
         (0.931, 0.532, {}, CONTRADICTED),  # the sum without the factor 1/2
-        (0.886, 0.340, {"states": [4, 6]}, UNDECIDED),  # smaller languages
+        (0.886, 0.340, {"states": [4, 6]}, NOT_ASKED),  # smaller languages
     ],
 )
 def test_ngram_levels_check_the_benchmark_itself(
@@ -165,7 +166,7 @@ def test_levels_are_not_judged_on_smaller_languages_and_orderings_are() -> None:
         task = {**run.config["tasks"], "string_length": [1, 11]}
         smaller.append(run.model_copy(update={"config": {**run.config, "tasks": task}}))
     found = judge(table3.REPRODUCTION, smaller)
-    assert found["good in distribution"].verdict == UNDECIDED
+    assert found["good in distribution"].verdict == NOT_ASKED
     assert "smaller languages than the published ones" in found["good in distribution"].evidence
     assert found["worse out of distribution"].verdict == REPRODUCED
 
