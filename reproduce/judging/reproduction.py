@@ -48,7 +48,7 @@ class View:
         return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one is itself alone: what its plan costs is looked up by it
 class Reproduction:
     """A published figure or table.
 
