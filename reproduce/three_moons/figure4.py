@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import Claim, Tolerance
+from reproduce.judging.claims import Claim
 from reproduce.judging.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 4. One head: the error falls once the whole system has returned"
 SOURCE = f"{moons.PAPER}, section 5, figure 4"
+HALVED = (0.95, 1.1)  # times the least common multiple
+FLAT = 0.8
 
 
-def falls_at_full_period(record: RunRecord, system: str, numbers: Mapping[str, float]) -> bool:
+def falls_at_full_period(record: RunRecord, system: str) -> bool:
     """The mean error is first halved about when all moons are back, and not before."""
     ratio = moons.score(record, "half_error_over_lcm", system)
-    return moons.plausible(record, system, numbers) and moons.within(
-        ratio, numbers["low"], numbers["high"]
-    )
+    return moons.plausible(record, system) and moons.within(ratio, *HALVED)
 
 
-def is_flat_before(record: RunRecord, system: str, numbers: Mapping[str, float]) -> bool:
+def is_flat_before(record: RunRecord, system: str) -> bool:
     """Having seen the orbit of each single moon does not help."""
     early = moons.score(record, "error_before_p1", system)
     late = moons.score(record, "error_p3_to_lcm", system)
-    return (
-        moons.plausible(record, system, numbers)
-        and early is not None
-        and late is not None
-        and late >= numbers["flat"] * early
-    )
+    if early is None or late is None:
+        return False
+    return moons.plausible(record, system) and late >= FLAT * early
 
 
-FALLS = Tolerance(
-    "in at least {required:.0%} of the seeds, and surely in more than half, the error is first "
-    "halved at a context length of {low:g} to {high:g} times the least common multiple "
-    + moons.GUARD,
-    {"required": 0.8, "low": 0.95, "high": 1.1, **moons.PLAUSIBLE},
+def _everywhere(record: RunRecord) -> bool:
+    return moons.on_shown(is_flat_before)(record) and moons.on_held_out(is_flat_before)(record)
+
+
+FALLS_WORDS = (
+    f"{moons.MOST}the error is first halved at a context length of {HALVED[0]:g} to {HALVED[1]:g} "
+    f"times the least common multiple {moons.GUARD}"
 )
-FLAT = Tolerance(
-    "in at least {required:.0%} of the seeds, and surely in more than half, the mean error between "
-    "the longest period and the least common multiple is at least {flat:g} times that before the "
-    "first period, on every system " + moons.GUARD,
-    {"required": 0.8, "flat": 0.8, **moons.PLAUSIBLE},
+FLAT_WORDS = (
+    f"{moons.MOST}the mean error between the longest period and the least common multiple is at "
+    f"least {FLAT:g} times that before the first period, on every system {moons.GUARD}"
 )
-
-
-def _everywhere(record: RunRecord, numbers: Mapping[str, float]) -> bool:
-    shown, held_out = moons.on_shown(is_flat_before), moons.on_held_out(is_flat_before)
-    return shown(record, numbers) and held_out(record, numbers)
-
 
 REPRODUCTION = Reproduction(
     title=TITLE,
@@ -60,31 +50,30 @@ REPRODUCTION = Reproduction(
     select=moons.select(heads=1, tables=True),
     check=lambda config: moons.shown_system(config["tasks"]),
     varied=moons.VARIED,
-    draw=partial(moons.draw, title=TITLE, table="table_of_all_moons"),
-    curves=moons.curves,
+    panels=partial(moons.picture, title=TITLE, table="table_of_all_moons"),
     claims=(
         Claim(
             "one head, lcm, seen system",
             SOURCE,
             "The error of the one-head network falls sharply at the least common multiple of the "
             "periods, on moons seen in training.",
-            FALLS,
-            moons.share("one head, seen system", moons.on_shown(falls_at_full_period)),
+            moons.most_seeds("one head, seen system", moons.on_shown(falls_at_full_period)),
+            FALLS_WORDS,
         ),
         Claim(
             "one head, lcm, held-out systems",
             SOURCE,
             "The same holds on moons whose periods were never trained on.",
-            FALLS,
-            moons.share("one head, held-out systems", moons.on_held_out(falls_at_full_period)),
+            moons.most_seeds("one head, held-out systems", moons.on_held_out(falls_at_full_period)),
+            FALLS_WORDS,
         ),
         Claim(
             "one head, flat before",
             SOURCE,
             "Before that the one-head network only repeats: knowing each moon's own orbit does not "
             "help it.",
-            FLAT,
-            moons.share("one head, all systems", _everywhere),
+            moons.most_seeds("one head, all systems", _everywhere),
+            FLAT_WORDS,
         ),
     ),
 )

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from bench.ground.errors import UserError
-from bench.records.schema import Curve, RunRecord
-from reproduce.drawing.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    VERMILLION,
-    frame,
-    new_figure,
-    quiet,
-)
-from reproduce.judging.claims import Finding, share_of_seeds
-from reproduce.judging.observations import observe
-from reproduce.judging.reproduction import Plan, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bench.ground.statistics import SHARE
+from bench.records.schema import RunRecord
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.judging.grammar import Drawn, Records, Rule, share_of
+from reproduce.judging.observations import Sample, observe
+from reproduce.judging.reproduction import Plan
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for
 VARIED = ("models.heads", "models.weights")  # of the published network
-PLAUSIBLE = {"plausible_low": 0.4, "plausible_high": 1.2}
 # A rollout that diverges halves its error by accident; one that repeats what it saw starts here.
-GUARD = (
-    "(counted only if its error before the first period lies in "
-    "{plausible_low:g}–{plausible_high:g})"
-)
+PLAUSIBLE = (0.4, 1.2)
+GUARD = f"(counted only if its error before the first period lies in {PLAUSIBLE[0]}–{PLAUSIBLE[1]})"
+REQUIRED = 0.8  # of the seeds
+MOST = "in at least {at_least:.0%} of the seeds, and surely in more than half, "
+OTHERS = "the other seeds"
 TOP = 1.15  # of the error axis; the published one ends at 1
 
 WITHOUT_TRAINING = {
@@ -41,7 +30,7 @@ WITHOUT_TRAINING = {
     "table_per_moon": "a table for each moon",
 }
 
-Predicate = Callable[[RunRecord, Mapping[str, float]], bool]
+Score = Callable[[RunRecord, str], bool]  # of a network on one system
 
 
 def plan(heads: int, tables: bool) -> Callable[[str, int | None], Plan]:
@@ -107,35 +96,26 @@ def _name(periods: Sequence[float]) -> str:
     return ",".join(f"{period:g}" for period in periods)
 
 
-def on_shown(score: Callable[[RunRecord, str, Mapping[str, float]], bool]) -> Predicate:
-    """A predicate on the system that is seen in training."""
-    return lambda record, numbers: score(record, shown_system(record.config["tasks"]), numbers)
+def on_shown(score: Score) -> Callable[[RunRecord], bool]:
+    """Whether a score holds on the system that is seen in training."""
+    return lambda record: score(record, shown_system(record.config["tasks"]))
 
 
-def on_held_out(score: Callable[[RunRecord, str, Mapping[str, float]], bool]) -> Predicate:
-    """A predicate that has to hold on every held-out system."""
-    return lambda record, numbers: all(
-        score(record, system, numbers) for system in held_out_systems(record)
-    )
+def on_held_out(score: Score) -> Callable[[RunRecord], bool]:
+    """Whether it holds on every held-out system."""
+    return lambda record: all(score(record, system) for system in held_out_systems(record))
 
 
-def share(
-    label: str, predicate: Predicate
-) -> Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]:
-    """A test: the share of trained networks that satisfy a predicate. A diverged one does not."""
+def most_seeds(label: str, predicate: Callable[[RunRecord], bool]) -> Rule:
+    """A predicate holds for most of the trained networks. A diverged one does not satisfy it."""
 
-    def test(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
+    def draw(records: Records) -> Sample:
         trained = networks(records)
         starts = max((record.config["training"]["restarts"] for record in trained), default=1)
-        sample = observe(
-            f"{label}, best of {starts} starts" if starts > 1 else label,
-            trained,
-            lambda record: float(predicate(record, numbers)),
-            diverged=0.0,
-        )
-        return share_of_seeds(sample, numbers["required"])
+        named = f"{label}, best of {starts} starts" if starts > 1 else label
+        return observe(named, trained, lambda r: float(predicate(r)), SHARE, diverged=0.0)
 
-    return test
+    return share_of(Drawn(label, draw), REQUIRED)
 
 
 def score(record: RunRecord, name: str, system: str) -> float | None:
@@ -148,13 +128,9 @@ def within(value: float | None, low: float, high: float) -> bool:
     return value is not None and low <= value <= high
 
 
-def plausible(record: RunRecord, system: str, numbers: Mapping[str, float]) -> bool:
+def plausible(record: RunRecord, system: str) -> bool:
     """Whether the error before the first period is that of a network that repeats what it saw."""
-    return within(
-        score(record, "error_before_p1", system),
-        numbers["plausible_low"],
-        numbers["plausible_high"],
-    )
+    return within(score(record, "error_before_p1", system), *PLAUSIBLE)
 
 
 def chosen(records: Sequence[RunRecord]) -> RunRecord | None:
@@ -169,122 +145,61 @@ def _final_training_loss(record: RunRecord) -> float:
     return sum(tail) / len(tail)
 
 
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The curve of every system of every run, and the periods in samples."""
-    best = chosen(records)
-    return {
-        "x": "context length in samples",
-        "y": "mean absolute deviation of autoregressive predictions",
-        "lowest_training_loss": best.run_id if best else None,
-        "runs": {
-            record.run_id: {
-                "label": record.label,
-                "seed": record.seed,
-                "outcome": record.outcome,
-                "cause": record.cause,
-                "curves": {
-                    name: curve.model_dump()
-                    for name, curve in record.curves.items()
-                    if name.startswith("error/")
-                },
-                "periods": {
-                    name.removeprefix("periods/"): values
-                    for name, values in record.arrays.items()
-                    if name.startswith("periods/")
-                },
-            }
-            for record in records
-        },
-    }
-
-
-def draw(records: Sequence[RunRecord], view: View, title: str, table: str) -> Figure:
+def picture(records: Sequence[RunRecord], title: str, table: str) -> Picture:
     """One panel for each system: every seed thin, the one with the lowest training loss thick.
 
     Args:
         table: label of the predictor without training that the network is expected to find.
     """
-    figure = new_figure(11, 3.9)
-    trained = networks(records)
     best = chosen(records)
+    facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
-        figure.subplots().set_axis_off()
-    else:
-        systems = [shown_system(best.config["tasks"]), *held_out_systems(best)]
-        panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
-        for axes, system in zip(panels, systems, strict=True):
-            _panel(axes, records, trained, best, system, table)
-            seen = "seen in training" if system == systems[0] else "held out"
-            axes.set_title(f"periods {system.replace(',', ' : ')}  ({seen})", fontsize=9, pad=16)
-        steps = best.config["tasks"]["rollout_steps"]
-        panels[0].set_ylabel(f"error of the next {steps} predictions", fontsize=8.5)
-        panels[0].set_ylim(0, TOP)
-        panels[-1].legend(fontsize=7, frameon=False, loc="upper right")
-    frame(figure, title, trained, view)
-    return figure
+        return Picture(title, [Row([Panel()])], width=11, facts=facts)
+    systems = [shown_system(best.config["tasks"]), *held_out_systems(best)]
+    panels = [_panel(records, best, system, table) for system in systems]
+    panels[0] = replace(panels[0], title=f"{panels[0].title}  (seen in training)")
+    panels[1:] = [replace(panel, title=f"{panel.title}  (held out)") for panel in panels[1:]]
+    panels[-1] = replace(panels[-1], legend="upper right")
+    return Picture(title, [Row(panels, height=3.4, shared=True)], width=11, facts=facts)
 
 
-def _panel(
-    axes: Axes,
-    records: Sequence[RunRecord],
-    trained: Sequence[RunRecord],
-    best: RunRecord,
-    system: str,
-    table: str,
-) -> None:
-    quiet(axes)
-    *periods, full = best.arrays[f"periods/{system}"]
-    for number, period in enumerate(sorted(periods), start=1):
-        axes.axvline(period, color=BLACK, linewidth=0.8)
-        # Periods may be close: the first label hangs to the left, the others to the right.
-        _above(axes, period, f"$p_{number}$", BLACK, "right" if number == 1 else "left")
-    axes.axvline(full, color=VERMILLION, linewidth=1.2)
-    _above(axes, full, "lcm", VERMILLION, "center")
-    others = [record for record in trained if record.outcome == "ok" and record is not best]
-    for place, record in enumerate(others):
-        curve = record.curves[f"error/{system}"]
-        label = "the other seeds" if place == 0 else None
-        axes.plot(curve.x, curve.y, color=ORANGE, linewidth=0.9, alpha=0.8, label=label)
-        _mark_leaving(axes, curve, record.seed, place)
-    curve = best.curves[f"error/{system}"]
+def _panel(records: Sequence[RunRecord], best: RunRecord, system: str, table: str) -> Panel:
+    others = [r for r in networks(records) if r.outcome == "ok" and r is not best]
+    tables = [r for r in records if r.role == "baseline" and r.label == table]
     label = f"seed {best.seed}, lowest training loss"
-    axes.plot(curve.x, curve.y, color=BLUE, linewidth=2, label=label)
-    for record in records:
-        if record.role == "baseline" and record.label == table:
-            curve = record.curves[f"error/{system}"]
-            axes.plot(
-                curve.x,
-                curve.y,
-                color=GREY,
-                linestyle=":",
-                linewidth=1.2,
-                label=WITHOUT_TRAINING[table],
-            )
-    axes.set_xlim(0, max(curve.x))
-    axes.set_xlabel("context length (samples)", fontsize=8.5)
-
-
-def _above(axes: Axes, x: float, text: str, colour: str, side: str) -> None:
-    axes.annotate(
-        text,
-        (x, TOP),
-        xytext=(0, 2),
-        textcoords="offset points",
-        ha=side,
-        fontsize=8,
-        color=colour,
-        annotation_clip=False,
+    steps = best.config["tasks"]["rollout_steps"]
+    traces = [
+        *(_curve(r, system, f"seed {r.seed}", colour="orange", legend=OTHERS) for r in others),
+        _curve(best, system, label, role="emphasis", colour="blue"),
+        *(_curve(r, system, WITHOUT_TRAINING[table], role="reference") for r in tables),
+    ]
+    return Panel(
+        f"periods {system.replace(',', ' : ')}",
+        x=Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x))),
+        y=Axis(f"error of the next {steps} predictions", limits=(0, TOP)),
+        traces=traces,
+        remarks=[*_periods(best, system), *_leaving(others, system)],
     )
 
 
-def _mark_leaving(axes: Axes, curve: Curve, seed: int, place: int) -> None:
-    """Say so where a curve leaves the axis: a rollout that grows without bound."""
-    if max(curve.y, default=0.0) > TOP:
-        axes.annotate(
-            f"seed {seed} up to {max(curve.y):.3g}",
-            (0.98, 0.75 - 0.06 * place),
-            xycoords="axes fraction",
-            ha="right",
-            fontsize=7,
-            color=VERMILLION,
-        )
+def _curve(record: RunRecord, system: str, name: str, **look: Any) -> Trace:
+    curve = record.curves[f"error/{system}"]
+    return Trace(name, curve.x, curve.y, **look)
+
+
+def _periods(best: RunRecord, system: str) -> list[Remark]:
+    *periods, full = best.arrays[f"periods/{system}"]
+    # Periods may be close: the first name stands to the left, the others to the right.
+    lines = [
+        Remark(f"p{place}", x=period, at=0.95, side="left" if place == 1 else "right", line="solid")
+        for place, period in enumerate(sorted(periods), start=1)
+    ]
+    end = Remark("lcm", x=full, at=0.95, side="right", colour="vermillion", line="solid")
+    return [*lines, end]
+
+
+def _leaving(others: Sequence[RunRecord], system: str) -> list[Remark]:
+    """A word where a curve leaves the axis: a rollout that grows without bound."""
+    tops = {record.seed: max(record.curves[f"error/{system}"].y) for record in others}
+    text = "\n".join(f"seed {seed} up to {top:.3g}" for seed, top in tops.items() if top > TOP)
+    return [Remark(text, place="lower right", colour="vermillion")] if text else []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import RunRecord
-from reproduce.command import render
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.drawing.frame import framed
+from reproduce.drawing.renderer import images, render
 from reproduce.judging.reproduction import Reproduction, View
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.three_moons import figure4, figure5, figure10
 from reproduce.three_moons.moons import chosen
 from tests.reproduce.records import moons
@@ -23,29 +24,29 @@ def verdicts(reproduction: Reproduction, records: list[RunRecord]) -> set[str]:
 def test_networks_as_published_reproduce_every_claim(
     reproduction: Reproduction, heads: int
 ) -> None:
-    runs = [moons(seed, heads, steps=heads == 3) for seed in range(5)]
+    runs = [moons(seed, heads, steps=heads == 3) for seed in range(6)]
     assert verdicts(reproduction, runs) == {REPRODUCED}
     assert verdicts(reproduction, runs[:1]) == {UNDECIDED}
 
 
 @pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
 def test_networks_of_the_other_kind_contradict(reproduction: Reproduction, heads: int) -> None:
-    runs = [moons(seed, heads, steps=heads != 3) for seed in range(5)]
+    runs = [moons(seed, heads, steps=heads != 3) for seed in range(6)]
     assert verdicts(reproduction, runs) == {CONTRADICTED}
 
 
 @pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
 def test_diverged_networks_contradict_and_are_named(reproduction: Reproduction, heads: int) -> None:
-    runs = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(5)]
+    runs = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(6)]
     assert verdicts(reproduction, runs) == {CONTRADICTED}
     evidence = reproduction.claims[0].judge(runs).finding.evidence
-    assert "seed 4 diverged (the loss is not finite at step 7)" in evidence
+    assert "seed 5 diverged (the loss is not finite at step 7)" in evidence
 
 
 def test_a_rollout_that_explodes_is_no_success() -> None:
     # It halves its error at the right place by accident, from a level that repeating cannot have.
     runs = []
-    for seed in range(5):
+    for seed in range(6):
         run = moons(seed, 3, steps=True)
         metrics = {
             name: 900.0 if name.startswith("error_before_p1") else value
@@ -57,7 +58,7 @@ def test_a_rollout_that_explodes_is_no_success() -> None:
 
 def test_a_level_that_was_never_reached_counts_against_the_claim() -> None:
     runs = []
-    for seed in range(5):
+    for seed in range(6):
         run = moons(seed, 3, steps=True)
         metrics = {k: v for k, v in run.metrics["test"].items() if "half_error" not in k}
         runs.append(run.model_copy(update={"metrics": {"test": metrics}}))
@@ -90,10 +91,9 @@ def test_equal_records_give_equal_bytes_and_failed_seeds_are_in_the_picture(
     runs = [moons(seed, heads, steps=True) for seed in range(2)]
     lost = moons(2, heads, steps=True, outcome="diverged")
     view = View("smoke")
-    first = render(reproduction.draw([*runs, lost], view), "salt")
-    second = render(reproduction.draw([*runs, lost], view), "salt")
-    assert first == second
-    assert render(reproduction.draw(runs, view), "salt")["svg"] != first["svg"]
+    first = _images(reproduction, [*runs, lost], view)
+    assert first == _images(reproduction, [*runs, lost], view)
+    assert _images(reproduction, runs, view)["svg"] != first["svg"]
     texts = _texts(reproduction, [*runs, lost], view)
     assert "seed 2 diverged" in texts
     assert "seeds 0–2" in texts
@@ -105,11 +105,15 @@ def test_equal_records_give_equal_bytes_and_failed_seeds_are_in_the_picture(
 def test_a_figure_without_any_result_is_still_drawn(reproduction: Reproduction, heads: int) -> None:
     lost = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(2)]
     assert "seed 1 diverged" in _texts(reproduction, lost, View("smoke"))
-    assert reproduction.curves(lost)["lowest_training_loss"] is None
+    assert reproduction.panels(lost).facts["lowest_training_loss"] is None
+
+
+def _images(reproduction: Reproduction, records: list[RunRecord], view: View) -> dict[str, bytes]:
+    return images(framed(reproduction.panels(records), records, view), "salt")
 
 
 def _texts(reproduction: Reproduction, records: list[RunRecord], view: View) -> str:
     import matplotlib.text
 
-    figure = reproduction.draw(records, view)
+    figure = render(framed(reproduction.panels(records), records, view))
     return " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
