@@ -245,6 +245,7 @@ def draw_curves(
         (ours.get(line.model, line.label) if line.source else series_name(line), line)
         for line in sorted(lines, key=is_reference)
     ]
+    models = {name: line.model for name, line in reversed(named)}  # of equal names the first counts
     names = unique(name for name, _ in named)
     default = unique(
         name
@@ -256,7 +257,7 @@ def draw_curves(
     if not shown:
         st.text("Nothing is selected.")
         return
-    st.altair_chart(chart(shown, names, title, logarithmic), width="stretch")
+    st.altair_chart(chart(shown, models, title, logarithmic), width="stretch")
     st.html(render.block(f'<p class="muted">{note}</p>', render.notes(line for _, line in shown)))
 
 

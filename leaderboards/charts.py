@@ -11,24 +11,10 @@ import altair as alt
 
 from leaderboards.contents import Line
 from leaderboards.render import plain
+from pictures import models
+from pictures.style import DASHES as LINES
 
-# Okabe and Ito's colours, told apart with colour-blind eyes as well. Grey is for references.
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#8C564B",
-    "#7F3C8D",
-    "#F0E442",
-    "#000000",
-    "#3B5BA5",
-    "#B7410E",
-    "#6B8E23",
-    "#C71585",
-)
+# References are grey; models have the colour of their cards.
 GREYS = ("#5E5E5E", "#9A9A9A", "#787878", "#B4B4B4")
 SOLID = [1, 0]
 DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
@@ -72,7 +58,10 @@ def abscissa(line: Line) -> str:
 
 
 def chart(
-    lines: Sequence[tuple[str, Line]], names: Sequence[str], title: str, logarithmic: bool = False
+    lines: Sequence[tuple[str, Line]],
+    names: Mapping[str, str],
+    title: str,
+    logarithmic: bool = False,
 ) -> alt.LayerChart:
     """Curves with bands: 95 % intervals over seeds for ours, reading errors for published ones.
 
@@ -81,8 +70,8 @@ def chart(
 
     Args:
         lines: what to draw, each with its name; one colour for each name.
-        names: all names of the page, those of references last, so that a name keeps its colour
-            whatever is selected.
+        names: all names of the page with the model of each, those of references last, so that a
+            name keeps its colour whatever is selected.
         title: of the y axis.
         logarithmic: the x axis; positions from 0 are drawn on a scale that is linear near 0.
     """
@@ -165,18 +154,30 @@ def _x_axis(lines: Sequence[Line], title: str, few: bool, logarithmic: bool) -> 
 
 
 def _styles(
-    lines: Sequence[tuple[str, Line]], names: Sequence[str]
+    lines: Sequence[tuple[str, Line]], names: Mapping[str, str]
 ) -> Mapping[str, tuple[str, Sequence[int]]]:
     """Colour and dash of each drawn name, in the order of ``names``."""
-    references = [name for name, line in lines if is_reference(line)]
+    references = {name for name, line in lines if is_reference(line)}
+    drawn = {name for name, _ in lines}
+    coloured = _colours(names)
     styles: dict[str, tuple[str, Sequence[int]]] = {}
-    for name in dict.fromkeys(sorted((name for name, _ in lines), key=list(names).index)):
+    for name in (name for name in names if name in drawn):
         if name in references:
             place = len([known for known in styles if known in references])
             styles[name] = GREYS[place % len(GREYS)], DASHES[place % len(DASHES)]
         else:
-            styles[name] = COLOURS[list(names).index(name) % len(COLOURS)], SOLID
+            styles[name] = coloured[name]
     return styles
+
+
+def _colours(names: Mapping[str, str]) -> dict[str, tuple[str, Sequence[int]]]:
+    """Of each name what its model's card says; another setting of one model is lighter."""
+    looks = {name: models.look(model) for name, model in names.items()}
+    found: dict[str, tuple[str, Sequence[int]]] = {}
+    for name, look in looks.items():
+        earlier = [looks[other].colour for other in found].count(look.colour)
+        found[name] = models.lighter(look.colour, earlier), LINES[look.line or "solid"]
+    return found
 
 
 def _origin_marks(points: Sequence[Mapping[str, Any]]) -> tuple[alt.StrokeDash, alt.FillOpacity]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from bench.settings.config import card, choices, model_groups
-from pictures.style import MODELS, PALETTE
+from pictures.style import MODELS, PALETTE, between
 
 
 class ModelLook(NamedTuple):
@@ -55,7 +55,4 @@ def resolve(colour: str, default: str) -> ModelLook:
 
 def lighter(colour: str, steps: int) -> str:
     """A colour mixed with white, further with each step: a second setting of one model."""
-    share = 0.7**steps
-    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    mixed = (round(255 - share * (255 - part)) for part in parts)
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+    return between((colour, "#ffffff"), 1 - 0.7**steps)

@@ -7,6 +7,7 @@ A trace says by its role what it stands for; here is what that looks like. Examp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
@@ -24,6 +25,7 @@ PALETTE = {
 }
 MODELS = ("blue", "vermillion", "green", "purple", "orange", "sky", "black")  # for any of them
 HEAT, CONTOUR = "cividis", "Greys"  # maps of colours, of matrices and of landscapes with paths
+HEAT_STOPS = ("#00204d", "#31446b", "#666970", "#958f78", "#cbba69", "#ffea46")  # of the first
 
 # Points, by what is written: the picture's title, a panel's, axes and subtitles, all the rest.
 TITLE, PANEL, LABEL, SMALL = 11.0, 9.5, 8.5, 7.0
@@ -62,3 +64,13 @@ ASIDE = {"category": 0.12, "log": 1.05, "linear": 0.012}  # a step, by kind of a
 def hexadecimal(colour: str) -> str:
     """The colour of a palette name; what has none is a colour already."""
     return PALETTE.get(colour, colour)
+
+
+def between(stops: Sequence[str], place: float) -> str:
+    """The colour at a place from 0 to 1 along #rrggbb colours."""
+    along = min(max(place, 0.0), 1.0) * (len(stops) - 1)
+    first = min(int(along), len(stops) - 2)
+    share = along - first
+    ends = stops[first : first + 2]
+    pairs = (tuple(int(end[i : i + 2], 16) for end in ends) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in pairs)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pictures import models
+from pictures.looks import edges, look_of, moved, points
 from pictures.panels import Axis, Panel, Remark, Trace
 from pictures.style import (
-    ASIDE,
     BAND,
     BAR,
     CONTOUR,
     HEAT,
     LABEL,
-    LOOKS,
     PALETTE,
     SEED,
     SMALL,
@@ -35,22 +33,17 @@ ORDER = ("emphasis", "measured", "faint", "published", "theory", "reference")  #
 MIXED = "grey"  # of an entry of the legend that stands for several colours
 
 
-def look_of(trace: Trace) -> dict[str, Any]:
-    """Its colour, line and marker as matplotlib's keywords, by its role and its model's card."""
-    role = LOOKS[trace.role]
-    model = models.resolve(trace.colour, role.colour)
-    own_line = model.line if role.line == "solid" else ""  # a role that is dashed stays so
-    line = trace.line or own_line or role.line
-    hollow = role.hollow if trace.hollow is None else trace.hollow
-    marker = trace.marker or model.marker or role.marker
+def keywords(trace: Trace) -> dict[str, Any]:
+    """Its look as matplotlib's keywords."""
+    look = look_of(trace)
     return {
-        "color": model.colour,
-        "linewidth": role.width,
-        "alpha": role.alpha,
-        "linestyle": LINES[line] if trace.mark in ("line", "both") else "",
-        "marker": MARKERS[marker] if trace.mark in ("dots", "both") else "",
-        "markersize": role.size,
-        "markerfacecolor": "white" if hollow else model.colour,
+        "color": look.colour,
+        "linewidth": look.width,
+        "alpha": look.alpha,
+        "linestyle": LINES[look.line] if trace.mark in ("line", "both") else "",
+        "marker": MARKERS[look.marker] if trace.mark in ("dots", "both") else "",
+        "markersize": look.size,
+        "markerfacecolor": "white" if look.hollow else look.colour,
     }
 
 
@@ -64,10 +57,10 @@ def legend_entries(panel: Panel) -> list[Line2D]:
             groups.setdefault(trace.entry, []).append(trace)
     handles = []
     for text, traces in groups.items():
-        look = look_of(traces[0])
+        look = keywords(traces[0])
         if traces[0].mark == "bars":
             look |= {"marker": "s", "linestyle": ""}
-        if len({look_of(trace)["color"] for trace in traces}) > 1:
+        if len({look_of(trace).colour for trace in traces}) > 1:
             filled = look["markerfacecolor"] != "white"
             look |= {"color": PALETTE[MIXED]}
             look |= {"markerfacecolor": PALETTE[MIXED] if filled else "white"}
@@ -127,24 +120,12 @@ class Canvas:
             set_ticks(axis.ticks, [f"{tick:,g}" for tick in axis.ticks])
             set_ticks([], minor=True)
 
-    def moved(self, trace: Trace) -> list[float]:
-        """Its x, moved sideways by as many steps as it says."""
-        if self.panel.x.categories:
-            return [x + ASIDE["category"] * trace.aside for x in trace.x]
-        if self.panel.x.scale in ("log", "log2"):
-            return [x * ASIDE["log"] ** trace.aside for x in trace.x]
-        if not trace.aside:
-            return list(trace.x)
-        every = [x for other in self.panel.traces for x in other.x]
-        span = max(every) - min(every) if every else 0.0
-        return [x + ASIDE["linear"] * span * trace.aside for x in trace.x]
-
     def draw(self, trace: Trace) -> None:
         """One trace with all that belongs to it."""
         if trace.mark in ("heat", "contour"):
             self._matrix(trace)
             return
-        x, look = self.moved(trace), look_of(trace)
+        x, look = moved(self.panel, trace), keywords(trace)
         if trace.shade is not None:
             shades = [one.shade for one in self.panel.traces if one.shade is not None]
             look["color"] = self._coloured((min(shades), max(shades))).to_rgba(trace.shade)
@@ -153,9 +134,7 @@ class Canvas:
         if trace.mark == "bars":
             self._bars(trace, x, look["color"])
         else:
-            known = [(at, y) for at, y in zip(x, trace.y, strict=True) if y is not None]
-            if known:
-                self.axes.plot(*self._xy(*zip(*known, strict=True)), **look)
+            self._plot(points(self.panel, trace), look)
         for at, y, text in zip(x, trace.y, trace.texts, strict=False):
             if y is not None:
                 self.word(at, y, text, look["color"], "center", above=True)
@@ -165,6 +144,10 @@ class Canvas:
             style: dict[str, Any] = {"color": look["color"], "fontsize": LABEL, "ha": "center"}
             self.axes.annotate("✗", self._xy(place, 0.02), xycoords=coordinates, **style)
 
+    def _plot(self, known: Sequence[tuple[float, float]], look: Mapping[str, Any]) -> None:
+        if known:
+            self.axes.plot(*self._xy(*zip(*known, strict=True)), **look)
+
     def _seeds(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
         line = trace.mark == "line"
         look: dict[str, Any] = {"color": colour, "alpha": SEED.alpha, "linewidth": SEED.width}
@@ -172,9 +155,8 @@ class Canvas:
             tick = "|" if self.turned else "_"
             look |= {"linestyle": "", "marker": tick, "markersize": SEED.size, "mew": 1.0}
         for values in trace.seeds.values():
-            known = [(at, y) for at, y in zip(x, values, strict=True) if y is not None]
-            if known:
-                self.axes.plot(*self._xy(*zip(*known, strict=True)), **look)
+            both = zip(x, values, strict=True)
+            self._plot([(at, y) for at, y in both if y is not None], look)
 
     def _intervals(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
         known = [
@@ -229,8 +211,8 @@ class Canvas:
             return
         colours = self._coloured((float(np.nanmin(z)), float(np.nanmax(z))))
         cells: dict[str, Any] = {"cmap": colours.cmap, "norm": colours.norm, "rasterized": True}
-        edges = _edges(trace.x, self.panel.x), _edges(y, self.panel.y)
-        self.axes.pcolormesh(*edges, np.ma.masked_invalid(z), **cells)
+        corners = edges(trace.x, self.panel.x), edges(y, self.panel.y)
+        self.axes.pcolormesh(*corners, np.ma.masked_invalid(z), **cells)
         if trace.numbers:
             self._numbers(trace, z, y, colours)
 
@@ -249,10 +231,7 @@ class Canvas:
         marked = [t for t in self.panel.traces if t.end and any(y is not None for y in t.y)]
         if not marked:
             return
-        ends = [
-            [(x, y) for x, y in zip(self.moved(t), t.y, strict=True) if y is not None][-1]
-            for t in marked
-        ]
+        ends = [points(self.panel, trace)[-1] for trace in marked]
         to_axes = self.axes.transData + self.axes.transAxes.inverted()
         heights = [float(to_axes.transform(end)[1]) for end in ends]
         inches = self.axes.get_window_extent().height / self.axes.figure.dpi
@@ -260,7 +239,7 @@ class Canvas:
         right, last = max(x for x, _ in ends), -math.inf
         for height, trace in sorted(zip(heights, marked, strict=True), key=lambda pair: pair[0]):
             last = max(height, last + gap)
-            look: dict[str, Any] = {"fontsize": SMALL, "color": look_of(trace)["color"]}
+            look: dict[str, Any] = {"fontsize": SMALL, "color": look_of(trace).colour}
             look |= {"va": "center", "annotation_clip": False, "textcoords": "offset points"}
             place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (5, 0)}
             self.axes.annotate(trace.end, (right, last), **place, **look)
@@ -316,16 +295,3 @@ class Canvas:
         self.axes.annotate(
             remark.text, place, xycoords=coordinates, textcoords="offset points", bbox=box, **look
         )
-
-
-def _edges(values: Sequence[float], axis: Axis) -> Any:
-    """Of cells around these places, halfway between them; of a single one half a step away."""
-    places = np.asarray(values, float)
-    logarithmic = axis.scale in ("log", "log2") and not axis.categories
-    if logarithmic:
-        places = np.log(places)
-    middle = (places[1:] + places[:-1]) / 2 if len(places) > 1 else places + 0.5
-    first = 2 * places[0] - middle[0]
-    last = [2 * places[-1] - middle[-1]] if len(places) > 1 else []
-    edges = np.array([first, *middle, *last])
-    return np.exp(edges) if logarithmic else edges

@@ -22,6 +22,7 @@ from leaderboards.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
 from leaderboards.render import number, rank, summary
 from leaderboards.verdicts import Claim, VerdictFile
+from pictures.models import look
 from published.numbers import read_published
 
 APP = str(FOLDER / "app.py")
@@ -224,7 +225,10 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
         records.append(make_record(model, model, role="baseline", curves=curve(0.4, 0.5)))
     lines = [line for line in build_board(records).lines if not line.by_size]
     names = [series_name(line) for line in lines]
-    content = chart(list(zip(names, lines, strict=True)), sorted(names, reverse=True), "").to_dict()
+    models = {
+        name: line.model for name, line in sorted(zip(names, lines, strict=True), reverse=True)
+    }
+    content = chart(list(zip(names, lines, strict=True)), models, "").to_dict()
     values = content["data"]["values"]
     ends = [(point["low"], point["high"]) for point in values if point["low"] is not None]
     assert ends == [(0.5, 0.5), (0.0, 1.0)]
@@ -239,7 +243,7 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
             strict=True,
         )
     }
-    assert styles["Memory Mosaic"][1] == (1, 0)
+    assert styles["Memory Mosaic"] == (look("memory_mosaic").colour, (1, 0))
     greys = [styles[name] for name in ("1 gram", "2 gram")]
     assert len(set(greys)) == len(greys)
     assert all(len({c[1:3], c[3:5], c[5:7]}) == 1 and dash != (1, 0) for c, dash in greys)
@@ -251,7 +255,8 @@ def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_r
     board = build_board(ours, read_published(FOLDER.parent / "published"))
     lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
     names = [series_name(line) for line in lines]
-    _, curve, markers = chart(list(zip(names, lines, strict=True)), names, "").to_dict()["layer"]
+    models = {name: line.model for name, line in zip(names, lines, strict=True)}
+    _, curve, markers = chart(list(zip(names, lines, strict=True)), models, "").to_dict()["layer"]
     dashes = curve["encoding"]["strokeDash"]["scale"]
     filled = markers["encoding"]["fillOpacity"]["scale"]
     assert {
