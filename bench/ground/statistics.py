@@ -25,6 +25,7 @@ LEVEL = 0.95
 POWER = 0.8  # with which the number of seeds that is asked for settles a question
 MAXIMUM_SEEDS = 200  # a comparison that would need more is called not computable
 ROUNDING = 1e-9  # equal numbers differ from their mean by less
+STEPS = 200  # of the average over a standard error that is still to be observed
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,16 @@ def interval_of(
     variance (Korn and Graubard 1998, Survey Methodology 24), which ends where the share does; where
     all seeds and items agree, at the number of items.
     """
-    if len(values) < 2 or (items is not None and items.count < 2):
+    if not _can_be_known((values,), (items,)):
         return None
     mean = mean_of(values)
     parts = over_seeds_and_items(values, kind, items)
     half = half_width(parts, level)
     if kind is SHARE:
         effective = _effective_items(mean, parts, level) if half > ROUNDING else None
-        if effective is None and items is not None:
+        if effective is not None:
+            effective = max(effective, _least_effective(len(values), items))
+        elif items is not None:
             effective = items.count
         return None if effective is None else share_limits(mean * effective, effective, level)
     if half <= ROUNDING:
@@ -161,30 +164,34 @@ def difference_interval(
     Args:
         together: the items of this very difference, where their variance is known already.
     """
-    if len(a) < 2 or len(b) < 2 or (together is not None and together.count < 2):
+    if not _can_be_known((a, b), (*items, together)):
         return None
-    seeds = [over_seeds(deviation_of(x), len(x)) for x in (a, b)]
-    paired = _paired(items) if together is None else (together.variance or 0.0, together.count - 1)
-    if paired is None:
-        sides = zip((a, b), items, strict=True)
-        parts = [part for x, own in sides for part in over_seeds_and_items(x, kind, own)]
-    else:
-        parts = [*seeds, paired]
-    half = half_width(parts, level)
+    together = together or paired_items(*items)
+    half = half_width(parts_of_difference(a, b, kind, items, together), level)
     difference = mean_of(a) - mean_of(b)
-    still = kind is SHARE and paired is None and min(seeds)[0] <= ROUNDING
+    still = kind is SHARE and together is None and min(map(deviation_of, (a, b))) <= ROUNDING
+    below = above = half
     if still or half <= ROUNDING:
-        ends = (interval_of(x, kind, own, level) for x, own in zip((a, b), items, strict=True))
-        return _of_two(mean_of(a), mean_of(b), *ends)
+        of_a, of_b = (
+            interval_of(x, kind, own, level) for x, own in zip((a, b), items, strict=True)
+        )
+        if of_a is None or of_b is None:
+            return None
+        below = math.hypot(mean_of(a) - of_a.low, of_b.high - mean_of(b))
+        above = math.hypot(of_a.high - mean_of(a), mean_of(b) - of_b.low)
     widest = kind.high - kind.low
-    return Interval(max(-widest, difference - half), min(widest, difference + half))
+    return Interval(max(-widest, difference - below), min(widest, difference + above))
 
 
-def _of_two(a: float, b: float, of_a: Interval | None, of_b: Interval | None) -> Interval | None:
-    if of_a is None or of_b is None:
+def paired_items(a: Items | None, b: Items | None) -> Items | None:
+    """The items of a difference, item by item; None unless both were measured on the same ones."""
+    if a is None or b is None or a.values is None or b.values is None:
         return None
-    below, above = math.hypot(a - of_a.low, of_b.high - b), math.hypot(of_a.high - a, b - of_b.low)
-    return Interval(a - b - below, a - b + above)
+    if not a.drawn or a.drawn != b.drawn or a.count != b.count or a.count < 2:
+        return None
+    differences = [x - y for x, y in zip(a.values, b.values, strict=True)]
+    variance, _ = over_seeds(deviation_of(differences), a.count)
+    return Items(a.count, variance, a.shared + b.shared, a.name)
 
 
 def share_limits(successes: float, count: float, level: float = LEVEL) -> Interval:
@@ -227,13 +234,33 @@ def over_seeds(deviation: float, count: int) -> Part:
 
 def over_seeds_and_items(values: Sequence[float], kind: Kind, items: Items | None) -> list[Part]:
     """The parts of a mean over seeds that was measured on test items."""
-    count = len(values)
-    seeds = over_seeds(deviation_of(values), count)
-    found = _over_items(mean_of(values), kind, items)
-    if not found or items is None:
-        return [seeds]
-    shared = min(items.shared, seeds[0], found[0])  # the sum is no less than either
-    return [seeds, found, (-shared, (count - 1) * found[1])] if shared else [seeds, found]
+    seeds = over_seeds(deviation_of(values), len(values))
+    return _with_items([seeds], _over_items(mean_of(values), kind, items), items)
+
+
+def parts_of_difference(
+    a: Sequence[float],
+    b: Sequence[float],
+    kind: Kind,
+    items: tuple[Items | None, Items | None],
+    together: Items | None,
+) -> list[Part]:
+    """The parts of a difference of two means over seeds; ``together`` as for
+    :func:`difference_interval`."""
+    if together is None:
+        sides = zip((a, b), items, strict=True)
+        return [part for x, own in sides for part in over_seeds_and_items(x, kind, own)]
+    seeds = [over_seeds(deviation_of(x), len(x)) for x in (a, b)]
+    return _with_items(seeds, (together.variance or 0.0, together.count - 1), together)
+
+
+def _with_items(seeds: list[Part], found: Part | None, items: Items | None) -> list[Part]:
+    if found is None or items is None:
+        return seeds
+    total = math.fsum(variance for variance, _ in seeds)
+    shared = min(items.shared, total, found[0])  # the sum is no less than either
+    freedom = sum(freedom for _, freedom in seeds) * found[1]
+    return [*seeds, found, (-shared, freedom)] if shared else [*seeds, found]
 
 
 def seeds_needed(
@@ -243,6 +270,7 @@ def seeds_needed(
     power: float = POWER,
     maximum: int = MAXIMUM_SEEDS,
     fixed: Sequence[Part] = (),
+    opposite: float = math.inf,
 ) -> int | None:
     """Seeds of each group that settle a comparison with probability ``power``, if spread and gap
     are as observed.
@@ -253,24 +281,30 @@ def seeds_needed(
         gap: distance from the observed mean, or difference of means, to the value that has to be
             outside the interval (a threshold, zero, or the edge of a tolerance).
         fixed: parts of :func:`half_width` that no seed makes smaller.
+        opposite: distance to a value on the other side that has to be outside as well, where the
+            interval has to lie between two.
 
     Returns:
         The smallest number, at least 2, whose interval leaves the value outside with that
         probability (noncentral t distribution); None if the gap is zero or more than ``maximum``
         would be needed.
     """
-    from scipy.special import nctdtr
+    import numpy as np
+    from scipy.special import gammaincinv, ndtr
+
+    shares = np.linspace(0, 1, 2 * STEPS + 1)[1::2]  # the middles of so many equal parts
 
     def chance(count: int) -> float:
         parts = [*(over_seeds(deviation, count) for deviation in deviations), *fixed]
-        total = math.fsum(variance for variance, _ in parts)
-        if not total:
+        error = math.sqrt(math.fsum(variance for variance, _ in parts))
+        if not error:
             return 1.0 if gap else 0.0
         freedom = _freedom(parts)
-        away = abs(gap) / math.sqrt(total)
-        if away > 30:  # nothing is uncertain here, and the distribution underflows
-            return 1.0
-        return 1 - float(nctdtr(freedom, away, _student_quantile(level, freedom)))
+        # The mean is normal for each standard error that may be observed.
+        observed = np.sqrt(2 / freedom * gammaincinv(freedom / 2, shares))
+        half = _student_quantile(level, freedom) * observed
+        inside = ndtr(abs(gap) / error - half) - ndtr(half - opposite / error)
+        return float(np.maximum(inside, 0).mean())
 
     return next((n for n in range(2, maximum + 1) if chance(n) >= power), None)
 
@@ -297,14 +331,17 @@ def _over_items(mean: float, kind: Kind, items: Items | None) -> Part | None:
     return (mean * (1 - mean) / items.count, items.count - 1) if kind is SHARE else None
 
 
-def _paired(items: tuple[Items | None, Items | None]) -> Part | None:
-    a, b = items
-    if a is None or b is None or a.values is None or b.values is None:
-        return None
-    if a.drawn != b.drawn or a.count != b.count:
-        return None
-    differences = [x - y for x, y in zip(a.values, b.values, strict=True)]
-    return over_seeds(deviation_of(differences), len(differences))
+def _can_be_known(samples: Sequence[Sequence[float]], items: Sequence[Items | None]) -> bool:
+    """Whether there is more than one seed and item of each, and no number is infinite."""
+    return all(len(values) > 1 and all(map(math.isfinite, values)) for values in samples) and all(
+        own is None or own.count > 1 for own in items
+    )
+
+
+def _least_effective(seeds: int, items: Items | None) -> float:
+    """No mean of numbers from 0 to 1 varies more than successes do, as many as there are seeds and
+    items: the interval of plain yes and no over seeds is Clopper and Pearson's."""
+    return 1 / (1 / seeds + (0.0 if items is None else 1 / items.count))
 
 
 def _effective_items(mean: float, parts: Sequence[Part], level: float) -> float | None:

@@ -23,6 +23,7 @@ is for a test that no word here can say.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -212,11 +213,7 @@ def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
         return verdicts.difference_above(a.sample(records), b.sample(records), by, level)
 
     more = (
-        f"more than {by:g} above"
-        if by > 0
-        else "above"
-        if not by
-        else f"no more than {-by:g} below"
+        f"more than {by:g} above" if by > 0 else "above" if not by else f"less than {-by:g} below"
     )
     return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, {"by": by})
 
@@ -257,12 +254,15 @@ def each(rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str 
         found = rules(records) if callable(rules) else known
         return verdicts.every([partial(rule.judge, records) for rule in found], level)
 
-    numbers = {key: value for rule in known for key, value in rule.numbers.items()}
+    given = {(key, value) for rule in known for key, value in rule.numbers.items()}
+    often = Counter(key for key, _ in given)
+    numbers = {key: value for key, value in given if often[key] == 1}  # others name no one number
     joined = "; ".join(dict.fromkeys(rule.text for rule in known))
     return Rule(text or joined, judge, numbers)
 
 
 Ready = Callable[[Records], Finding | None]  # None: it can be asked
+Words = Callable[[Records], str]
 
 
 def once(ready: Ready, rule: Rule) -> Rule:
@@ -286,13 +286,6 @@ def trained_for(steps: int, asked_at: str, topic: str = "accuracy of trained mod
     return ready
 
 
-Words = Callable[[Records], str]
-
-
-def _nothing(records: Records) -> str:
-    return ""
-
-
 def measured(runs: Runs, topic: str, asked_at: str) -> Ready:
     """Ready where there is any run of these."""
 
@@ -304,11 +297,7 @@ def measured(runs: Runs, topic: str, asked_at: str) -> Ready:
     return ready
 
 
-def told(
-    rule: Rule,
-    before: Callable[[Records], str] = lambda _: "",
-    after: Callable[[Records], str] = lambda _: "",
-) -> Rule:
+def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") -> Rule:
     """The rule with more words in its evidence: the corpus before it, something seen after it."""
 
     def judge(records: Records, level: float) -> Finding:

@@ -21,11 +21,15 @@ from bench.ground.statistics import (
     ROUNDING,
     Interval,
     Items,
+    Kind,
     Part,
     deviation_of,
     difference_interval,
+    interval_of,
     mean_of,
     over_seeds_and_items,
+    paired_items,
+    parts_of_difference,
     seeds_needed,
     share_limits,
 )
@@ -78,8 +82,8 @@ def mean_within(
     needed = None
     interval = sample.interval(sample.values, level) if sample.values else None
     if verdict == UNDECIDED and not sample.failures and interval is not None:
-        gap = _gap(mean_of(sample.values), (low, high))
-        needed = _needed((sample,), gap, level, _fixed(sample))
+        fixed = _fixed(over_seeds_and_items(sample.values, sample.kind, sample.items))
+        needed = _needed((sample,), mean_of(sample.values), (low, high), level, fixed)
     evidence = f"{sample.label} {describe_mean(sample, level)}"
     return Finding(verdict, with_failures(evidence, sample), _count(sample), needed)
 
@@ -136,6 +140,7 @@ def _difference(
         return Finding(verdict, with_failures(evidence, a, b), _count(a, b))
     difference = mean_of(a.values) - mean_of(b.values)
     interval = _interval(a.values, b.values, a, b, level, together)
+    together = together or paired_items(a.items, b.items)
     items = together or (a.items if a.items and b.items else None)
     evidence = (
         f"{a.label} {mean_of(a.values):.3f}, {b.label} {mean_of(b.values):.3f}: difference "
@@ -145,8 +150,8 @@ def _difference(
     unsettled = verdict == UNDECIDED and not a.failures and not b.failures
     exact = a.deterministic and b.deterministic
     if unsettled and not exact and interval is not None:
-        fixed = [(together.variance or 0.0, together.count - 1)] if together else _fixed(a, b)
-        needed = _needed((a, b), _gap(difference, edges), level, fixed)
+        fixed = _fixed_of_difference(a, b, together)
+        needed = _needed((a, b), difference, edges, level, fixed)
     return Finding(verdict, with_failures(evidence, a, b), _count(a, b), needed)
 
 
@@ -155,21 +160,25 @@ def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> 
 
     Reproduced where each is reproduced at the full level: all of them have to succeed, so there is
     nothing to correct. Contradicted where one of them is at a level that is corrected for their
-    number (Bonferroni), since any one of them may fail by chance. Not asked where one is not.
+    number (Bonferroni), since any one of them may fail by chance. Otherwise not asked where one of
+    them is not.
     """
     if not tests:
         return Finding(UNDECIDED, "there is nothing to compare with", 0)
-    findings = [test(level) for test in tests]
-    unasked = next((finding for finding in findings if finding.verdict == NOT_ASKED), None)
-    if unasked is not None:
-        return unasked
+    found = [test(level) for test in tests]
     strict = 1 - (1 - level) / len(tests)
+    contradicted = any(test(strict).verdict == CONTRADICTED for test in tests)
+    unasked = next((finding for finding in found if finding.verdict == NOT_ASKED), None)
+    if unasked is not None and not contradicted:
+        return unasked
+    findings = [finding for finding in found if finding.verdict != NOT_ASKED]
     verdict: Verdict = UNDECIDED
-    if any(test(strict).verdict == CONTRADICTED for test in tests):
+    if contradicted:
         verdict = CONTRADICTED
     elif all(finding.verdict == REPRODUCED for finding in findings):
         verdict = REPRODUCED
-    needed = [finding.seeds_needed for finding in findings if finding.verdict == UNDECIDED]
+    # A part that is contradicted, but not surely enough, has no such number: nor has the whole.
+    needed = [finding.seeds_needed for finding in findings if finding.verdict != REPRODUCED]
     known = [seeds for seeds in needed if seeds is not None]
     return Finding(
         verdict,
@@ -288,35 +297,54 @@ def _interval(
 ) -> Interval | None:
     if not a.deterministic and not b.deterministic:
         return difference_interval(x, y, a.kind, (a.items, b.items), level, together)
+    together = together or paired_items(a.items, b.items)
+    if together is not None and min(len(x), len(y)) == 1:
+        # What no seed enters moves with the test items, and so does the other, with the same ones.
+        kind = Kind("difference", a.kind.low - a.kind.high, a.kind.high - a.kind.low)
+        found = interval_of([p - q for p in x for q in y], kind, together, level)
+        if found is not None:
+            return found
     of_a, of_b = a.interval(x, level), b.interval(y, level)
     if of_a is None or of_b is None:
         return None
     return Interval(of_a.low - of_b.high, of_a.high - of_b.low)
 
 
-def _gap(value: float, edges: Sequence[float]) -> float:
-    return min(abs(value - edge) for edge in edges if math.isfinite(edge))
-
-
 def _needed(
-    samples: Sequence[Sample], gap: float, level: float, fixed: Sequence[Part]
+    samples: Sequence[Sample],
+    value: float,
+    edges: Sequence[float],
+    level: float,
+    fixed: Sequence[Part],
 ) -> int | None:
     """More seeds than there are, since these have not settled it."""
     varying = [sample for sample in samples if not sample.deterministic]
     deviations = [deviation_of(sample.values) for sample in varying]
     if max(deviations, default=0.0) <= ROUNDING:  # equal seeds: more of them may well be equal too
         return None
-    found = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed)
+    gap, *others = sorted(abs(value - edge) for edge in edges)
+    between = others and min(edges) < value < max(edges)
+    opposite = others[0] if between else math.inf
+    found = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed, opposite=opposite)
     return None if found is None else max(found, _count(*samples) + 1)
 
 
-def _fixed(*samples: Sample) -> list[Part]:
-    """What more seeds make no smaller: the parts of the test items."""
+def _fixed(parts: Sequence[Part], seeds: int = 1) -> list[Part]:
+    """What more seeds make no smaller: test items, without the chance that each seed meets anew."""
+    over_items = parts[seeds:]
+    total = math.fsum(variance for variance, _ in over_items)
+    return [(total, over_items[0][1])] if total > 0 else []
+
+
+def _fixed_of_difference(a: Sample, b: Sample, together: Items | None) -> list[Part]:
+    if together is not None:
+        parts = parts_of_difference(a.values, b.values, a.kind, (None, None), together)
+        return _fixed(parts, 2)
     return [
         part
-        for sample in samples
+        for sample in (a, b)
         if not sample.deterministic
-        for part in over_seeds_and_items(sample.values, sample.kind, sample.items)[1:2]
+        for part in _fixed(over_seeds_and_items(sample.values, sample.kind, sample.items))
     ]
 
 
