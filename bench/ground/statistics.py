@@ -133,10 +133,9 @@ def interval_of(
     if not _can_be_known((values,), (items,)):
         return None
     mean = mean_of(values)
-    parts = over_seeds_and_items(values, kind, items)
-    half = half_width(parts, level)
+    half = half_width(over_seeds_and_items(values, kind, items), level, seeds=1)
     if kind is SHARE:
-        effective = _effective_items(mean, parts, level) if half > ROUNDING else None
+        effective = _effective_items(mean, half, level) if half > ROUNDING else None
         if effective is not None:
             effective = max(effective, _least_effective(len(values), items))
         elif items is not None:
@@ -167,7 +166,8 @@ def difference_interval(
     if not _can_be_known((a, b), (*items, together)):
         return None
     together = together or paired_items(*items)
-    half = half_width(parts_of_difference(a, b, kind, items, together), level)
+    parts = parts_of_difference(a, b, kind, items, together)
+    half = half_width(parts, level, seeds=2)
     difference = mean_of(a) - mean_of(b)
     still = kind is SHARE and together is None and min(map(deviation_of, (a, b))) <= ROUNDING
     below = above = half
@@ -221,10 +221,16 @@ def rank_ranges(intervals: Sequence[Interval | None], direction: Direction) -> l
     return ranges
 
 
-def half_width(parts: Sequence[Part], level: float = LEVEL) -> float:
-    """Half-width of the interval of a sum or difference of independent estimates."""
+def half_width(parts: Sequence[Part], level: float = LEVEL, seeds: int = 0) -> float:
+    """Half-width of the interval of a sum or difference of independent estimates.
+
+    Args:
+        seeds: how many of the first parts are over seeds. Test items raise the degrees of freedom
+            too, but what is less certain gets no narrower: seeds alone give the least width.
+    """
     total = math.fsum(variance for variance, _ in parts)
-    return _student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
+    half = _student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
+    return max(half, half_width(parts[:seeds], level)) if seeds else half
 
 
 def over_seeds(deviation: float, count: int) -> Part:
@@ -245,11 +251,12 @@ def parts_of_difference(
     items: tuple[Items | None, Items | None],
     together: Items | None,
 ) -> list[Part]:
-    """The parts of a difference of two means over seeds; ``together`` as for
+    """The parts of a difference of two means, those over seeds first; ``together`` as for
     :func:`difference_interval`."""
     if together is None:
         sides = zip((a, b), items, strict=True)
-        return [part for x, own in sides for part in over_seeds_and_items(x, kind, own)]
+        of_a, of_b = (over_seeds_and_items(x, kind, own) for x, own in sides)
+        return [of_a[0], of_b[0], *of_a[1:], *of_b[1:]]
     seeds = [over_seeds(deviation_of(x), len(x)) for x in (a, b)]
     return _with_items(seeds, (together.variance or 0.0, together.count - 1), together)
 
@@ -344,15 +351,12 @@ def _least_effective(seeds: int, items: Items | None) -> float:
     return 1 / (1 / seeds + (0.0 if items is None else 1 / items.count))
 
 
-def _effective_items(mean: float, parts: Sequence[Part], level: float) -> float | None:
+def _effective_items(mean: float, half: float, level: float) -> float | None:
+    """So many items give a share this half-width, if it is nearly normal."""
     from scipy.special import ndtri
 
-    spread = mean * (1 - mean)
-    if spread < ROUNDING:
-        return None
-    normal = float(ndtri((1 + level) / 2))
-    ratio = normal / _student_quantile(level, _freedom(parts))
-    return spread / math.fsum(variance for variance, _ in parts) * ratio * ratio
+    spread, normal = mean * (1 - mean), float(ndtri((1 + level) / 2))
+    return None if spread < ROUNDING else spread * (normal / half) ** 2
 
 
 def _freedom(parts: Sequence[Part]) -> float:

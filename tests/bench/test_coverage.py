@@ -32,7 +32,10 @@ def covered(truth, found):
 
 
 def assert_coverage(hits):
-    assert 0.93 <= np.mean(hits) <= 0.995
+    least, most = 0.93, 0.995
+    # A simulation of so many cases strays from the truth by this, with two standard errors.
+    above = 2 * math.sqrt(most * (1 - most) / len(hits))
+    assert least <= np.mean(hits) <= most + above
 
 
 @pytest.mark.parametrize("low", [0.01, 0.45, 0.9])
