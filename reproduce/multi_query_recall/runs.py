@@ -1,11 +1,12 @@
-"""What the records of multi-query recall hold, by model, kind of cell and width."""
+"""The runs of multi-query recall: which are needed, and what tells them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from bench.records.schema import RunRecord
-from reproduce.judging.observations import Sample, latest, observe
+from reproduce.judging.observations import latest
+from reproduce.judging.reproduction import Plan
 
 LABELS = {
     "memory_mosaic": "memory units",
@@ -19,6 +20,51 @@ LABELS = {
 # What they keep of the past does not grow with it.
 FIXED_STATE = ("lstm", "s4d", "mamba")
 EASY, PLAIN, FORGETTING = "easy", "plain", "forgetting"
+SEEDS = {"smoke": 1}  # of the others 3
+MEMORY_STEPS = 100  # in which one layer of memory units has to learn the easy cell
+ENOUGH_STEPS = 400
+PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8)}
+MORE_PAIRS = (4, 8, 16, 32, 64)
+# What leaves room in a sequence for keys that are written again.
+PAIRS_OF_FORGETTING = {"smoke": (2, 4, 6), "laptop": (2, 4, 6)}
+MORE_PAIRS_OF_FORGETTING = (4, 8, 16, 32)
+REWRITTEN = 2
+WIDTHS = {"smoke": (32,), "laptop": (16, 32, 64), "gpu": (64, 128, 256), "paper": (64, 128, 256)}
+# The largest rate of the task's search space: with 3e-3 recurrent models need more steps than that.
+RATE = {"laptop": ("training.lr=1.0e-2",)}
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """The easy cell of the two models that claims name; every model at several numbers of pairs
+    and several widths, and at the largest width with keys that are written again."""
+    task = "tasks=multi_query_recall"
+    easy = (task, "tasks.protocol=easy", "models.layers=1")
+    memory = () if preset == "smoke" else (f"training.steps={MEMORY_STEPS}",)
+    rate = RATE.get(preset, ())
+    plain = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
+    again = (
+        f"tasks.pairs={_list(PAIRS_OF_FORGETTING.get(preset, MORE_PAIRS_OF_FORGETTING))}",
+        f"tasks.rewritten={REWRITTEN}",
+    )
+    sizes = [f"models.width={width}" for width in WIDTHS[preset]]
+    words = [
+        (*easy, "models=memory_mosaic", *memory),
+        (*easy, "models=conv_attention"),
+        *((task, f"models={name}", plain, size, *rate) for size in sizes for name in LABELS),
+        *((task, f"models={name}", *again, sizes[-1], *rate) for name in LABELS),
+    ]
+    count = seeds or SEEDS.get(preset, 3)
+    return Plan(tuple((*one, f"seed={seed}") for one in words for seed in range(count)))
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"[{','.join(map(str, numbers))}]"
+
+
+def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Trained runs of the three kinds of cells."""
+    found = [r for r in records if r.role not in ("trial", "baseline") and kind(r) is not None]
+    return sorted(found, key=lambda record: record.run_id)
 
 
 def kind(record: RunRecord) -> str | None:
@@ -84,14 +130,6 @@ def pairs(records: Sequence[RunRecord]) -> list[int]:
     return sorted(set.intersection(*each)) if each else []
 
 
-def metric(name: str) -> Callable[[RunRecord], float | None]:
-    """Reads a metric of the test split."""
-    return lambda record: record.metrics.get("test", {}).get(name)
-
-
-def sample(
-    records: Sequence[RunRecord], model: str, name: str = "accuracy", says: str = ""
-) -> Sample:
-    """A metric of a model's runs over seeds; ``says`` follows its label."""
-    mine = [record for record in records if record.model == model]
-    return observe(" ".join(filter(None, (LABELS[model], says))), mine, metric(name))
+def state_of(records: Sequence[RunRecord]) -> int:
+    """Bytes that a sequence keeps, of runs of one setting."""
+    return max((record.cost.state_bytes or 0 for record in records), default=0)
