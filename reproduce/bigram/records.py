@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 from bench.records.schema import RunRecord
-from reproduce.judging.observations import latest
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 # model/layers -> what it is called.
@@ -78,18 +75,3 @@ def of_model(records: Sequence[RunRecord], model: str, triggers: str = "fixed") 
 def metric(name: str) -> Callable[[RunRecord], float | None]:
     """Reads a metric of the test split."""
     return lambda record: record.metrics.get("test", {}).get(name)
-
-
-def curve_over_seeds(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
-    """x, every seed's y, and their mean at the x that all seeds have."""
-    found = latest(records, lambda record: record.seed)
-    curves = {str(r.seed): r.curves[name] for r in found if name in r.curves}
-    if not curves:
-        return {"x": [], "mean": [], "seeds": {}}
-    x = sorted(set.intersection(*(set(curve.x) for curve in curves.values())))
-    seeds = {
-        seed: [dict(zip(curve.x, curve.y, strict=True))[one] for one in x]
-        for seed, curve in curves.items()
-    }
-    mean = [math.fsum(column) / len(column) for column in zip(*seeds.values(), strict=True)]
-    return {"x": x, "mean": mean, "seeds": seeds}
