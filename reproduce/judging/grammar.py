@@ -241,12 +241,15 @@ def share_of(what: Quantity, at_least: float, certain: float = 0.5) -> Rule:
     return Rule(text, judge, {"at_least": at_least, "certain": certain})
 
 
-def each(rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str = "") -> Rule:
+def each(
+    rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str = "", **numbers: float
+) -> Rule:
     """Every rule holds; contradicted at a level that is corrected for their number.
 
     Args:
         rules: them, or a function that finds them in the records (then ``text`` says what they
             are), such as one rule for every size that was run.
+        numbers: names for numbers of the rules, for the words of a claim.
     """
     known = () if callable(rules) else tuple(rules)
 
@@ -256,9 +259,9 @@ def each(rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str 
 
     given = {(key, value) for rule in known for key, value in rule.numbers.items()}
     often = Counter(key for key, _ in given)
-    numbers = {key: value for key, value in given if often[key] == 1}  # others name no one number
+    once_each = {key: value for key, value in given if often[key] == 1}  # others name no one number
     joined = "; ".join(dict.fromkeys(rule.text for rule in known))
-    return Rule(text or joined, judge, numbers)
+    return Rule(text or joined, judge, {**once_each, **numbers})
 
 
 Ready = Callable[[Records], Finding | None]  # None: it can be asked

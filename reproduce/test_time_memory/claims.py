@@ -1,12 +1,23 @@
-"""What is claimed of memories at test time, and how the runs are judged."""
+"""What is claimed of memories at test time."""
 
 from __future__ import annotations
 
-from functools import partial
-
-from reproduce.judging.claims import Claim, Tolerance
-from reproduce.test_time_memory.records import (
-    CAPACITY,
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import above, each
+from reproduce.test_time_memory.rules import (
+    NEWEST,
+    OLDEST,
+    all_within,
+    as_many,
+    breaks_are_recalled,
+    forgets_the_oldest_first,
+    memorised,
+    most_fragile,
+    of,
+    overwrites,
+    sums_cannot_overwrite,
+)
+from reproduce.test_time_memory.runs import (
     DECAY,
     DELTA,
     FORGETTING,
@@ -29,18 +40,6 @@ from reproduce.test_time_memory.records import (
     TRAINED,
     WEIGHTS,
 )
-from reproduce.test_time_memory.tests import (
-    NEWEST,
-    OLDEST,
-    between_old_and_new,
-    exceptions,
-    higher,
-    memorised,
-    most_fragile,
-    oldest_first,
-    overwritten,
-    within,
-)
 
 TITANS = "Behrouz, Zhong and Mirrokni 2025, Titans (arXiv 2501.00663)"
 README = 'README "Titans: Learning to memorise at test time" (github.com/suyash144/titans)'
@@ -53,120 +52,86 @@ BATTERY = (
         OWN,
         "A sum of outer products, kernel regression and ridge answer a rewritten key with its "
         "old value about as often as with the new one, and keep the keys that were not rewritten.",
-        Tolerance(
-            "the share of new values and that of old ones lie in {low:g} to {high:g} each, their "
-            "sum is at least {both:g}, and at least {kept:g} of the others are kept, with the "
-            "whole 95 % interval over seeds, for each of the three",
-            {"low": 0.25, "high": 0.75, "both": 0.9, "kept": 0.95},
-        ),
-        partial(between_old_and_new, models=(HEBB, KERNEL, RIDGE)),
+        sums_cannot_overwrite(low=0.25, high=0.75, both=0.9, kept=0.95),
+        "the share of new values and that of old ones lie in {low:g} to {high:g} each, their sum "
+        "is at least {both:g}, and at least {kept:g} of the others are kept, with the whole 95 % "
+        "interval, for each of the three",
     ),
     Claim(
         "the delta rule overwrites",
         OWN,
         "The delta rule and retrieval answer a rewritten key with its new value, never with the "
         "old one, and keep the keys that were not rewritten.",
-        Tolerance(
-            "the share of new values is at least {new:g}, that of old ones at most {stale:g}, and "
-            "at least {kept:g} of the others are kept",
-            {"new": 0.95, "stale": 0.05, "kept": 0.9},
-        ),
-        partial(overwritten, models=(DELTA, NEAREST)),
+        overwrites(new=0.95, stale=0.05, kept=0.9),
+        "the share of new values is at least {new:g}, that of old ones at most {stale:g}, and at "
+        "least {kept:g} of the others are kept",
     ),
     Claim(
         "the delta rule forgets the oldest first",
         OWN,
         "After one pass the delta rule has lost the oldest pairs and holds the newest; a sum "
         "loses all ages alike.",
-        Tolerance(
-            "for the delta rule recall of the newest quarter is more than {gap:g} above that of "
-            "the oldest; for the sum, at the largest count of the capacity curve, recall of the "
-            "newest quarter is at most {loss:g}, so that there is a loss, and newest and oldest "
-            "differ by at most {even:g}",
-            {"gap": 0.7, "loss": 0.9, "even": 0.1},
-        ),
-        oldest_first,
+        forgets_the_oldest_first(gap=0.7, loss=0.9, even=0.1),
+        "for the delta rule recall of the newest quarter is more than {gap:g} above that of the "
+        "oldest; for the sum, at the largest count of the capacity curve, recall of the newest "
+        "quarter is at most {loss:g}, so that there is a loss, and newest and oldest differ by at "
+        "most {even:g}",
     ),
     Claim(
         "ridge is the most fragile",
         OWN,
         "Ridge regression recalls exactly, and is the first to fail when keys are noisy.",
-        Tolerance(
-            "ridge recalls at least {exact:g} of the clean keys; at σ = 1 each other memory that "
-            "recalls at least {clean:g} of the clean keys recalls more, by Welch's interval",
-            {"exact": 0.99, "clean": 0.95},
-        ),
-        most_fragile,
+        most_fragile(exact=0.99, clean=0.95),
+        "ridge recalls at least {exact:g} of the clean keys; at σ = 1 each other memory that "
+        "recalls at least {clean:g} of the clean keys recalls more",
     ),
     Claim(
         "similarity knows the unseen",
         OWN,
         "The similarity of query and key tells seen from unseen keys.",
-        Tolerance("the area under the curve is at least {low:g}", {"low": 0.95}),
-        partial(within, models=(KERNEL, NEAREST), metric="auroc"),
+        all_within((KERNEL, NEAREST), "auroc", low=0.95),
+        "the area under the curve is at least {low:g}",
     ),
     Claim(
         "matrices hold in proportion to their size",
         FACTS,
         "A sum of outer products and a trained matrix hold about as many items as they have "
         "entries, up to logarithms: N ~ d².",
-        Tolerance(
-            "the slope of log items at a recall of 0.99 on log numbers kept is within {low:g} to "
-            "{high:g}",
-            {"low": 0.75, "high": 1.25},
-        ),
-        partial(
-            within,
-            models=(HEBB, TRAINED),
-            metric="slope_items_by_numbers",
-            bounds=(float("-inf"), float("inf")),
-        ),
+        all_within((HEBB, TRAINED), "slope_items_by_numbers", low=0.75, high=1.25),
+        "the slope of log items at a recall of 0.99 on log numbers kept is within {low:g} to "
+        "{high:g}",
     ),
     Claim(
         "momentum and random writes",
         OWN,
         "On writes without order a large momentum lowers the recall of the linear neural "
         "memory: gradients of the past are added to keys of today.",
-        Tolerance(
-            "recall at momentum 0.5 is more than {margin:g} above that at 0.9", {"margin": 0.1}
-        ),
-        partial(higher, pairs=[((LINEAR, "", "recall"), (LINEAR, MOMENTUM, "recall"))]),
+        above(of(LINEAR, "recall"), of(LINEAR, "recall", MOMENTUM), 0.1),
+        "recall at momentum 0.5 is more than {by:g} above that at 0.9",
     ),
     Claim(
         "forgetting gives up the old",
         f"{TITANS}, equations 13 and 14",
         "Decay of the weights erases the oldest pairs.",
-        Tolerance(
-            "recall of the oldest quarter without decay is more than {margin:g} above that "
-            "with a decay of 0.02 a step",
-            {"margin": 0.0},
-        ),
-        partial(higher, pairs=[((LINEAR, NO_DECAY, OLDEST), (LINEAR, DECAY, OLDEST))]),
+        above(of(LINEAR, OLDEST, NO_DECAY), of(LINEAR, OLDEST, DECAY)),
+        "recall of the oldest quarter without decay is more than {by:g} above that with a decay of "
+        "0.02 a step",
     ),
     Claim(
         "forgetting gains for the new",
         f"{TITANS}, equations 13 and 14",
         "Decay of the weights leaves room for the newest pairs: the other half of the trade.",
-        Tolerance(
-            "recall of the newest quarter with a decay of 0.02 a step is more than {margin:g} "
-            "above that without decay",
-            {"margin": 0.0},
-        ),
-        partial(higher, pairs=[((LINEAR, DECAY, NEWEST), (LINEAR, NO_DECAY, NEWEST))]),
+        above(of(LINEAR, NEWEST, DECAY), of(LINEAR, NEWEST, NO_DECAY)),
+        "recall of the newest quarter with a decay of 0.02 a step is more than {by:g} above that "
+        "without decay",
     ),
     Claim(
         "weights forget without replay",
         README,
         "A memory in the weights of a perceptron recalls a first batch significantly less once "
         "it was trained on others.",
-        Tolerance(
-            "backward transfer with replay of all is more than {margin:g} above that without",
-            {"margin": 0.3},
-        ),
-        partial(
-            higher,
-            pairs=[((WEIGHTS, "", "backward_transfer"), (WEIGHTS, NO_REPLAY, "backward_transfer"))],
-        ),
+        above(of(WEIGHTS, "backward_transfer"), of(WEIGHTS, "backward_transfer", NO_REPLAY), 0.3),
+        "backward transfer with replay of all is more than {by:g} above that without",
     ),
 )
 
@@ -175,46 +140,36 @@ ROWS = (
         "retrieval is the reference",
         f"{README}, next steps: comparison with retrieval",
         "Retrieval by the nearest key recalls all that was written, of every material.",
-        Tolerance("recall is at least {low:g} of each material", {"low": 0.99}),
-        partial(within, models=(NEAREST,), metric="recall", variants=("", NUMBERS, TEXT, INTEGERS)),
+        all_within((NEAREST,), "recall", ("", NUMBERS, TEXT, INTEGERS), low=0.99),
+        "recall is at least {low:g} of each material",
     ),
     Claim(
         "the latest value is tracked",
         f"{README}, next steps: memory tracking",
         "Where a key gets new values again and again, retrieval and the delta rule answer with the "
         "latest.",
-        Tolerance("the latest value is found at least {low:g} of the time", {"low": 0.95}),
-        partial(within, models=(NEAREST, DELTA), metric="tracking_latest", variants=("", NUMBERS)),
+        all_within((NEAREST, DELTA), "tracking_latest", ("", NUMBERS), low=0.95),
+        "the latest value is found at least {low:g} of the time",
     ),
     Claim(
         "time stamps stand in for overwriting",
         f"{README}, next steps: memory tracking",
         "Kernel regression and ridge, which mix old and new, find the latest value once each key "
         "is written with its time.",
-        Tolerance(
-            "the latest value is found more than {margin:g} more often with time stamps than "
-            "without",
-            {"margin": 0.3},
+        each(
+            above(of(model, "tracking_stamped"), of(model, "tracking_latest"), 0.3)
+            for model in (KERNEL, RIDGE)
         ),
-        partial(
-            higher,
-            pairs=[
-                ((name, "", "tracking_stamped"), (name, "", "tracking_latest"))
-                for name in (KERNEL, RIDGE)
-            ],
-        ),
+        "the latest value is found more than {by:g} more often with time stamps than without",
     ),
     Claim(
         "what breaks a pattern is recalled",
         f"{README}, next steps: tricky examples",
         "Retrieval and kernel regression recall sequences that break a pattern as they were, and "
         "do not answer what the pattern would say.",
-        Tolerance(
-            "at least {low:g} of the exceptions are recalled, and at most {rule:g} answered by "
-            "the rule",
-            {"low": 0.95, "rule": 0.05},
-        ),
-        exceptions,
+        breaks_are_recalled(low=0.95, rule=0.05),
+        "at least {low:g} of the exceptions are recalled, and at most {rule:g} answered by the "
+        "rule",
     ),
 )
 
@@ -223,73 +178,59 @@ EXPERIMENTS = (
         "one sequence is memorised",
         f"{README}, initial tests",
         "The network memorises one sequence of four numbers, with the step of its script (5e-4).",
-        Tolerance("recall is at least {low:g} over random sequences", {"low": 0.99}),
-        partial(memorised, experiment="one", variant=ONE),
+        memorised("one", ONE),
+        "recall is at least {low:g} over random sequences",
     ),
     Claim(
         "one sequence is memorised with a smaller step",
         f"{README}, initial tests",
         "The network memorises one sequence of four numbers, with the step of the script that "
         "memorises many (1e-5).",
-        Tolerance("recall is at least {low:g} over random sequences", {"low": 0.99}),
-        partial(memorised, experiment="one", variant=MANY),
+        memorised("one", MANY),
+        "recall is at least {low:g} over random sequences",
     ),
     Claim(
         "fifty sequences are memorised",
         f"{README}, initial tests",
         "The network memorises fifty sequences and more.",
-        Tolerance("recall of 50 sequences is at least {low:g}", {"low": 0.99}),
-        partial(memorised, experiment="many", variant=MANY, count=50),
+        memorised("many", MANY, 50),
+        "recall of 50 sequences is at least {low:g}",
     ),
     Claim(
         "gradients explode",
         f"{README}, initial tests",
         "Exploding gradients are a common issue of memorising many sequences.",
-        Tolerance(
-            "with ten times the step at least {low:g} of the trainings on 50 sequences diverge",
-            {"low": 0.5},
-        ),
-        partial(within, models=(WEIGHTS,), metric="many_50_diverged", variants=(LARGE_STEP,)),
+        all_within((WEIGHTS,), "many_50_diverged", (LARGE_STEP,), low=0.5),
+        "with ten times the step at least {low:g} of the trainings on 50 sequences diverge",
     ),
     Claim(
         "a stream needs replay",
         f"{README}, testing forgetting",
         "In a stream of memorising and asking, training again on everything seen is crucial for "
         "good recall.",
-        Tolerance(
-            "recall in the stream is more than {margin:g} above that without replay",
-            {"margin": 0.3},
+        above(
+            of(WEIGHTS, "stream_recall", STREAM), of(WEIGHTS, "stream_recall", STREAM_ALONE), 0.3
         ),
-        partial(
-            higher,
-            pairs=[((WEIGHTS, STREAM, "stream_recall"), (WEIGHTS, STREAM_ALONE, "stream_recall"))],
-        ),
+        "recall in the stream is more than {by:g} above that without replay",
     ),
     Claim(
         "ten thousand sequences fit",
         f"{README}, testing capacity",
         "The network of 11,337 weights holds at least 10,000 sequences.",
-        Tolerance("recall of 10,000 sequences is at least {low:g}", {"low": 0.99}),
-        partial(memorised, experiment="capacity", variant=CAPACITY, count=10_000),
+        as_many(10_000),
+        "recall of 10,000 sequences is at least {low:g}",
     ),
     Claim(
         "a second batch drives out the first",
         f"{README}, testing forgetting",
         "Trained on one batch and then on another, without replay, the network recalls the first "
         "significantly less than the second.",
-        Tolerance(
-            "recall of the second batch is more than {margin:g} above that of the first",
-            {"margin": 0.3},
+        above(
+            of(WEIGHTS, "forgetting_second_after", FORGETTING),
+            of(WEIGHTS, "forgetting_first_after", FORGETTING),
+            0.3,
         ),
-        partial(
-            higher,
-            pairs=[
-                (
-                    (WEIGHTS, FORGETTING, "forgetting_second_after"),
-                    (WEIGHTS, FORGETTING, "forgetting_first_after"),
-                )
-            ],
-        ),
+        "recall of the second batch is more than {by:g} above that of the first",
     ),
 )
 

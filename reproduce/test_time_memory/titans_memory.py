@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reproduce.judging.reproduction import Reproduction
 from reproduce.test_time_memory.claims import CLAIMS, README, TITANS
-from reproduce.test_time_memory.figure import TITLE, curves, draw, table
-from reproduce.test_time_memory.records import plan, select, variant_of
+from reproduce.test_time_memory.figure import TITLE, panels, table
+from reproduce.test_time_memory.runs import plan, select, variant_of
 
 REPRODUCTION = Reproduction(
     title=TITLE,
@@ -14,8 +14,7 @@ REPRODUCTION = Reproduction(
     select=select,
     variant=variant_of,
     varied=("tasks.material", "tasks.experiments"),
-    draw=draw,
-    curves=curves,
+    panels=panels,
     table=table,
     claims=CLAIMS,
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any
 
 import pytest
 
 from bench.settings.config import compose
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.reproduction import View
-from reproduce.test_time_memory.figure import curves, experiment_cells, table
-from reproduce.test_time_memory.records import LOOKS, plan, select, settings, variant_of
+from reproduce.drawing.renderer import images
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.test_time_memory.figure import experiment_cells, panels, table
+from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
 from reproduce.test_time_memory.titans_memory import REPRODUCTION
 from tests.bench.records import make_record
 
@@ -59,7 +57,7 @@ def planned() -> list[Any]:
 def test_every_memory_that_there_is_is_shown() -> None:
     from bench.settings.config import choices
 
-    assert set(LOOKS) == set(choices("memories"))
+    assert set(MEMORIES) == set(choices("memories"))
 
 
 def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> None:
@@ -69,7 +67,7 @@ def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> N
     assert len(select(planned)) == len(planned)
     asked = list(plan("laptop", 1).runs)
     assert len(asked) == len(expected)
-    assert {words[1] for words in asked} == {f"models={model}" for model in LOOKS}
+    assert {words[1] for words in asked} == {f"models={model}" for model in MEMORIES}
 
 
 def test_a_run_with_another_setting_is_not_taken_for_a_planned_one(planned: list[Any]) -> None:
@@ -79,13 +77,10 @@ def test_a_run_with_another_setting_is_not_taken_for_a_planned_one(planned: list
 
 
 def test_the_figure_its_numbers_and_its_tables_come_from_records(planned: list[Any]) -> None:
-    figure = REPRODUCTION.draw(planned, View("laptop", ()))
-    assert len(figure.axes) == 13
-    figure.savefig(io.BytesIO(), format="png", dpi=30)  # drawn without a single point of the sizes
-    numbers = curves(planned)
-    assert len(numbers) == len(planned)
-    json.dumps(numbers, allow_nan=False)
-    assert table(planned).count("\n") == 2 * (2 + len(LOOKS)) + 1 + 2 + 2
+    picture = panels(planned)
+    assert len(picture.panels) == 13
+    images(picture, "drawn without a single point of the sizes")
+    assert table(planned).count("\n") == 2 * (2 + len(MEMORIES)) + 1 + 2 + 2
 
 
 def test_the_largest_number_of_sequences_is_shown() -> None:
@@ -211,7 +206,7 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
         ("fifty sequences are memorised", REPRODUCED),
         ("gradients explode", REPRODUCED),
         ("a stream needs replay", REPRODUCED),
-        ("ten thousand sequences fit", UNDECIDED),  # as many are not run below gpu
+        ("ten thousand sequences fit", NOT_ASKED),  # as many are not run below gpu
         ("a second batch drives out the first", REPRODUCED),
     ):
         assert judged(records, name) == verdict

@@ -1,4 +1,4 @@
-"""The runs of memories at test time: which are needed, what tells them apart, their numbers."""
+"""The runs of memories at test time: which are needed, and what tells them apart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import parse
-from reproduce.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from reproduce.judging.observations import Sample, observe
+from reproduce.judging.grammar import setting as value_of
 from reproduce.judging.presets import preset_settings
 from reproduce.judging.reproduction import Plan
 
@@ -22,24 +21,24 @@ HEBB, DELTA, RIDGE = "outer_product", "delta_rule", "ridge"
 KERNEL, NEAREST = "kernel", "nearest_neighbour"
 NEURAL, LINEAR = "neural_memory", "neural_memory_linear"
 WEIGHTS, TRAINED = "stored_in_weights", "trained_linear"
-LOOKS = {  # colour and line; forms of one kind share a colour
-    HEBB: (ORANGE, "-"),
-    "low_rank": (ORANGE, "--"),
-    DELTA: (BLUE, "-"),
-    "gated_delta": (BLUE, "--"),
-    RIDGE: (GREEN, "-"),
-    "random_features": (GREEN, "--"),
-    KERNEL: (PURPLE, "-"),
-    "modern_hopfield": (PURPLE, "--"),
-    "classical_hopfield": (PURPLE, "-."),
-    LINEAR: (VERMILLION, "--"),
-    NEURAL: (VERMILLION, "-"),
-    TRAINED: (GREY, "--"),
-    "trained_low_rank": (GREY, "-."),
-    "mlp": (GREY, ":"),
-    WEIGHTS: (GREY, "-"),
-    NEAREST: (BLACK, ":"),
-}
+MEMORIES = (  # forms of one kind stand together
+    HEBB,
+    "low_rank",
+    DELTA,
+    "gated_delta",
+    RIDGE,
+    "random_features",
+    KERNEL,
+    "modern_hopfield",
+    "classical_hopfield",
+    LINEAR,
+    NEURAL,
+    TRAINED,
+    "trained_low_rank",
+    "mlp",
+    WEIGHTS,
+    NEAREST,
+)
 # Pairs that contradict each other are never all recalled: a training that waits for it never ends.
 PATIENT = {
     TRAINED: ("models.patience=4",),
@@ -76,12 +75,12 @@ class Setting:
 def settings(preset: str) -> tuple[Setting, ...]:
     """Every memory over every material, the settings that claims compare, and the README's network
     with the settings that its script for each experiment has."""
-    found = [Setting("", name, PATIENT.get(name, ()), name not in PATIENT) for name in LOOKS]
+    found = [Setting("", name, PATIENT.get(name, ()), name not in PATIENT) for name in MEMORIES]
     found += [Setting(n, model, words, True) for n, (model, words) in TITANS_SETTINGS.items()]
     found += [
         Setting(material, name, (f"tasks.material={material}", *PATIENT.get(name, ())))
         for material in (NUMBERS, TEXT, INTEGERS)
-        for name in LOOKS
+        for name in MEMORIES
     ]
     over_tokens = (f"tasks.material={INTEGERS}", "models.vocabulary=1001")
     found.append(Setting(STABLE, WEIGHTS, over_tokens))
@@ -135,7 +134,7 @@ def variant_of(record: RunRecord) -> str:
     """The name of the setting that a run agrees with most; "" for the memory as it comes."""
     values = _values(record.preset, record.model)
     agreeing = {
-        name: sum(_at(record.config, key) == value for key, value in expected.items())
+        name: sum(value_of(record, key) == value for key, value in expected.items())
         for name, expected in values.items()
     }
     return max(agreeing, key=lambda name: agreeing[name], default="")
@@ -149,19 +148,16 @@ def _values(preset: str, model: str) -> dict[str, dict[str, Any]]:
     if not keys:
         return {name: {} for name in changed}
     own = preset_settings(TASK, model, preset)
+    places = {key: key.partition(".")[::2] for key in keys}
+    usual = {key: own[section].get(name) for key, (section, name) in places.items()}
     return {
-        name: {key: changes.get(key, _at(own, key)) for key in keys}
+        name: {key: changes.get(key, usual[key]) for key in keys}
         for name, changes in changed.items()
     }
 
 
 def _changes(words: Sequence[str]) -> dict[str, Any]:
     return {change.key_or_group: change.value() for change in parse(words)}
-
-
-def _at(config: Any, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return config[section].get(name)
 
 
 def select(records: Sequence[RunRecord]) -> list[RunRecord]:
@@ -173,7 +169,7 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _as_planned(record: RunRecord) -> bool:
-    if record.model not in LOOKS:
+    if record.model not in MEMORIES:
         return False
     expected = deepcopy(preset_settings(TASK, record.model, record.preset))
     for key, value in _values(record.preset, record.model)[variant_of(record)].items():
@@ -186,24 +182,3 @@ def runs_of(records: Sequence[RunRecord], model: str, variant: str = "") -> list
     """The runs of a memory in one setting, by seed."""
     found = [r for r in records if r.model == model and variant_of(r) == variant]
     return sorted(found, key=lambda record: record.seed)
-
-
-def sample(
-    records: Sequence[RunRecord],
-    model: str,
-    metric: str,
-    variant: str = "",
-    bounds: tuple[float, float] = (0.0, 1.0),
-    plus: str | None = None,
-) -> Sample:
-    """A metric on the test split over seeds; with ``plus`` its sum with that other one."""
-    runs = runs_of(records, model, variant)
-    names = (metric,) if plus is None else (metric, plus)
-    label = f"{runs[0].label if runs else model}{f', {variant}' if variant else ''}: "
-
-    def value(record: RunRecord) -> float | None:
-        numbers = [record.metrics.get("test", {}).get(name) for name in names]
-        known = [number for number in numbers if number is not None]
-        return sum(known) if len(known) == len(names) else None
-
-    return observe(label + " + ".join(names), runs, value, bounds)
