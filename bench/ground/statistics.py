@@ -297,15 +297,19 @@ def seeds_needed(
         would be needed.
     """
     import numpy as np
-    from scipy.special import gammaincinv, ndtr
+    from scipy.special import gammaincinv, ndtr, ndtri
 
     shares = np.linspace(0, 1, 2 * STEPS + 1)[1::2]  # the middles of so many equal parts
+
+    least = ndtri((1 + level) / 2) + ndtri(power)  # standard errors, even if they were known
 
     def chance(count: int) -> float:
         parts = [*(over_seeds(deviation, count) for deviation in deviations), *fixed]
         error = math.sqrt(math.fsum(variance for variance, _ in parts))
         if not error:
             return 1.0 if gap else 0.0
+        if abs(gap) < least * error:
+            return 0.0
         freedom = _freedom(parts)
         # The mean is normal for each standard error that may be observed.
         observed = np.sqrt(2 / freedom * gammaincinv(freedom / 2, shares))

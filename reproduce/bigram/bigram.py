@@ -178,9 +178,13 @@ def to_the_jump(steps: int) -> Ready:
 def stepped(name: str) -> Measured:
     """A share after three gradient steps: of the sequences, or of what a memory holds."""
     sizes = {"accuracy": "tasks.evaluated", "position_recall": "tasks.length"}
-    count = sizes.get(name, "tasks.tokens")
+
+    def items(record: RunRecord) -> int:
+        of_all = int(setting(record, sizes.get(name, "tasks.tokens")))
+        return of_all - (name == "position_recall")  # the first position has none before it
+
     # Embeddings and sequences are those of the seed.
-    number = Number("", name, items=lambda r: int(setting(r, count)), fresh=True, diverged=0.0)
+    number = Number("", name, items=items, fresh=True, diverged=0.0)
     return number.of(STEPPED, PROBES.get(name, name))
 
 

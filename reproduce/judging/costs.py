@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,20 @@ from bench.settings.config import compose
 from bench.settings.settings import Configuration
 
 if TYPE_CHECKING:
-    from reproduce.judging.reproduction import Reproduction
+    from reproduce.judging.reproduction import Plan, Reproduction
 
 
-@cache
 def cost_of(reproduction: Reproduction, preset: str) -> str:
     """The runs of a preset's plan and their lengths, in words: "45 runs of 2,000 to 20,000 steps".
 
     Seconds depend on the machine: ``dry_run=true`` measures them there.
     """
-    plan = reproduction.plan(preset, None)
+    return _cost_of(reproduction.plan, preset)
+
+
+@cache
+def _cost_of(planned: Callable[[str, int | None], Plan], preset: str) -> str:
+    plan = planned(preset, None)
     count, steps = len(plan.runs), _steps(_different(plan.runs, preset))
     for words in plan.sweeps:
         sweep = make_plan([*words, f"preset={preset}"])

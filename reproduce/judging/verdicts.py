@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -228,11 +229,14 @@ def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: in
     """The smallest number of seeds that settles it with the power, if the share is the true one."""
     from scipy.stats import binom
 
-    for count in range(least + 1, MAXIMUM_SEEDS + 1):
-        settling = [k for k in range(count + 1) if place(k, count) != UNDECIDED]
-        if float(binom.pmf(settling, count, share).sum()) >= POWER:
-            return count
-    return None
+    def chance(count: int) -> float:
+        # Few successes contradict, many reproduce.
+        numbers = range(count + 1)
+        few = bisect_left(numbers, True, key=lambda k: place(k, count) != CONTRADICTED)
+        many = bisect_left(numbers, True, key=lambda k: place(k, count) == REPRODUCED)
+        return float(binom.cdf(few - 1, count, share) + binom.sf(many - 1, count, share))
+
+    return next((n for n in range(least + 1, MAXIMUM_SEEDS + 1) if chance(n) >= POWER), None)
 
 
 def describe_mean(sample: Sample, level: float = LEVEL) -> str:

@@ -14,8 +14,7 @@ from reproduce.bigram.bigram import REPRODUCTION, plan
 from reproduce.bigram.figure import panels
 from reproduce.bigram.records import LABELS
 from reproduce.drawing.renderer import images
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.console import LeftOut
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 
@@ -71,7 +70,7 @@ def probed(seed: int, output: float, token: float, position: float, accuracy: fl
         model="two_layer_attention",
         preset="laptop",
         config={"tasks": {"steps": 300}, "models": {}, "training": {}},
-        metrics={"test": {k: v + seed for k, v in crossings.items() if v is not None}},
+        metrics={"test": {name: v * (1 + seed / 100) for name, v in crossings.items()}},
         curves={name: Curve(x=[0.0, 300.0], y=[0.0, 1.0]) for name in names},
     )
 
@@ -84,7 +83,11 @@ def stepped(seed: int, accuracy: float = 0.96, position: float = 0.933) -> RunRe
         task="three_gradient_steps",
         model="disentangled_attention",
         preset="laptop",
-        config={"tasks": {}, "models": {}, "training": {}},
+        config={
+            "tasks": {"evaluated": 512, "length": 16, "tokens": 32},
+            "models": {},
+            "training": {},
+        },
         metrics={"test": last},
         curves={name: Curve(x=[0.0, 3.0], y=[0.0, last[name]]) for name in names},
     )
@@ -112,9 +115,15 @@ def without(records: list[RunRecord], task: str) -> list[RunRecord]:
 
 def test_everything_is_reproduced_but_what_was_not_run() -> None:
     found = judge(all_runs())
+    # 14 of 15 positions in every seed, 42 of 45 in all: perhaps fewer than 9 in 10 in the long run.
+    positions = found.pop("three memories after three steps")
+    assert positions.verdict == UNDECIDED
+    assert "45 test items 0.817 to 0.986" in positions.evidence
     open_claims = {name for name, finding in found.items() if finding.verdict != REPRODUCED}
     assert {name.split(",")[0] for name in open_claims} == {"random triggers"}
-    assert all(isinstance(found[name], LeftOut) for name in open_claims)
+    assert {(found[name].verdict, found[name].asked_at) for name in open_claims} == {
+        (NOT_ASKED, "gpu")
+    }
 
 
 @pytest.mark.parametrize(
@@ -148,17 +157,16 @@ def test_a_leak_in_a_single_model_contradicts(levels: tuple[float, ...]) -> None
     assert judge(all_runs())["nothing leaks"].verdict == REPRODUCED
 
 
-def test_short_runs_and_random_tables_are_left_out() -> None:
+def test_short_runs_and_random_tables_are_not_asked() -> None:
     short = [trained(model, seed, 0.3, steps=60) for model in LABELS for seed in SEEDS]
     other = [
         trained(model, seed, 0.3, task_settings={"source": "dirichlet"})
         for model in LABELS
         for seed in SEEDS
     ]
-    for runs in (short, other):
+    for runs, asked_at in ((short, "laptop"), (other, "")):
         found = judge(runs)["one layer of attention"]
-        assert isinstance(found, LeftOut)
-        assert found.verdict == UNDECIDED
+        assert (found.verdict, found.asked_at) == (NOT_ASKED, asked_at)
 
 
 def test_the_order_of_learning() -> None:
@@ -169,8 +177,10 @@ def test_the_order_of_learning() -> None:
     assert judge(late)[names[0]].verdict == UNDECIDED
 
 
-def test_three_steps_that_fail_contradict() -> None:
+def test_three_steps_that_succeed_everywhere_are_reproduced_and_that_fail_contradict() -> None:
     runs = without(all_runs(), "three_gradient_steps")
+    found = judge([*runs, *(stepped(seed, position=1.0) for seed in SEEDS)])
+    assert found["three memories after three steps"].verdict == REPRODUCED
     found = judge([*runs, *(stepped(seed, accuracy=0.5, position=0.4) for seed in SEEDS)])
     assert found["three gradient steps"].verdict == CONTRADICTED
     assert found["three memories after three steps"].verdict == CONTRADICTED

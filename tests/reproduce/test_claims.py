@@ -2,64 +2,29 @@
 
 from __future__ import annotations
 
-import math
-import random
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 from scipy import stats
 
-from bench.records.schema import RunRecord
-from reproduce.judging.claims import (
+from bench.ground.statistics import LOSS, REAL, SHARE, Items, Kind
+from reproduce.judging.observations import observe
+from reproduce.judging.verdicts import (
     CONTRADICTED,
+    NOT_ASKED,
     REPRODUCED,
     UNDECIDED,
-    Claim,
     Finding,
-    Tolerance,
     difference_above,
+    difference_within,
     every,
     mean_within,
-    share_limits,
+    not_asked,
     share_of_seeds,
 )
-from reproduce.judging.observations import Observation, Sample, observe
-from tests.bench.records import make_record
-
-values = st.floats(0, 1, allow_nan=False)
-several = st.lists(values, min_size=2, max_size=8)
-
-
-def sample(*numbers: float, label: str = "model", deterministic: bool = False) -> Sample:
-    known = [Observation(seed, value, value) for seed, value in enumerate(numbers)]
-    return Sample(label, tuple(known), deterministic)
-
-
-def with_unknown(of: Sample, low: float = 0.0, high: float = 1.0) -> Sample:
-    lost = Observation(len(of.observations), low, high, "failed")
-    return Sample(of.label, (*of.observations, lost), of.deterministic)
-
-
-def record(
-    seed: int,
-    value: float | None = None,
-    outcome: str = "ok",
-    started: str = "2026-01-01",
-    **changes: Any,
-) -> RunRecord:
-    provenance = make_record().provenance.model_copy(update={"started_at": started})
-    metrics = {} if value is None else {"test": {"accuracy": value}}
-    return make_record(
-        seed=seed, outcome=outcome, metrics=metrics, provenance=provenance, **changes
-    )
-
-
-def accuracy(of: RunRecord) -> float | None:
-    return of.metrics.get("test", {}).get("accuracy")
-
+from tests.reproduce.samples import accuracy, record, sample
 
 # Constructed data with known verdicts
 
@@ -112,11 +77,12 @@ def test_equivalence_needs_the_whole_interval_inside(numbers: list[float], verdi
 @pytest.mark.parametrize(
     ("successes", "count", "verdict"),
     [
-        (5, 5, REPRODUCED),  # 0.5^5 = 0.031 < 0.05
-        (4, 4, UNDECIDED),  # 0.5^4 = 0.063
+        (6, 6, REPRODUCED),  # 0.5^6 = 0.016 < 0.025: both limits together are at 95 %
+        (5, 5, UNDECIDED),  # 0.5^5 = 0.031
         (4, 5, UNDECIDED),
         (9, 10, REPRODUCED),
-        (0, 2, CONTRADICTED),  # 0.2^2 = 0.04 < 0.05
+        (0, 3, CONTRADICTED),  # 0.2^3 = 0.008 < 0.025
+        (0, 2, UNDECIDED),  # 0.2^2 = 0.04
         (1, 5, CONTRADICTED),
         (0, 1, UNDECIDED),
         (1, 1, UNDECIDED),
@@ -128,29 +94,113 @@ def test_share_of_seeds(successes: int, count: int, verdict: str) -> None:
     assert share_of_seeds(sample(*outcomes), required=0.8).verdict == verdict
 
 
-@pytest.mark.parametrize(("successes", "count"), [(0, 3), (2, 5), (9, 10), (7, 7)])
-def test_limits_of_a_share_are_those_of_clopper_and_pearson(successes: int, count: int) -> None:
-    interval = stats.binomtest(successes, count).proportion_ci(0.90, method="exact")
-    assert share_limits(successes, count, 0.95) == pytest.approx(
-        (interval.low, interval.high), abs=1e-9
-    )
+@pytest.mark.parametrize("items", [None, Items(500), Items(500, 0.0)])
+def test_equal_seeds_at_a_limit_get_one_answer_from_every_test(items: Items | None) -> None:
+    """Three seeds at 1.0: they decide by the number of items behind them, and not without it."""
+    ones, zero = sample(1.0, 1.0, 1.0, kind=SHARE, items=items), sample(0.0, deterministic=True)
+    of_500 = stats.binomtest(500, 500).proportion_ci(0.95, method="exact").low
+    for low, high in ((0.97, 1.0), (0.97, 2.0), (1.0, 1.0), (0.2, 0.9), (of_500 - 1e-9, 1.0)):
+        if items is None:
+            expected = UNDECIDED
+        elif high < of_500:
+            expected = CONTRADICTED
+        else:
+            expected = REPRODUCED if low <= of_500 else UNDECIDED
+        verdicts = {
+            mean_within(ones, low, high).verdict,
+            difference_within(ones, zero, low, high).verdict,
+            every([lambda v, e=(low, high): mean_within(ones, *e, level=v)]).verdict,
+        }
+        assert verdicts == {expected}
+    finding = mean_within(ones, 1.0)
+    assert finding.seeds_needed is None  # more equal seeds would say the same
+    known = "over seeds and 500 test items 0.993 to 1.000"
+    assert (known if items else "no spread over seeds: no interval") in finding.evidence
+
+
+def test_ends_are_inside_and_a_tie_is_not_above() -> None:
+    exact, other = sample(0.9, deterministic=True), sample(0.4, deterministic=True)
+    assert mean_within(exact, 0.9, 0.9).verdict == REPRODUCED
+    assert difference_within(exact, other, 0.5, 0.5).verdict == REPRODUCED
+    assert difference_above(exact, other, 0.5).verdict == CONTRADICTED
+
+
+def test_items_that_both_models_met_are_compared_one_by_one() -> None:
+    hard = [0.1 * (i % 10) for i in range(200)]
+
+    def items(shift: float, drawn: str = "data") -> Items:
+        numbers = tuple(value + shift for value in hard)
+        return Items(200, stats.tvar(numbers) / 200, 0.0, values=numbers, drawn=drawn)
+
+    ours = sample(0.479, 0.48, 0.481, kind=SHARE, items=items(0.03))
+    theirs = sample(0.449, 0.45, 0.451, kind=SHARE, items=items(0.0))
+    baseline = sample(0.45, deterministic=True, kind=SHARE, items=items(0.0))
+    for rival in (theirs, baseline):
+        assert difference_above(ours, rival).verdict == REPRODUCED
+        assert difference_above(rival, ours).verdict == CONTRADICTED
+        elsewhere = replace(rival, items=items(0.0, "other"))
+        assert difference_above(ours, elsewhere).verdict == UNDECIDED
+    # A baseline without items of its own is a constant, and the items of the model count alone.
+    alone = replace(baseline, items=None)
+    assert difference_above(ours, alone).verdict == mean_within(ours, low=0.45).verdict == UNDECIDED
 
 
 def test_seeds_needed_settle_the_question() -> None:
-    finding = share_of_seeds(sample(1.0, 1.0, 1.0), required=0.8)
-    assert finding.seeds_needed == 5
+    assert share_of_seeds(sample(1.0, 1.0, 1.0), required=0.8).seeds_needed == 6
+    assert share_of_seeds(sample(1.0), required=0.8).seeds_needed == 6
     ours, theirs = [0.60, 0.64, 0.68], [0.58, 0.60, 0.62]
     finding = difference_above(sample(*ours), sample(*theirs))
     assert finding.verdict == UNDECIDED
     assert finding.seeds_needed is not None
+    assert settled(finding.seeds_needed, (0.64, 0.04), (0.60, 0.02)) >= 0.77
+    assert settled(finding.seeds_needed - 2, (0.64, 0.04), (0.60, 0.02)) <= 0.80
 
-    def settles(count: int) -> bool:
-        summary = [(0.64, 0.04, count), (0.60, 0.02, count)]
-        (m, s, n), (k, t, _) = summary
-        return stats.ttest_ind_from_stats(m, s, n, k, t, n, equal_var=False).pvalue < 0.05
 
-    assert settles(finding.seeds_needed)
-    assert not settles(finding.seeds_needed - 1)
+def settled(count: int, *groups: tuple[float, float]) -> float:
+    """In which share of studies Welch's test finds a difference that is as assumed."""
+    generator = np.random.default_rng(4)
+    a, b = (generator.normal(*group, size=(4000, count)) for group in groups)
+    return float((stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue < 0.05).mean())
+
+
+@pytest.mark.parametrize(("successes", "count"), [(3, 5), (4, 6), (2, 5)])
+def test_so_many_seeds_settle_a_share_in_four_of_five_studies(successes: int, count: int) -> None:
+    outcomes = [1.0] * successes + [0.0] * (count - successes)
+    needed = share_of_seeds(sample(*outcomes), required=0.8).seeds_needed
+    assert needed is not None
+
+    def share_settled(seeds: int) -> float:
+        found = np.random.default_rng(6).binomial(seeds, successes / count, 2000)
+        decides = {}
+        for k in set(found.tolist()):
+            runs = sample(*[1.0] * k, *[0.0] * (seeds - k))
+            decides[k] = share_of_seeds(runs, required=0.8).verdict != UNDECIDED
+        return sum(decides[k] for k in found.tolist()) / 2000
+
+    assert 0.78 <= share_settled(needed) <= 0.87  # whole numbers jump
+    assert share_settled(needed - 1) <= 0.82
+
+
+def test_seeds_needed_between_two_edges_are_more_than_for_one() -> None:
+    numbers = (0.4, 0.5, 0.6)
+    one = mean_within(sample(*numbers), low=0.4).seeds_needed
+    two = mean_within(sample(*numbers), low=0.4, high=0.6).seeds_needed
+    assert one is not None
+    assert two is not None
+    assert two > one
+    generator = np.random.default_rng(1)
+    draws = generator.normal(0.5, 0.1, size=(2000, two)).tolist()
+    found = [mean_within(sample(*row), 0.4, 0.6).verdict == REPRODUCED for row in draws]
+    assert 0.75 <= np.mean(found) <= 0.85
+
+
+def test_chance_that_each_seed_meets_anew_becomes_smaller_with_more_seeds() -> None:
+    """Items of one difficulty: their variance is all chance, and no reason to give up."""
+    numbers, chance = (0.50, 0.56, 0.62), Items(100, 0.0012, 0.0012)
+    alone = mean_within(sample(*numbers), low=0.5).seeds_needed
+    assert mean_within(sample(*numbers, items=chance), low=0.5).seeds_needed == alone
+    fixed = replace(chance, shared=0.0)
+    assert mean_within(sample(*numbers, items=fixed), low=0.5).seeds_needed is None
 
 
 # Failed runs
@@ -169,11 +219,14 @@ def test_failed_runs_are_evidence_and_are_named() -> None:
 
 
 def test_a_total_failure_contradicts() -> None:
-    lost = observe(
-        "Mosaic", [record(s, outcome="diverged") for s in range(3)], accuracy, diverged=0.0
-    )
-    assert difference_above(lost, sample(0.5, 0.51, 0.52)).verdict == CONTRADICTED
-    assert share_of_seeds(lost, required=0.8).verdict == CONTRADICTED
+    lost = [record(seed, outcome="diverged") for seed in range(3)]
+    as_worst = observe("Mosaic", lost, accuracy, diverged=0.0)
+    assert share_of_seeds(as_worst, required=0.8).verdict == CONTRADICTED
+    # Three equal seeds without items behind them are no evidence about the mean, failed or not.
+    rival = sample(0.5, 0.51, 0.52, kind=SHARE)
+    assert difference_above(as_worst, rival).verdict == UNDECIDED
+    on_items = replace(as_worst, items=Items(100))
+    assert difference_above(on_items, rival).verdict == CONTRADICTED
 
 
 def test_a_rival_that_fails_supports_nothing() -> None:
@@ -182,13 +235,23 @@ def test_a_rival_that_fails_supports_nothing() -> None:
 
 
 def test_runs_that_were_lost_to_the_machine_could_have_given_anything() -> None:
-    five = [record(seed, 1.0) for seed in range(5)]
-    lost = [record(seed, outcome="out_of_memory", cause="37 GiB") for seed in range(5, 9)]
-    assert share_of_seeds(observe("m", five, accuracy), 0.8).verdict == REPRODUCED
-    finding = share_of_seeds(observe("m", [*five, *lost], accuracy), 0.8)
+    six = [record(seed, 1.0) for seed in range(6)]
+    lost = [record(seed, outcome="out_of_memory", cause="37 GiB") for seed in range(6, 10)]
+    assert share_of_seeds(observe("m", six, accuracy), 0.8).verdict == REPRODUCED
+    finding = share_of_seeds(observe("m", [*six, *lost], accuracy), 0.8)
     assert finding.verdict == UNDECIDED
     assert finding.seeds_needed is None
-    assert "m seed 8 ran out of memory (37 GiB)" in finding.evidence
+    assert "m seed 9 ran out of memory (37 GiB)" in finding.evidence
+
+
+@pytest.mark.parametrize("kind", [REAL, LOSS])
+def test_lost_runs_of_a_number_without_bounds_leave_everything_open(kind: Kind) -> None:
+    runs = [record(seed, 2.0 + seed / 100) for seed in range(3)]
+    lost = [record(seed, outcome="failed") for seed in range(3, 5)]
+    found = observe("m", [*runs, *lost], accuracy, kind)
+    assert mean_within(found, 0, 5).verdict == UNDECIDED
+    assert difference_above(found, sample(1.0, 1.1, 1.2)).verdict == UNDECIDED
+    assert mean_within(found, 0, 5).seeds_needed is None
 
 
 def test_no_runs_say_so() -> None:
@@ -257,96 +320,25 @@ def test_more_rivals_make_it_harder_to_contradict_by_chance() -> None:
     assert every([against, *[beaten] * 20]).verdict == UNDECIDED
 
 
-# What no data may cause
+def test_a_part_that_is_not_asked_hides_no_contradiction() -> None:
+    good, bad = sample(0.9, 0.91, 0.92), sample(0.3, 0.31, 0.32)
+    holds = lambda v: mean_within(good, low=0.8, level=v)  # noqa: E731
+    fails = lambda v: mean_within(bad, low=0.8, level=v)  # noqa: E731
+    missing = lambda v: not_asked("N = 500", "no runs", "gpu")  # noqa: E731
+    found = every([holds, missing])
+    assert (found.verdict, found.topic, found.asked_at) == (NOT_ASKED, "N = 500", "gpu")
+    assert every([missing, fails]).verdict == CONTRADICTED
+    assert "no runs" not in every([missing, fails]).evidence
+    assert every([missing, missing]).verdict == NOT_ASKED
 
 
-@given(values, several, st.floats(0, 1), st.floats(0, 1))
-def test_one_seed_never_decides(value: float, others: list[float], a: float, b: float) -> None:
-    one = sample(value)
-    assert difference_above(one, sample(*others)).verdict == UNDECIDED
-    assert difference_above(sample(*others), one).verdict == UNDECIDED
-    assert mean_within(one, min(a, b), max(a, b)).verdict == UNDECIDED
-    assert share_of_seeds(sample(round(value)), required=a).verdict == UNDECIDED
-
-
-@given(several, several, st.floats(1, 10))
-def test_noise_never_turns_a_verdict_around(a: list[float], b: list[float], spread: float) -> None:
-    # Equal means, larger spread: a verdict may be lost, never reversed or won.
-    def noisy(numbers: list[float]) -> list[float]:
-        centre = math.fsum(numbers) / len(numbers)
-        return [centre + spread * (value - centre) for value in numbers]
-
-    assume(len(set(a)) > 1 and len(set(b)) > 1)
-    before = difference_above(sample(*a), sample(*b)).verdict
-    after = difference_above(sample(*noisy(a)), sample(*noisy(b))).verdict
-    assert after in (before, UNDECIDED)
-
-
-@given(several, several, st.floats(-1, 1))
-def test_swapping_sides_swaps_the_verdict(a: list[float], b: list[float], margin: float) -> None:
-    swapped = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, UNDECIDED: UNDECIDED}
-    forth = difference_above(sample(*a), sample(*b), margin).verdict
-    back = difference_above(sample(*b), sample(*a), -margin).verdict
-    assert back == swapped[forth]
-
-
-@given(several, several)
-def test_an_unknown_run_never_gives_a_verdict_that_some_value_of_it_would_refuse(
-    a: list[float], b: list[float]
-) -> None:
-    ours = with_unknown(sample(*a))
-    verdict = difference_above(ours, sample(*b)).verdict
-    if verdict != UNDECIDED:
-        generator = random.Random(0)
-        for filled in [0.0, 1.0, *(generator.random() for _ in range(20))]:
-            assert difference_above(sample(*a, filled), sample(*b)).verdict == verdict
-
-
-@given(several, several)
-def test_a_diverged_run_of_the_favoured_model_never_helps_it_to_be_reproduced(
-    a: list[float], b: list[float]
-) -> None:
-    before = difference_above(sample(*a), sample(*b)).verdict
-    after = difference_above(sample(*a, 0.0), sample(*b)).verdict
-    assert before == REPRODUCED or after != REPRODUCED
-
-
-@given(st.integers(1, 40), st.data(), st.floats(0.05, 0.95))
-def test_one_more_failed_seed_never_turns_a_share_to_reproduced(
-    count: int, data: st.DataObject, required: float
-) -> None:
-    successes = data.draw(st.integers(0, count))
-    outcomes = [1.0] * successes + [0.0] * (count - successes)
-    before = share_of_seeds(sample(*outcomes), required).verdict
-    after = share_of_seeds(sample(*outcomes, 0.0), required).verdict
-    assert before == REPRODUCED or after != REPRODUCED
-
-
-def test_a_false_claim_is_rarely_called_reproduced() -> None:
-    # Networks that succeed as often as not, five seeds: 1 in 32 such studies succeeds throughout.
-    generator = random.Random(1)
-    wrong = sum(
-        share_of_seeds(sample(*(generator.choice([0.0, 1.0]) for _ in range(5))), 0.8).verdict
-        == REPRODUCED
-        for _ in range(2000)
-    )
-    assert 0.02 < wrong / 2000 < 0.05
-
-
-def test_result_is_what_a_verdict_file_holds() -> None:
-    claim = Claim(
-        "accuracy",
-        "paper, figure 9",
-        "It is accurate.",
-        Tolerance("mean above {floor:g}", {"floor": 0.8}),
-        lambda records, numbers: mean_within(
-            observe("Model", records, accuracy), low=numbers["floor"]
-        ),
-    )
-    runs = [record(seed, 0.9 + seed / 100) for seed in range(3)]
-    content = claim.judge(runs).to_json()
-    assert content["tolerance"] == "mean above 0.8"
-    assert content["verdict"] == REPRODUCED
-    assert content["seeds"] == 3
-    assert content["seeds_needed"] is None
-    assert content["evidence"] == "Model 0.910 (95% interval 0.885 to 0.935)"
+def test_parts_need_what_the_most_demanding_of_them_needs() -> None:
+    near, nearer = (0.79, 0.82, 0.85), (0.78, 0.81, 0.84)
+    tests = [lambda v, n=n: mean_within(sample(*n), low=0.8, level=v) for n in (near, nearer)]
+    alone = mean_within(sample(*nearer), low=0.8).seeds_needed
+    assert every(tests).seeds_needed == alone
+    # A part that fails at 95 %, though not surely enough of several, is settled by no such number.
+    worse = lambda v: mean_within(sample(0.77, 0.775, 0.78), low=0.8, level=v)  # noqa: E731
+    assert worse(0.95).verdict == CONTRADICTED
+    assert every([*tests, *[worse] * 3]).verdict == UNDECIDED
+    assert every([*tests, *[worse] * 3]).seeds_needed is None
