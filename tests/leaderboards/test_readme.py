@@ -1,41 +1,145 @@
-"""Every number in the README's results and in docs/results.md is the committed board's."""
+"""Every number of the README's table and of the pages in docs/results is the committed board's."""
 
+from __future__ import annotations
+
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from bench.ground.errors import UserError
+from bench.ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import readme
 from leaderboards.build import COMMITTED
-from leaderboards.contents import read_board
+from leaderboards.contents import Board, read_board
+from leaderboards.pages import escaped, figures_of, homes_of, most_demanding, pages, summary
+from leaderboards.render import VERDICTS
+
+MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
-def test_readme_and_page_hold_the_results_of_the_committed_board() -> None:
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return read_board(COMMITTED)
+
+
+@pytest.fixture(scope="module")
+def made(board: Board) -> dict[str, str]:
+    return pages(board)
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The README and its pages, to be spoiled."""
+    shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    shutil.copy(readme.ROOT / "README.md", tmp_path)
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_readme_and_pages_hold_the_results_of_the_committed_board() -> None:
     assert readme.main(["--check"]) == 0
 
 
-def test_every_measured_headline_and_verdict_is_on_the_page() -> None:
-    board = read_board(COMMITTED)
-    page, summary = readme.results(board), readme.summary(board)
+def test_every_measured_headline_is_on_the_page_of_its_task(
+    board: Board, made: dict[str, str]
+) -> None:
     for row in board.rows:
         if row.headline and row.kind == "measured" and row.mean is not None:
-            assert f"{row.label}" in page
-            assert f"{row.mean:.3f}" in page
+            assert f"{row.mean:.3f}" in made[f"{row.task}.md"]
+
+
+def test_every_verdict_is_on_the_page_of_the_task_of_its_records(
+    board: Board, made: dict[str, str]
+) -> None:
+    tasks = {record.run_id: record.task for record in board.records}
+    homes = homes_of(board)
     for claim in board.claims:
-        assert claim.sentence in page
-        assert claim.title in summary
+        page = made[f"{homes[claim.figure]}.md"]
+        line = next(line for line in page.splitlines() if f"| {escaped(claim.sentence)} |" in line)
+        assert any(word in line for word in VERDICTS)
+        assert escaped(claim.evidence) in page
+        for task in {tasks[run] for run in claim.run_ids}:  # every other page leads there
+            assert f"{claim.figure}-{claim.preset}" in made[f"{task}.md"]
 
 
-def test_an_edited_number_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    shutil.copy(readme.RESULTS, tmp_path / "docs")
-    text = (readme.ROOT / "README.md").read_text()
-    monkeypatch.setattr(readme, "ROOT", tmp_path)
-    edited = tmp_path / "README.md"
-    edited.write_text(readme.with_results(text, "| GPT2 | 1 | 0.999 |\n", "README.md"))
-    with pytest.raises(UserError, match=r"in README\.md are not those of the committed board"):
+def test_verdicts_come_before_measurements_and_evidence_is_folded(made: dict[str, str]) -> None:
+    for name, page in made.items():
+        headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
+        assert headings in (["Verdicts", "Measurements"], ["Measurements"], ["Verdicts", "Tasks"])
+        assert page.count("<details>") == page.count("</details>"), name
+        if name != "README.md":
+            open_part = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+            assert "counts as reproduced" not in open_part
+
+
+def test_every_link_between_pages_leads_somewhere(made: dict[str, str]) -> None:
+    for page in made.values():
+        for name, _, anchor in re.findall(r"\]\((\w+\.md)(#([\w-]+))?\)", page):
+            assert name in made
+            assert not anchor or f'<a id="{anchor}"></a>' in made[name]
+
+
+def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -> None:
+    lines = [line for line in made["README.md"].splitlines() if ".md#" in line]
+    counts = [[int(cell) for cell in re.findall(r"(?<=\| )\d+(?= \|)", line)] for line in lines]
+    for place, word in enumerate(VERDICTS):
+        assert sum(row[place] for row in counts) == sum(c.verdict == word for c in board.claims)
+
+
+def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
+    best = most_demanding(figures_of(board))
+    assert len(best) == len({claim.figure for claim in board.claims})
+    at = {figure.name: figure.preset for figure in best}
+    assert at["figure9"] == "laptop"
+    asked = [claim for claim in board.claims if at[claim.figure] == claim.preset]
+    assert f"**{len(asked)} published claims" in summary(board)
+
+
+def test_verdicts_without_records_are_refused(board: Board) -> None:
+    lost = replace(board, claims=tuple(replace(claim, run_ids=()) for claim in board.claims))
+    with pytest.raises(UserError, match="name no record of the board"):
+        pages(lost)
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" \n"), min_size=1))
+@example("a|b <i>*x*</i> _y_ [z](u) `c` ~~d~~ &amp; \\| snake_case \\")
+def test_a_text_of_a_record_is_never_markdown(text: str) -> None:
+    """The independent truth is a parser of Markdown: one cell, and in it the text."""
+    tokens = MARKDOWN.parse(f"| a |\n|---|\n| x{escaped(text)}x |\n")
+    cells = [token for token in tokens if token.type == "inline"]
+    assert len(cells) == 2
+    children = cells[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children) == f"x{' '.join(text.split())}x"
+
+
+def test_an_edited_number_is_noticed(copy: Path) -> None:
+    readme_file, page = copy / "README.md", copy / "docs" / "results" / "regbench.md"
+    assert readme.main(["--check"]) == 0
+    page.write_text(page.read_text().replace("0.", "1.", 1))
+    text = readme.with_results(readme_file.read_text(), "| GPT2 | 1 | 0.999 |\n", "README.md")
+    readme_file.write_text(text)
+    with pytest.raises(UserError, match=r"README\.md, docs/results/regbench\.md are not") as found:
         readme.main(["--check"])
-    edited.write_text(f"no {readme.START} second marker")
+    assert found.value.exit_code == VERIFICATION_FAILED
+    assert readme.main([]) == readme.main(["--check"]) == 0
+
+
+def test_the_page_of_a_task_that_is_gone_is_refused_and_then_removed(copy: Path) -> None:
+    old = copy / "docs" / "results" / "no_such_task.md"
+    old.write_text("# A task that was removed\n")
+    with pytest.raises(UserError, match=r"no task with the page docs/results/no_such_task\.md"):
+        readme.main(["--check"])
+    assert readme.main([]) == 0
+    assert not old.exists()
+
+
+def test_a_readme_without_its_markers_is_refused(copy: Path) -> None:
+    (copy / "README.md").write_text(f"no {readme.START} second marker")
     with pytest.raises(UserError, match="must hold the lines"):
         readme.main([])
