@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from leaderboards.render import VERDICTS, WAYS, plain
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
 IN_README = "regbench"  # the task of which the README shows a table
+NOT_ASKED = "not asked here"  # by a preset: no verdict, so it is counted by itself
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
@@ -106,10 +108,13 @@ def summary(board: Board) -> str:
     shown = [table(rows) for rows in most_telling(tables_of(board), IN_README)]
     best = most_demanding(figures_of(board))
     verdicts = Counter(claim.verdict for figure in best for claim in figure.claims)
+    left_out = verdicts.pop(NOT_ASKED, 0)
     counts = ", ".join(f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word])
+    rest = f"; {left_out} more are asked only at a larger preset" if left_out else ""
     line = (
         f"**{verdicts.total()} published claims of {len(best)} figures and tables**, each at the "
-        f"most demanding preset run so far: {counts} ([by figure](docs/results/README.md))."
+        f"most demanding preset run so far: {counts}{rest} "
+        "([by figure](docs/results/README.md))."
     )
     return "\n".join([*shown, line, ""])
 
@@ -197,6 +202,7 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     return "\n".join(parts)
 
 
+@lru_cache(maxsize=256)
 def _about(task: str) -> Mapping[str, Any]:
     return card("tasks", task) if task in choices("tasks") else {}
 

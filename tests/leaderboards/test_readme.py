@@ -15,10 +15,19 @@ from markdown_it import MarkdownIt
 from bench.ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import readme
 from leaderboards.build import COMMITTED
-from leaderboards.contents import Board, read_board
-from leaderboards.pages import escaped, figures_of, homes_of, most_demanding, pages, summary
+from leaderboards.contents import Board, ClaimLine, read_board
+from leaderboards.pages import (
+    NOT_ASKED,
+    escaped,
+    figures_of,
+    homes_of,
+    most_demanding,
+    pages,
+    summary,
+)
 from leaderboards.render import VERDICTS
 
+LINES = 120
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
@@ -96,8 +105,30 @@ def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board
     assert len(best) == len({claim.figure for claim in board.claims})
     at = {figure.name: figure.preset for figure in best}
     assert at["figure9"] == "laptop"
-    asked = [claim for claim in board.claims if at[claim.figure] == claim.preset]
-    assert f"**{len(asked)} published claims" in summary(board)
+    shown = [claim for claim in board.claims if at[claim.figure] == claim.preset]
+    judged = [claim for claim in shown if claim.verdict != NOT_ASKED]
+    assert f"**{len(judged)} published claims" in summary(board)
+
+
+def test_what_a_preset_does_not_ask_is_no_verdict(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VERDICTS, NOT_ASKED, ("–", "grey"))
+    change = {
+        "verdict": NOT_ASKED,
+        "asked_at": "gpu",
+        "cost": "about 3 hours",
+        "seeds_needed": None,
+    }
+    claims = tuple(
+        replace(claim, **change) if claim.figure == "figure8" else claim for claim in board.claims
+    )
+    other = replace(board, claims=claims)
+    assert "; 7 more are asked only at a larger preset" in summary(other)
+    made = pages(other)
+    assert made["wikipedia.md"].count("– not asked here (asked at `gpu`, about 3 hours)") == 14
+    [line] = [line for line in made["README.md"].splitlines() if "#figure8-laptop" in line]
+    assert line.endswith("| 0 | 0 | 0 | 7 |")
 
 
 def test_verdicts_without_records_are_refused(board: Board) -> None:
@@ -143,3 +174,89 @@ def test_a_readme_without_its_markers_is_refused(copy: Path) -> None:
     (copy / "README.md").write_text(f"no {readme.START} second marker")
     with pytest.raises(UserError, match="must hold the lines"):
         readme.main([])
+
+
+@pytest.fixture(scope="module")
+def findings() -> list[str]:
+    """What the README says it found, one text for each point of its list."""
+    text = (readme.ROOT / "README.md").read_text()
+    section = text.partition("## What was found")[2].partition("\n## ")[0]
+    points = section.partition(readme.END)[2].split("\n- ")[1:]
+    return [" ".join(point.partition("\n\n")[0].split()) for point in points]
+
+
+def tables_on(page: str) -> list[dict[str, tuple[str, bool]]]:
+    """The tables of measurements on a page: name -> (value, whether it was trained)."""
+    found: list[dict[str, tuple[str, bool]]] = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.split(" | ")]
+        if line.startswith("| model | rank |"):
+            found.append({})
+        elif found and len(cells) == 7 and not line.startswith("|---"):
+            name = cells[0].removeprefix("| ")
+            found[-1][name.strip("*")] = (cells[2], not name.startswith("*"))
+    return found
+
+
+def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
+    text = (readme.ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= LINES
+    run = {record.preset for record in board.records}
+    for preset, size in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, re.MULTILINE):
+        assert ("not run yet" in size) == (preset not in run), preset
+
+
+def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
+    findings: list[str], made: dict[str, str]
+) -> None:
+    compared = 0
+    for finding in findings:
+        numbers = re.findall(r"\d\.\d{3}", finding)
+        if not numbers:
+            continue
+        [page] = re.findall(r"docs/results/(\w+\.md)", finding)
+        holding = [
+            table
+            for table in tables_on(made[page])
+            if {value for value, _ in table.values()} >= set(numbers)
+        ]
+        assert holding, f"no table on {page} has all numbers of: {finding}"
+        trained = [{n: v for n, (v, model) in table.items() if model} for table in holding]
+        assert any(
+            all(name in finding and value in numbers for name, value in rows.items())
+            for rows in trained
+        ), f"a row is missing in: {finding}"
+        compared += 1
+    assert compared >= 3
+
+
+def test_numbers_in_the_documentation_are_on_the_page_that_they_link(made: dict[str, str]) -> None:
+    compared = 0
+    for page in (readme.ROOT / "docs").glob("*.md"):
+        for line in page.read_text().splitlines():
+            for name in re.findall(r"\(results/(\w+\.md)\)", line):
+                values = {value for table in tables_on(made[name]) for value, _ in table.values()}
+                numbers = set(re.findall(r"\d\.\d{3}", line))
+                assert numbers <= values, f"{page.name}: {numbers - values} are not on {name}"
+                compared += len(numbers)
+    assert compared > 20
+
+
+def test_counts_of_claims_in_the_findings_are_those_of_the_board(
+    findings: list[str], board: Board
+) -> None:
+    best = most_demanding(figures_of(board))
+    verdicts: dict[str, list[str]] = {}
+    for figure in best:
+        words = [claim.verdict for claim in figure.claims if claim.verdict != NOT_ASKED]
+        verdicts.setdefault(homes_of(board)[figure.name], []).extend(words)
+        verdicts[figure.name] = words
+    text = " ".join(findings)
+    counts = re.findall(r"(\d+) of (\d+) (?:claims )?on \[[^]]+\]\(docs/results/(\w+)", text)
+    assert len(counts) == len(re.findall(r"\d+ of \d+", text))
+    for reproduced, total, task in counts:
+        assert verdicts[task].count("reproduced") == int(reproduced), task
+        assert len(verdicts[task]) == int(total), task
+    [(total, numbers)] = re.findall(r"all (\d+) claims of figures ([\d, and]+)", text)
+    words = [word for n in re.findall(r"\d+", numbers) for word in verdicts[f"figure{n}"]]
+    assert words == ["reproduced"] * int(total)
