@@ -57,7 +57,7 @@ class SequenceModel(Protocol):
     A state is a pytree (tuples, lists, dicts) of tensors whose first axis is the batch, so that
     sequences are chosen and repeated by ``index_select(0, ...)``.
 
-    Optional; whoever needs one of these says so where a model has none:
+    These are optional; whoever needs one that a model lacks says so in one sentence:
 
     * ``hidden(inputs) -> (batch, time, width)`` and the property ``output_matrix``
       (output_size, width), with ``forward(inputs) == hidden(inputs) @ output_matrix.T``: a loss

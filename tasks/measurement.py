@@ -1,9 +1,10 @@
 """The contract of tasks that train nothing by the engine: they build what they measure.
 
-Beside ``tasks.interface.Task``, which has one model trained and then evaluates it. A measurement
-builds its model as often as it needs, at the sizes that it needs, writes or trains it by its own
-protocol, and measures. The key ``takes`` of its YAML file names the folder below ``models/`` that
-its models come from: ``memories`` (``models.memories.interface.Memory``) or ``associative``.
+The engine trains one model for a ``tasks.interface.Task``, which then evaluates it. A measurement
+builds its model itself, as often and as large as it needs, and writes or trains it by its own
+protocol. The key ``takes`` of its YAML file names the folder below ``models/`` that its models come
+from: ``memories`` (``models.memories.interface.Memory``) or ``associative``. Example: ``capacity``
+builds hundreds of memories of several sizes, to find how many pairs each of them recalls.
 """
 
 from __future__ import annotations

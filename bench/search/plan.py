@@ -165,8 +165,8 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
 
 
 def some_model(words: Sequence[str]) -> str:
-    """A model that the task of a command line takes. Of no task, or an unknown one, compose says
-    what is wrong."""
+    """A model that the task of a command line takes. Any model will do where the task is missing or
+    unknown, since ``compose`` then says what is wrong."""
     task = next((w.partition("=")[2] for w in reversed(words) if w.startswith("tasks=")), None)
     return choices(models_of(task) if task in choices("tasks") else "models")[0]
 

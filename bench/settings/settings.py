@@ -58,8 +58,8 @@ class TrainingSettings(Settings):
 
     @property
     def note_on_warmup(self) -> str | None:
-        """That the training ends before its warm-up does; None where it does not, or where the
-        number of steps hangs on the data."""
+        """A sentence where the training ends before its warm-up does; None where it does not, or
+        where the number of steps depends on the data."""
         if self.steps is None or self.warmup_steps is None or self.warmup_steps < self.steps:
             return None
         return (

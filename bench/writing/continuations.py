@@ -44,7 +44,7 @@ class GenerationSettings(BaseModel):
 
     @property
     def width(self) -> int:
-        """Of the beam; 2 is that of the Memory Mosaics paper (tables 4 and 5)."""
+        """How wide the beam is; the Memory Mosaics paper has 2 (tables 4 and 5)."""
         return 2 if self.beam is None else self.beam
 
     @field_validator("temperature")

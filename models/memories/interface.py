@@ -1,19 +1,22 @@
 """What every associative memory offers: write pairs, read by key, forget everything.
 
-A memory holds state that writing changes and ``reset`` clears; what is fixed before it is used
-(random features, initial weights) are buffers or parameters. State is made of tensors with their
-graph, so that gradients flow from what is read to what was written.
+Writing changes the state of a memory and ``reset`` clears it; buffers and parameters hold what is
+fixed before use (random features, initial weights). State is made of tensors with their graph, so
+that gradients flow from what is read to what was written. Example::
+
+    memory.write(keys, values)  # (*batch, items, key_size) and (*batch, items, value_size)
+    values, confidence = memory.read(queries)  # (*batch, queries, value_size), (*batch, queries)
 
 The card in the YAML file of a memory says, beside label, source and note, what its theory promises;
 the conformance tests hold it to that:
 
-* ``state``: ``fixed`` where its size does not depend on how much was written, else ``grows``;
-* ``order``: ``any`` where items in any order leave the same memory, else ``matters``;
-* ``calls: matter`` where a call is a training of its own, so that one call and several calls with
-  the same items leave different memories; nothing is then promised of their order either, and
-  ``order`` is left out. Where ``calls`` is left out, calls may be split anywhere;
-* ``gradients: false`` where gradients do not flow all the way from what is read to what was
-  written; left out otherwise.
+* ``state``: ``fixed`` if its size does not depend on how much was written, else ``grows``;
+* ``order``: ``any`` if items in any order leave the same memory, else ``matters``;
+* ``calls: matter`` if each call is a training of its own: one call and several calls with the same
+  items then leave different memories, and ``order`` is left out, since nothing is promised of it.
+  Without ``calls``, one call may be split into several anywhere;
+* ``gradients: false`` if gradients do not flow all the way from what is read to what was written;
+  left out otherwise.
 """
 
 from __future__ import annotations

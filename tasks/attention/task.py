@@ -68,7 +68,8 @@ class AttentionOfStories(BabiStories):
         return stream, evenly(places, self.windows)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
-        """Of "validation" the loss on held-out stories, as for every task of stories.
+        """The protocol on "test"; "validation" gives the loss on held-out stories alone, as every
+        task of stories does.
 
         Raises:
             ValueError: the model has no attention that could be shown.

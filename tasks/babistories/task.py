@@ -1,9 +1,9 @@
 """Language modelling on tiny stories (Zhang et al., "Memory Mosaics", ICLR 2025, section 7).
 
-Training windows start anywhere in the stream of all stories and ignore where stories end. What is
-reported is the mean loss over the whole stream of the corpus's validation file: for this project it
-is the test split, since nothing is chosen by it. What choices are made by, the validation split, is
-the end of the training file, which is left out of training.
+Training windows start anywhere in the stream of all stories and ignore where stories end. The
+reported number is the mean loss over the whole stream of the corpus's validation file. That file is
+the test split here, since nothing is chosen by it. Choices are made by the validation split, which
+is the end of the training file; no training window reaches into it.
 """
 
 from __future__ import annotations

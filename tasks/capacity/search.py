@@ -10,7 +10,7 @@ Recall = Callable[[list[int], int], Sequence[float]]
 
 @dataclass
 class Bracket:
-    """Of one trial: ``low`` associations are recalled, ``high`` are not (None: not yet found).
+    """One trial recalls ``low`` associations and not ``high`` (None: not yet found).
 
     Numbers are doubled until two in a row fail, since one failure of a training may be bad luck:
     small stores are not always recalled where larger ones are. Then the bracket is halved until it

@@ -31,7 +31,7 @@ CHOOSE_ATTENTION = (
     "models=one_hot_attention, or another part for models=fact_transformer"
 )
 HEADS, LENGTH = 8, 32  # of the published search over the number of facts
-# Relations of its first try and of its last, so that S, which is R or R², is from 8 to 512.
+# The search begins and ends with so many relations R, so that S = R or S = R² is from 8 to 512.
 RELATIONS = {1: (8, 512), 2: (3, 22)}
 
 
@@ -149,9 +149,9 @@ class FactualRecall(Measurement):
         device: torch.device | str,
         report: Report,
     ) -> Evaluation:
-        """Of the diagram: ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. Of
-        the search: arrays of parameters, facts, relations, widths and ratios by point. Of the
-        phases: curves by step and the length of the plateau in steps.
+        """The diagram gives ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. The
+        search gives arrays of parameters, facts, relations, widths and ratios by point. The
+        phases give curves by step and the length of the plateau in steps.
 
         Raises:
             Refused: the model is not that of the part, or no transformer of the search has room for
@@ -344,7 +344,7 @@ class FactualRecall(Measurement):
 def _transformer(
     build: Build, facts: Facts, sizes: tuple[int, int, int, int], seed: int
 ) -> torch.nn.Module:
-    """Of d, d_h, heads and width of the MLP."""
+    """A transformer with ``sizes``: d, d_h, heads and width of the MLP."""
     return fitting_model(
         build, facts.vocabulary, facts.classes, *sizes, seed=seed, choose=CHOOSE_TRANSFORMER
     )

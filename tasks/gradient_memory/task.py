@@ -67,7 +67,7 @@ class GradientMemory(Measurement):
         self.samples_per_token, self.trials = sorted(samples_per_token), trials
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the first numbers of the generator that everything is drawn from."""
+        """SHA-256 of the first numbers of the generator that everything is drawn from."""
 
         def first(split: Split) -> str:
             drawn = torch.randn(1000, generator=_generator(split, 0))

@@ -78,7 +78,7 @@ class LearnedEmbeddings(Measurement):
         self.probabilities = zipf(tokens, alpha)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the probabilities and the first batches for the first number of classes."""
+        """SHA-256 of the probabilities and the first batches, for the first number of classes."""
         hashes = {}
         for split in ("validation", "test"):
             digest = hashlib.sha256(self.probabilities.numpy().tobytes())

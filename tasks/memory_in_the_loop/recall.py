@@ -50,7 +50,7 @@ class Sequences:
 
     @property
     def digest(self) -> bytes:
-        """Of names and vectors, whose last digit may differ between machines."""
+        """SHA-256 of names and vectors, rounded: their last digits may differ between machines."""
         rounded = (self._space.embeddings * 1e4).round().to(torch.int32)
         return hashlib.sha256(repr(self.names).encode() + rounded.numpy().tobytes()).digest()
 

@@ -28,8 +28,8 @@ CONDITIONS = {
     "unseen": "accuracy_unseen",
     "unseen_confidence": "accuracy_unseen_confidence",
 }
-# Of the table of answers; "read" is the item, "unknown", "unreadable" or the kind of failure, and
-# "by" a place in the list of the names that answered.
+# The table of answers has these columns: "read" is the item, "unknown", "unreadable" or the kind of
+# failure, and "by" a place in the list of the names that answered.
 COLUMNS = ("condition", "sequence", "note", "confidence", "text", "read", "by")
 
 

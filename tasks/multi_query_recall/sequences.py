@@ -57,8 +57,8 @@ def draw(
 ) -> Recall:
     """``count`` sequences: ``pairs + rewritten`` writes in random order, then every key once.
 
-    Token 0 is the filler, keys are 1 to V/2 - 1, values the rest. Of a key that is written twice
-    the later value counts; all values of a sequence differ. Queries stand at even distances from
+    Token 0 is the filler, keys are 1 to V/2 - 1, values the rest. The later value counts where a
+    key is written twice; all values of a sequence differ. Queries stand at even distances from
     the end of the writes, near ones more often; the filler, or random tokens, are between them.
     """
     half = vocabulary // 2

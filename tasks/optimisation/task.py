@@ -37,8 +37,8 @@ class Optimisation(Measurement):
     """The error that is left after one pass over Zipf samples: Σ_z p(z) 1{prediction ≠ z mod M}.
 
     Trial k of the test split with seed s uses the random seed first_seed + 2·s·trials + k,
-    validation those after it. From one generator come, in this order, the numbers of the model and
-    the whole stream of samples; batches are consecutive.
+    validation those after it. One generator gives first the numbers of the model and then the whole
+    stream of samples; batches are consecutive.
 
     Args:
         tokens: N.
@@ -112,7 +112,7 @@ class Optimisation(Measurement):
         self.truth = torch.arange(tokens) % classes
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the probabilities and of the first numbers of every generator: what is drawn from it
+        """SHA-256 of the probabilities and of the first numbers of every generator: what it gives
         later depends on how many numbers the model takes first."""
         return {split: self._hash(split) for split in ("validation", "test")}
 

@@ -25,7 +25,7 @@ VOCABULARY = 20
 
 @dataclass(frozen=True)
 class Language:
-    """From what the automata and their strings are drawn. Every range includes both of its ends.
+    """The ranges that automata and their strings are drawn from; both ends are included.
 
     Attributes:
         states: states of an automaton, before those of equal language are identified.

@@ -2,8 +2,8 @@
 
 Cabannes, Dohmatob and Bietti, "Scaling Laws for Associative Memories" (ICLR 2024, arXiv
 2310.02984). Tokens z = 0 … N − 1 follow a Zipf law, p(z) ∝ (z + 1)^−α; the class of z is
-f(z) = z mod M. Of n samples, token z is seen c_z times, and the memory W = Σ q(z) v_f(z) u_zᵀ
-weighs it by a scheme q of the counts. The error is that of the whole population, without noise:
+f(z) = z mod M. Token z occurs c_z times among n samples, and the memory W = Σ q(z) v_f(z) u_zᵀ
+weighs it by a scheme q of these counts. The error is over the whole population, without noise:
 E = Σ_z p(z) 1{argmax_y v_yᵀ W u_z ≠ f(z)}.
 """
 
@@ -116,7 +116,7 @@ class ScalingLaws(Measurement):
         self.probabilities = zipf(tokens, alpha).numpy()
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the counts of the first trial, and of the vectors of its classes and first tokens."""
+        """SHA-256 of the first trial: its counts, and vectors of its classes and first tokens."""
         splits: tuple[Split, ...] = ("validation", "test")
         return {split: self._hash(self._draws(split, 0)) for split in splits}
 

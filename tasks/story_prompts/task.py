@@ -59,7 +59,8 @@ class StoryPrompts(BabiStories):
         return {**hashes, "test": hashlib.sha256(content.encode()).hexdigest()}
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
-        """Of "validation" the loss on held-out stories, as for every task of stories.
+        """The protocol on "test"; "validation" gives the loss on held-out stories alone, as every
+        task of stories does.
 
         Raises:
             ValueError: a prompt has no place in a training window.

@@ -198,7 +198,7 @@ class Sentences(Material):
 
     @cached_property
     def _projections(self) -> tuple[Tensor, Tensor]:
-        """Of keys and of values, each (features, size)."""
+        """The learned projections of keys and of values, each (features, size)."""
         generator = torch.Generator().manual_seed(self.data_seed)
         halves = self._sentences(self.TRAINING_SENTENCES, 0)
         stems = [stem for stem, _ in halves]

@@ -153,7 +153,7 @@ class ThreeGradientSteps(Measurement):
 
 
 def _gradient(model: nn.Module, matrix: nn.Parameter, inputs: Tensor, answers: Tensor) -> Tensor:
-    """Of the mean cross-entropy of the last position's answer."""
+    """The gradient by ``matrix`` of the mean cross-entropy of the last position's answer."""
     total = torch.zeros_like(matrix)
     for part, wanted in _chunks(inputs, answers):
         loss = functional.cross_entropy(model(part)[:, -1], wanted, reduction="sum") / len(answers)

@@ -97,7 +97,7 @@ class TrainingDynamics(Measurement):
         self.trials, self.stream_trials, self.draws = trials, stream_trials, draws
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the first numbers of every part's generator."""
+        """SHA-256 of the first numbers of every part's generator."""
         hashes = {}
         for split in ("validation", "test"):
             digest = hashlib.sha256()

@@ -84,7 +84,7 @@ class WeightingSchemes(Measurement):
         self.single_lrs = sorted(single_lrs)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the first numbers of every part's generator."""
+        """SHA-256 of the first numbers of every part's generator."""
         hashes = {}
         for split in ("validation", "test"):
             digest = hashlib.sha256()
@@ -244,7 +244,7 @@ class _Problem:
 
 
 def _shares(drawn: Tensor, batch: int, tokens: int) -> Iterator[Tensor]:
-    """Of consecutive batches of samples (trials, n): float64 (trials, tokens)."""
+    """The share of each token, float64 (trials, tokens), in consecutive batches of ``drawn``."""
     for part in drawn.split(batch, dim=1):
         counts = torch.zeros(len(drawn), tokens, dtype=torch.float64, device=drawn.device)
         yield counts.scatter_add_(1, part, torch.ones_like(part, dtype=torch.float64)) / batch

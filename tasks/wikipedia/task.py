@@ -1,8 +1,8 @@
 """A model that was trained on stories meets an encyclopedia (Memory Mosaics, section 7, Figure 8).
 
-What a model knows of such text it can only have from the window itself, so the loss by position
-shows how it learns in context. The paper does not say how its windows were cut; three kinds are
-measured, the same for every model:
+The model can know such text only from the window itself, so the loss by position shows how it
+learns in context. The paper does not say how its windows were cut. Three kinds are measured, the
+same for every model:
 
 - ``stream``: consecutive windows of all articles in one stream, spread evenly;
 - ``article``: the first tokens of each article that is long enough, without a boundary inside;

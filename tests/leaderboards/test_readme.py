@@ -1,41 +1,262 @@
-"""Every number in the README's results and in docs/results.md is the committed board's."""
+"""Every number of the README's table and of the pages in docs/results is the committed board's."""
 
+from __future__ import annotations
+
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from bench.ground.errors import UserError
+from bench.ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import readme
 from leaderboards.build import COMMITTED
-from leaderboards.contents import read_board
+from leaderboards.contents import Board, ClaimLine, read_board
+from leaderboards.pages import (
+    NOT_ASKED,
+    escaped,
+    figures_of,
+    homes_of,
+    most_demanding,
+    pages,
+    summary,
+)
+from leaderboards.render import VERDICTS
+
+LINES = 120
+MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
-def test_readme_and_page_hold_the_results_of_the_committed_board() -> None:
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return read_board(COMMITTED)
+
+
+@pytest.fixture(scope="module")
+def made(board: Board) -> dict[str, str]:
+    return pages(board)
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The README and its pages, to be spoiled."""
+    shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    shutil.copy(readme.ROOT / "README.md", tmp_path)
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_readme_and_pages_hold_the_results_of_the_committed_board() -> None:
     assert readme.main(["--check"]) == 0
 
 
-def test_every_measured_headline_and_verdict_is_on_the_page() -> None:
-    board = read_board(COMMITTED)
-    page, summary = readme.results(board), readme.summary(board)
+def test_every_measured_headline_is_on_the_page_of_its_task(
+    board: Board, made: dict[str, str]
+) -> None:
     for row in board.rows:
         if row.headline and row.kind == "measured" and row.mean is not None:
-            assert f"{row.label}" in page
-            assert f"{row.mean:.3f}" in page
+            assert f"{row.mean:.3f}" in made[f"{row.task}.md"]
+
+
+def test_every_verdict_is_on_the_page_of_the_task_of_its_records(
+    board: Board, made: dict[str, str]
+) -> None:
+    tasks = {record.run_id: record.task for record in board.records}
+    homes = homes_of(board)
     for claim in board.claims:
-        assert claim.sentence in page
-        assert claim.title in summary
+        page = made[f"{homes[claim.figure]}.md"]
+        line = next(line for line in page.splitlines() if f"| {escaped(claim.sentence)} |" in line)
+        assert any(word in line for word in VERDICTS)
+        assert escaped(claim.evidence) in page
+        for task in {tasks[run] for run in claim.run_ids}:  # every other page leads there
+            assert f"{claim.figure}-{claim.preset}" in made[f"{task}.md"]
 
 
-def test_an_edited_number_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    shutil.copy(readme.RESULTS, tmp_path / "docs")
-    text = (readme.ROOT / "README.md").read_text()
-    monkeypatch.setattr(readme, "ROOT", tmp_path)
-    edited = tmp_path / "README.md"
-    edited.write_text(readme.with_results(text, "| GPT2 | 1 | 0.999 |\n", "README.md"))
-    with pytest.raises(UserError, match=r"in README\.md are not those of the committed board"):
+def test_verdicts_come_before_measurements_and_evidence_is_folded(made: dict[str, str]) -> None:
+    for name, page in made.items():
+        headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
+        assert headings in (["Verdicts", "Measurements"], ["Measurements"], ["Verdicts", "Tasks"])
+        assert page.count("<details>") == page.count("</details>"), name
+        if name != "README.md":
+            open_part = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+            assert "counts as reproduced" not in open_part
+
+
+def test_every_link_between_pages_leads_somewhere(made: dict[str, str]) -> None:
+    for page in made.values():
+        for name, _, anchor in re.findall(r"\]\((\w+\.md)(#([\w-]+))?\)", page):
+            assert name in made
+            assert not anchor or f'<a id="{anchor}"></a>' in made[name]
+
+
+def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -> None:
+    lines = [line for line in made["README.md"].splitlines() if ".md#" in line]
+    counts = [[int(cell) for cell in re.findall(r"(?<=\| )\d+(?= \|)", line)] for line in lines]
+    for place, word in enumerate(VERDICTS):
+        assert sum(row[place] for row in counts) == sum(c.verdict == word for c in board.claims)
+
+
+def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
+    best = most_demanding(figures_of(board))
+    assert len(best) == len({claim.figure for claim in board.claims})
+    at = {figure.name: figure.preset for figure in best}
+    assert at["figure9"] == "laptop"
+    shown = [claim for claim in board.claims if at[claim.figure] == claim.preset]
+    judged = [claim for claim in shown if claim.verdict != NOT_ASKED]
+    assert f"**{len(judged)} published claims" in summary(board)
+
+
+def test_what_a_preset_does_not_ask_is_no_verdict(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VERDICTS, NOT_ASKED, ("–", "grey"))
+
+    def not_asked(claim: ClaimLine) -> ClaimLine:
+        cost = "about 3 hours"
+        return replace(claim, verdict=NOT_ASKED, asked_at="gpu", cost=cost, seeds_needed=None)
+
+    claims = tuple(not_asked(c) if c.figure == "figure8" else c for c in board.claims)
+    mine = [claim for claim in claims if claim.figure == "figure8" and claim.preset == "laptop"]
+    best = most_demanding(figures_of(replace(board, claims=claims)))
+    left_out = sum(claim.verdict == NOT_ASKED for figure in best for claim in figure.claims)
+    made = pages(replace(board, claims=claims))
+    assert f"; {left_out} more are asked only at a larger" in summary(replace(board, claims=claims))
+    page = made["wikipedia.md"].partition('id="figure8-laptop"')[2].partition("</details>")[0]
+    assert page.count("– not asked here (asked at `gpu`, about 3 hours)") == len(mine) > 0
+    [line] = [line for line in made["README.md"].splitlines() if "#figure8-laptop" in line]
+    assert line.endswith(f"| 0 | 0 | 0 | {len(mine)} |")
+
+
+def test_verdicts_without_records_are_refused(board: Board) -> None:
+    lost = replace(board, claims=tuple(replace(claim, run_ids=()) for claim in board.claims))
+    with pytest.raises(UserError, match="name no record of the board"):
+        pages(lost)
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" \n"), min_size=1))
+@example("a|b <i>*x*</i> _y_ [z](u) `c` ~~d~~ &amp; \\| snake_case \\")
+def test_a_text_of_a_record_is_never_markdown(text: str) -> None:
+    """The independent truth is a parser of Markdown: one cell, and in it the text."""
+    tokens = MARKDOWN.parse(f"| a |\n|---|\n| x{escaped(text)}x |\n")
+    cells = [token for token in tokens if token.type == "inline"]
+    assert len(cells) == 2
+    children = cells[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children) == f"x{' '.join(text.split())}x"
+
+
+def test_an_edited_number_is_noticed(copy: Path) -> None:
+    readme_file, page = copy / "README.md", copy / "docs" / "results" / "regbench.md"
+    assert readme.main(["--check"]) == 0
+    page.write_text(page.read_text().replace("0.", "1.", 1))
+    text = readme.with_results(readme_file.read_text(), "| GPT2 | 1 | 0.999 |\n", "README.md")
+    readme_file.write_text(text)
+    with pytest.raises(UserError, match=r"README\.md, docs/results/regbench\.md are not") as found:
         readme.main(["--check"])
-    edited.write_text(f"no {readme.START} second marker")
+    assert found.value.exit_code == VERIFICATION_FAILED
+    assert readme.main([]) == readme.main(["--check"]) == 0
+
+
+def test_the_page_of_a_task_that_is_gone_is_refused_and_then_removed(copy: Path) -> None:
+    old = copy / "docs" / "results" / "no_such_task.md"
+    old.write_text("# A task that was removed\n")
+    with pytest.raises(UserError, match=r"no task with the page docs/results/no_such_task\.md"):
+        readme.main(["--check"])
+    assert readme.main([]) == 0
+    assert not old.exists()
+
+
+def test_a_readme_without_its_markers_is_refused(copy: Path) -> None:
+    (copy / "README.md").write_text(f"no {readme.START} second marker")
     with pytest.raises(UserError, match="must hold the lines"):
         readme.main([])
+
+
+@pytest.fixture(scope="module")
+def findings() -> list[str]:
+    """What the README says it found, one text for each point of its list."""
+    text = (readme.ROOT / "README.md").read_text()
+    section = text.partition("## What was found")[2].partition("\n## ")[0]
+    points = section.partition(readme.END)[2].split("\n- ")[1:]
+    return [" ".join(point.partition("\n\n")[0].split()) for point in points]
+
+
+def tables_on(page: str) -> list[dict[str, tuple[str, bool]]]:
+    """The tables of measurements on a page: name -> (value, whether it was trained)."""
+    found: list[dict[str, tuple[str, bool]]] = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.split(" | ")]
+        if line.startswith("| model | rank |"):
+            found.append({})
+        elif found and len(cells) == 7 and not line.startswith("|---"):
+            name = cells[0].removeprefix("| ")
+            found[-1][name.strip("*")] = (cells[2], not name.startswith("*"))
+    return found
+
+
+def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
+    text = (readme.ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= LINES
+    run = {record.preset for record in board.records}
+    for preset, size in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, re.MULTILINE):
+        assert ("not run yet" in size) == (preset not in run), preset
+
+
+def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
+    findings: list[str], made: dict[str, str]
+) -> None:
+    compared = 0
+    for finding in findings:
+        numbers = re.findall(r"\d\.\d{3}", finding)
+        if not numbers:
+            continue
+        [page] = re.findall(r"docs/results/(\w+\.md)", finding)
+        holding = [
+            table
+            for table in tables_on(made[page])
+            if {value for value, _ in table.values()} >= set(numbers)
+        ]
+        assert holding, f"no table on {page} has all numbers of: {finding}"
+        trained = [{n: v for n, (v, model) in table.items() if model} for table in holding]
+        assert any(
+            all(name in finding and value in numbers for name, value in rows.items())
+            for rows in trained
+        ), f"a row is missing in: {finding}"
+        compared += 1
+    assert compared >= 3
+
+
+def test_numbers_in_the_documentation_are_on_the_page_that_they_link(made: dict[str, str]) -> None:
+    compared = 0
+    for page in (readme.ROOT / "docs").glob("*.md"):
+        for line in page.read_text().splitlines():
+            for name in re.findall(r"\(results/(\w+\.md)\)", line):
+                values = {value for table in tables_on(made[name]) for value, _ in table.values()}
+                numbers = set(re.findall(r"\d\.\d{3}", line))
+                assert numbers <= values, f"{page.name}: {numbers - values} are not on {name}"
+                compared += len(numbers)
+    assert compared > 20
+
+
+def test_counts_of_claims_in_the_findings_are_those_of_the_board(
+    findings: list[str], board: Board
+) -> None:
+    best = most_demanding(figures_of(board))
+    verdicts: dict[str, list[str]] = {}
+    for figure in best:
+        words = [claim.verdict for claim in figure.claims if claim.verdict != NOT_ASKED]
+        verdicts.setdefault(homes_of(board)[figure.name], []).extend(words)
+        verdicts[figure.name] = words
+    text = " ".join(findings)
+    counts = re.findall(r"(\d+) of (\d+) (?:claims )?on \[[^]]+\]\(docs/results/(\w+)", text)
+    assert len(counts) == len(re.findall(r"\d+ of \d+", text))
+    for reproduced, total, task in counts:
+        assert verdicts[task].count("reproduced") == int(reproduced), task
+        assert len(verdicts[task]) == int(total), task
+    [(total, numbers)] = re.findall(r"all (\d+) claims of figures ([\d, and]+)", text)
+    words = [word for n in re.findall(r"\d+", numbers) for word in verdicts[f"figure{n}"]]
+    assert words == ["reproduced"] * int(total)

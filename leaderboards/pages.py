@@ -1,0 +1,304 @@
+"""The board as Markdown: one page for each task, an index of verdicts, and the README's summary."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from bench.ground.errors import VERIFICATION_FAILED, UserError
+from bench.settings.config import card, choices
+from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.grouping import without_length
+from leaderboards.render import PRESETS as BY_SCALE
+from leaderboards.render import VERDICTS, WAYS, plain
+
+PRESETS = BY_SCALE[::-1]  # the most demanding first
+IN_README = "regbench"  # the task of which the README shows a table
+NOT_ASKED = "not asked here"  # by a preset: no verdict, so it is counted by itself
+WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
+WORDS = "[what the words mean](../read_a_verdict.md)"
+PREDICTORS = "*Italics* are predictors without training: they are not ranked."
+
+
+class Figure(NamedTuple):
+    """The verdicts on one published figure at one preset."""
+
+    name: str
+    title: str
+    preset: str
+    claims: tuple[ClaimLine, ...]
+
+    @property
+    def anchor(self) -> str:
+        """The place of these verdicts on the page of their task."""
+        return f"{self.name}-{self.preset}"
+
+
+def pages(board: Board) -> dict[str, str]:
+    """Every page of docs/results by its file name.
+
+    Raises:
+        UserError: verdicts name no record of the board, so that nobody could check them.
+    """
+    homes = homes_of(board)
+    tables = tables_of(board)
+    tasks = sorted({rows[0].task for rows in tables} | set(homes.values()))
+    made = {f"{task}.md": page(task, board, homes, tables) for task in tasks}
+    return {"README.md": index(board, homes, tables), **made}
+
+
+def figures_of(board: Board) -> list[Figure]:
+    """Figures by name, figure 4 before figure 10; the most demanding preset of each first."""
+    found = [
+        Figure(name, title, preset, tuple(claims))
+        for (name, title, preset), claims in groupby(
+            board.claims, key=lambda claim: (claim.figure, claim.title, claim.preset)
+        )
+    ]
+    return sorted(found, key=lambda figure: (_counted(figure.name), PRESETS.index(figure.preset)))
+
+
+def _counted(name: str) -> tuple[str, int]:
+    letters = name.rstrip("0123456789")
+    return letters, int(name.removeprefix(letters) or 0)
+
+
+def homes_of(board: Board) -> dict[str, str]:
+    """The task on whose page the verdicts of a figure are: that of most of its records.
+
+    Example: ``reproduce_bigram`` judges 33 records of ``bigram``, 5 of ``bigram_probes`` and 3 of
+    ``three_gradient_steps``, so its verdicts are on the page of ``bigram``.
+    """
+    return {
+        name: max(counts, key=lambda task: counts[task])
+        for name, counts in _tasks_of_figures(board).items()
+    }
+
+
+def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
+    tasks = {record.run_id: record.task for record in board.records}
+    found: dict[str, Counter[str]] = {}
+    for figure in figures_of(board):
+        runs = [run for run in figure.claims[0].run_ids if run in tasks]
+        if not runs:
+            raise UserError(
+                f"the verdicts on '{figure.title}' at preset {figure.preset} name no record of "
+                "the board: add the records, or remove the verdicts",
+                VERIFICATION_FAILED,
+            )
+        found.setdefault(figure.name, Counter()).update(tasks[run] for run in runs)
+    return found
+
+
+def tables_of(board: Board) -> list[list[Row]]:
+    """The rows that are ranked together, by their headline metric."""
+    rows = [row for row in board.rows if row.headline and row.kind in ("measured", "reference")]
+    grouped = groupby(rows, key=lambda row: (row.task, row.preset, row.group))
+    return [list(group) for _, group in grouped]
+
+
+def summary(board: Board) -> str:
+    """The README's part: one table, and how many claims got which verdict."""
+    if not board.records:
+        return "No record is committed yet.\n"
+    shown = [table(rows) for rows in most_telling(tables_of(board), IN_README)]
+    best = most_demanding(figures_of(board))
+    verdicts = Counter(claim.verdict for figure in best for claim in figure.claims)
+    left_out = verdicts.pop(NOT_ASKED, 0)
+    counts = ", ".join(f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word])
+    rest = f"; {left_out} more are asked only at a larger preset" if left_out else ""
+    line = (
+        f"**{verdicts.total()} published claims of {len(best)} figures and tables**, each at the "
+        f"most demanding preset run so far: {counts}{rest} "
+        "([by figure](docs/results/README.md))."
+    )
+    return "\n".join([*shown, line, ""])
+
+
+def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
+    """The table of a task that compares most models at its most demanding preset, with those of
+    models that were trained for longer or shorter."""
+    own = [rows for rows in tables if rows[0].task == task]
+    if not own:
+        return []
+    preset = min((rows[0].preset for rows in own), key=PRESETS.index)
+    # Variants sort by their first setting, the size: the last of equals is the largest.
+    largest = max(
+        reversed([rows for rows in own if rows[0].preset == preset]),
+        key=lambda rows: len({row.model for row in rows if row.kind == "measured"}),
+    )
+    same = without_length(largest[0].group)
+    return [rows for rows in own if without_length(rows[0].group) == same]
+
+
+def most_demanding(figures: Sequence[Figure]) -> list[Figure]:
+    """Each figure once, at its most demanding preset."""
+    return list({figure.name: figure for figure in reversed(figures)}.values())[::-1]
+
+
+def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
+    """The index: how many claims of each figure got which verdict, and what was measured."""
+    lines = [
+        WRITTEN_BY,
+        "# Results",
+        "",
+        "Everything here is made from the committed records in `leaderboards/records/`; the same "
+        "board, with curves and provenance, opens with `nox -s leaderboard`. A result holds at "
+        "its preset only. The published settings (preset `paper`) have not been run where no "
+        "line names them.",
+        "",
+        "## Verdicts",
+        "",
+        f"How many published claims got which verdict: {WORDS}.",
+        "",
+        *row_of("claims of", "preset", *VERDICTS),
+        "|---" * (2 + len(VERDICTS)) + "|",
+    ]
+    for figure in figures_of(board):
+        counts = Counter(claim.verdict for claim in figure.claims)
+        link = f"[{escaped(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
+        lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
+    lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
+    for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
+        rows = [row for rows in own for row in rows if row.kind == "measured"]
+        presets = [f"`{name}`" for name in PRESETS if any(row.preset == name for row in rows)]
+        models = dict.fromkeys(escaped(plain(row.label)) for row in rows)
+        lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
+    return "\n".join([*lines, ""])
+
+
+def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
+    """One task: the verdicts first, then all of its tables, the most demanding preset first."""
+    figures = figures_of(board)
+    own = [figure for figure in figures if homes[figure.name] == task]
+    about = _about(task)
+    parts = [WRITTEN_BY, f"# {label_of(task)}", "", "[All results](README.md)", ""]
+    parts += [escaped(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
+    if own:
+        parts += ["## Verdicts", "", f"Each holds at its preset only: {WORDS}.", ""]
+    parts += [verdicts(figure) for figure in own]
+    tasks = _tasks_of_figures(board)
+    elsewhere = [
+        f"[{escaped(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
+        for figure in figures
+        if task in tasks[figure.name] and homes[figure.name] != task
+    ]
+    if elsewhere:
+        parts += [f"{'More verdicts' if own else 'Verdicts'}: {', '.join(elsewhere)}.", ""]
+    measured = sorted(
+        (rows for rows in tables if rows[0].task == task),
+        key=lambda rows: PRESETS.index(rows[0].preset),
+    )
+    if measured:
+        parts += ["## Measurements", "", PREDICTORS, ""]
+    for preset, group in groupby(measured, key=lambda rows: rows[0].preset):
+        shown = "\n".join(table(rows) for rows in group)
+        first = preset == measured[0][0].preset
+        parts += [f"### Preset `{preset}`", "", shown if first else folded("tables", shown)]
+    return "\n".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _about(task: str) -> Mapping[str, Any]:
+    return card("tasks", task) if task in choices("tasks") else {}
+
+
+def label_of(task: str) -> str:
+    """What a task is called by its card, or else its name."""
+    return escaped(str(_about(task).get("label", task)))
+
+
+def verdicts(figure: Figure) -> str:
+    """A figure's claims with their verdicts, and the evidence folded."""
+    counts = Counter(claim.verdict for claim in figure.claims)
+    lines = [
+        f'<a id="{figure.anchor}"></a>',
+        "",
+        f"### {escaped(figure.title)} (preset `{figure.preset}`)",
+        "",
+        ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+        + f". Make it again: `nox -s reproduce_{figure.name} -- preset={figure.preset}`",
+        "",
+        *row_of("verdict", "claim"),
+        "|---|---|",
+    ]
+    for claim in figure.claims:
+        lines += row_of(_verdict(claim), escaped(claim.sentence))
+    evidence = [*row_of("claim", "evidence", "counts as reproduced"), "|---|---|---|"]
+    for claim in figure.claims:
+        evidence += row_of(*map(escaped, (claim.name, claim.evidence, claim.tolerance)))
+    return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
+
+
+def _verdict(claim: ClaimLine) -> str:
+    sign, _ = VERDICTS[claim.verdict]
+    if claim.seeds_needed:
+        return f"{sign} {claim.verdict} (about {claim.seeds_needed} seeds would settle it)"
+    if claim.asked_at:
+        cost = f", {escaped(claim.cost)}" if claim.cost else ""
+        return f"{sign} {claim.verdict} (asked at `{claim.asked_at}`{cost})"
+    return f"{sign} {claim.verdict}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One table with its caption."""
+    first = rows[0]
+    metric, way = escaped(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
+    variant = f" ({escaped(first.variant)})" if first.variant else ""
+    repeated = any((row.seeds or 0) > 1 for row in rows)
+    shown = "mean over seeds" if repeated else "one seed: no interval, no rank"
+    alone = Counter(row.label for row in rows)
+    head = ("model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials")
+    return "\n".join(
+        [
+            f"**{label_of(first.task)}, preset `{first.preset}`**{variant}: {metric} on test, "
+            f"{way}, {shown}",
+            "",
+            *row_of(*head),
+            "|---" * len(head) + "|",
+            *(line for row in rows for line in _line(row, alone[row.label] == 1)),
+            "",
+        ]
+    )
+
+
+def _line(row: Row, alone: bool) -> list[str]:
+    name = escaped(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
+    value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
+    if row.mean is not None and row.outcome != "ok":
+        value += f" ({row.outcome})"
+    if row.kind == "reference":
+        return row_of(f"*{name}*", "", escaped(value), "", "", "", "")
+    known = row.mean is not None and row.low is not None and row.high is not None
+    interval = f"{row.low:.3f} to {row.high:.3f}" if known else ""
+    parameters = "" if row.parameters is None else f"{row.parameters:,}"
+    return row_of(name, _rank(row), escaped(value), interval, row.seeds, parameters, row.trials)
+
+
+def _rank(row: Row) -> str:
+    if row.rank_best is None or row.rank_best == row.rank_worst:
+        return "" if row.rank_best is None else str(row.rank_best)
+    return f"{row.rank_best}–{row.rank_worst}"
+
+
+def row_of(*cells: object) -> list[str]:
+    """One line of a table; its texts are escaped already."""
+    return ["| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"]
+
+
+def folded(name: str, content: str) -> str:
+    """Markdown that a reader opens by a click."""
+    return f"<details><summary>{name}</summary>\n\n{content}\n</details>\n"
+
+
+def escaped(text: str) -> str:
+    """A text of a record on one line, in which nothing is Markdown or HTML.
+
+    Example: ``a|b <i> x_1`` becomes ``a\\|b \\<i\\> x_1``.
+    """
+    special = r"[\\`*\[\]<>|~$&]|(?<!\w)_|_(?!\w)"  # within a word an underscore is no emphasis
+    return re.sub(special, r"\\\g<0>", " ".join(text.split()))
