@@ -23,6 +23,17 @@ nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
 nox.options.sessions = ["lint", "tests"]
 
+# Settings under which this processor adds in the order of others, as far as its libraries let it.
+ELSEWHERE = {
+    "no vectors": {"ATEN_CPU_CAPABILITY": "default"},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2"},
+    "compatible": {"MKL_CBWR": "COMPATIBLE"},
+    "numpy": {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"},
+    # Threads that wait asleep: those that spin take the cores from the others, and hours.
+    "2 threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
+    "4 threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE"},
+}
+
 
 def python(session: nox.Session, *words: str, **options: object) -> None:
     """Run a Python command line in the shared environment, building it first where needed."""
@@ -78,15 +89,23 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+@nox.parametrize("machine", list(ELSEWHERE))
+def tests_elsewhere(session: nox.Session, machine: str) -> None:
+    """The tests as other processors would add: a suite for each, some minutes long."""
+    words = ("-m", "not browser", "-n", "2", *session.posargs)
+    run_pytest(session, *words, **ELSEWHERE[machine])
+
+
+@nox.session
 def browser_tests(session: nox.Session) -> None:
     """The tests that open the leaderboard in Chromium; skipped where none is installed."""
     run_pytest(session, "-m", "browser", *session.posargs)
 
 
-def run_pytest(session: nox.Session, *words: str) -> None:
+def run_pytest(session: nox.Session, *words: str, **changes: str) -> None:
     """Pytest with one thread per process, so that two workers fit two cores."""
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    python(session, "-m", "pytest", *words, env=threads)
+    settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **changes}
+    python(session, "-m", "pytest", *words, env=settings)
 
 
 @nox.session

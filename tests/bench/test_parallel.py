@@ -18,6 +18,7 @@ from bench.settings import TrainingSettings
 from bench.training import Stopped
 from models.gpt2 import GPT2
 from tasks.regbench import RegBench
+from tests.closeness import assert_near
 
 SETTINGS = {"steps": 6, "batch_size": 7, "checkpoint_every": 4, "lr": 1e-2}
 
@@ -67,7 +68,9 @@ def train(
 
 def same(one: GPT2, other: GPT2) -> None:
     for a, b in zip(one.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-6)
+        # Six steps, each of sums over widths, letters and positions; a step of Adam divides a
+        # gradient by its size, which stretches the errors of the small ones.
+        assert_near(a, b, terms=6 * 200, condition=10)
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -112,7 +115,7 @@ def test_a_process_without_a_sequence_adds_nothing(task: RegBench) -> None:
     assert len(nothing) == len(gradients)
     assert all(not gradient.any() for gradient in nothing)
     expected = task.loss(model(batch.inputs), batch)
-    torch.testing.assert_close(loss, expected.detach())
+    assert_near(loss, expected, terms=200)
 
 
 def test_parts_of_a_batch_have_dropout_of_their_own(task: RegBench, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from torch.nn import functional
 from models.conv_attention import Attention, ConvAttention
 from models.layers.short_convolution import ConvolvedProjection, ShortConvolution
 from models.specification import SequenceSpecification
+from tests.closeness import assert_near, rounding
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -23,13 +24,13 @@ def test_the_convolution_is_a_causal_depthwise_one_in_whatever_pieces(bias: bool
             library.bias.copy_(convolution.bias)
     x = torch.randn(2, 9, 6, dtype=torch.float64)
     expected = library(functional.pad(x.mT, (2, 0))).mT
-    torch.testing.assert_close(convolution(x)[0], expected)
+    assert_near(convolution(x)[0], expected, terms=4)
     past, pieces = None, []
     for piece in x.split((1, 5, 2, 1), 1):
         found, past = convolution(piece, past)
         assert past.shape == (2, 2, 6)
         pieces.append(found)
-    torch.testing.assert_close(torch.cat(pieces, 1), expected)
+    assert_near(torch.cat(pieces, 1), expected, terms=4)
 
 
 def test_behind_a_linear_map_it_is_what_a_library_computes() -> None:
@@ -39,7 +40,7 @@ def test_behind_a_linear_map_it_is_what_a_library_computes() -> None:
     inner = projection.convolution
     mapped = functional.pad((x @ projection.projection.weight.T).mT, (2, 0))
     convolved = functional.conv1d(mapped, inner.filters.T[:, None], inner.bias, groups=6)
-    torch.testing.assert_close(projection(x)[0], functional.silu(convolved).mT)
+    assert_near(projection(x)[0], functional.silu(convolved).mT, terms=4 + 4, condition=10)
 
 
 def test_a_convolution_without_taps_is_refused() -> None:
@@ -61,7 +62,7 @@ def test_with_one_tap_of_one_it_is_plain_attention() -> None:
             scores = keys[: t + 1, head] @ queries[t, head] / 2
             heads.append(scores.softmax(0) @ values[: t + 1, head])
         rows.append(attention.output(torch.cat(heads)))
-    torch.testing.assert_close(attention(x, None)[0][0], torch.stack(rows))
+    assert_near(attention(x, None)[0][0], torch.stack(rows), terms=4 + 5 + 8, condition=10)
 
 
 def test_only_the_convolution_tells_the_order_of_the_past() -> None:
@@ -71,4 +72,5 @@ def test_only_the_convolution_tells_the_order_of_the_past() -> None:
         torch.manual_seed(0)
         model = ConvAttention(specification, width=16, layers=1, kernel=kernel).double().eval()
         outputs = model(inputs)[:, -1]
-        assert torch.allclose(outputs[0], outputs[1], rtol=1e-10, atol=1e-10) == same
+        allowed = rounding(outputs.abs().max().item(), outputs.dtype, terms=200, condition=100)
+        assert ((outputs[0] - outputs[1]).abs().max() <= allowed) == same

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from models.layers.leaky_average import leaky_average, leaky_average_reference
+from tests.closeness import assert_near, rounding
 
 LENGTHS = (1, 2, 5, 15, 16, 17, 63, 64, 65, 200, 300)
 FACTORS = (0.0067, 0.5, 0.9, 0.99, 0.99999, 1.0, math.exp(-300.0))
 DECAY = torch.tensor([-math.log(factor) for factor in FACTORS], dtype=torch.float64)
+SUMS = 2 * 3  # over the batch and the width, for each position, in the gradient of a decay
 
 
 def toeplitz(x: Tensor, decay: Tensor) -> Tensor:
@@ -43,17 +45,17 @@ def test_equals_matrix_and_recurrence_in_double_precision(time, truth):
     x, weight = sample(time)
     fast = values_and_gradients(leaky_average, x, DECAY, weight)
     for ours, true in zip(fast, values_and_gradients(truth, x, DECAY, weight), strict=True):
-        torch.testing.assert_close(ours, true, rtol=1e-9, atol=1e-9)
+        assert_near(ours, true, terms=SUMS * time, condition=10)
 
 
 @pytest.mark.parametrize("time", LENGTHS)
-def test_single_precision_is_within_1e6_of_the_largest_value(time):
+def test_single_precision_is_near_double_precision(time):
     x, weight = sample(time)
     single = (t.to(torch.float32) for t in (x, DECAY, weight))
     fast = values_and_gradients(leaky_average, *single)
     for ours, true in zip(fast, values_and_gradients(toeplitz, x, DECAY, weight), strict=True):
         assert ours.dtype == torch.float32
-        assert (ours - true).abs().max() <= 1e-6 * true.abs().max().clamp(min=1)
+        assert_near(ours, true, terms=SUMS * time, dtype=torch.float32)
 
 
 def test_long_memory_keeps_its_precision_at_length_8192():
@@ -61,7 +63,9 @@ def test_long_memory_keeps_its_precision_at_length_8192():
     x = torch.randn(1, 2, 8192, 4, generator=torch.Generator().manual_seed(0))
     ours = leaky_average(x, decay.float())
     true = leaky_average_reference(x.double(), decay.float().double())
-    assert (ours - true).norm(dim=-1).max() <= 2e-6 * true.norm(dim=-1).max()
+    # Four levels of chunks of 16. Products of factors so near 1 would lose a hundred times more.
+    allowed = rounding(float(true.norm(dim=-1).max()), torch.float32, terms=4 * 16)
+    assert (ours - true).norm(dim=-1).max() <= allowed
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -70,7 +74,7 @@ def test_half_precision_is_computed_in_single_precision(dtype):
     x = x.to(dtype)
     ours = leaky_average(x, DECAY.float())
     assert ours.dtype == torch.float32
-    torch.testing.assert_close(ours, leaky_average(x.float(), DECAY.float()), rtol=0, atol=0)
+    assert torch.equal(ours, leaky_average(x.float(), DECAY.float()))
 
 
 def test_infinite_decay_forgets_at_once():
@@ -117,4 +121,4 @@ def test_vmap_equals_a_loop(in_dims):
             )
         )
         for ours, true in zip(stacked, single, strict=True):
-            torch.testing.assert_close(ours[index], true, rtol=1e-12, atol=1e-12)
+            assert_near(ours[index], true, terms=SUMS * 19 * 10, condition=10)

@@ -10,6 +10,7 @@ from models.lstm import LSTM
 from models.mamba import Mamba
 from models.released import LSTMAsReleased, MambaAsReleased
 from models.specification import SequenceSpecification
+from tests.closeness import assert_near
 
 TOKENS = SequenceSpecification(maximum_length=32, vocabulary=19)
 TOKEN_SEQUENCES = torch.randint(0, 19, (2, 21), generator=torch.Generator().manual_seed(0))
@@ -51,7 +52,7 @@ def test_the_lstm_is_one_bare_layer_between_tied_embeddings() -> None:
     plain = nn.LSTM(16, 16, batch_first=True)
     plain.load_state_dict(model.mixers[-1].lstm.state_dict())
     expected = plain(table[TOKEN_SEQUENCES])[0] @ table.T
-    torch.testing.assert_close(model(TOKEN_SEQUENCES), expected)
+    assert_near(model(TOKEN_SEQUENCES), expected, terms=21 * 34 + 16)
 
 
 def test_the_embedding_keeps_the_standard_normal() -> None:

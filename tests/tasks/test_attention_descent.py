@@ -12,6 +12,7 @@ from torch.nn import functional
 from models.associative.two_layer_attention import TwoLayerAttention
 from tasks.attention_descent import AttentionDescent, Known, margins
 from tasks.measurement import Diverged
+from tests.closeness import assert_near
 
 SMALL: dict[str, Any] = {"length": 24, "evaluated": 8, "batch": 8, "steps": 2}
 
@@ -23,9 +24,10 @@ def build(*sizes: Any, seed: int = 0) -> nn.Module:
 
 def test_margins_are_right_minus_best_wrong() -> None:
     scores, right = torch.randn(20, 5), torch.randint(5, (20,))
-    for row, (values, k) in enumerate(zip(scores.tolist(), right.tolist(), strict=True)):
-        wrong = max(value for place, value in enumerate(values) if place != k)
-        assert margins(scores, right)[row].item() == pytest.approx(values[k] - wrong)
+    expected = []
+    for values, k in zip(scores.tolist(), right.tolist(), strict=True):
+        expected.append(values[k] - max(v for place, v in enumerate(values) if place != k))
+    assert_near(margins(scores, right).tolist(), expected, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("trained", ["output_2", "all"])
@@ -56,7 +58,9 @@ def test_a_step_is_that_of_plain_descent_on_what_is_known(trained: str) -> None:
             if trained in (name, "all"):
                 parameter -= 3.0 * parameter.grad
     losses.append(loss(asked).item())
-    assert found.curves[f"loss/{trained},lr=3"]["y"] == pytest.approx(losses, rel=1e-4)
+    # Sums over 65 tokens, 24 positions and widths of 16, in two layers, forwards and backwards.
+    found_losses = found.curves[f"loss/{trained},lr=3"]["y"]
+    assert_near(found_losses, losses, terms=1000, condition=3, dtype=torch.float32)
 
 
 def test_known_are_later_occurrences_alone() -> None:

@@ -20,6 +20,7 @@ from tasks.bigram import Bigram
 from tasks.bigram.metrics import measure
 from tasks.bigram.sequences import Sequences
 from tasks.bigram.table import Table, count, dirichlet
+from tests.closeness import assert_near
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, Any] = {"length": 48, "validation_size": 40, "test_size": 40}
@@ -168,7 +169,8 @@ def test_metrics_of_a_sequence_counted_by_hand() -> None:
     assert sequences.occurrences().tolist() == [[1, 0, 2, 0, 3, 0, 1, 2]]
     logs = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64).log()
     found = measure(lambda rows: logs.expand(*rows.inputs.shape, -1), sequences, table)
-    assert found.metrics == pytest.approx(
+    assert_near(
+        found.metrics,
         {
             "loss": -(2 * np.log(0.5) + np.log(0.2)) / 3,
             "in_context_accuracy": 2 / 3,
@@ -177,7 +179,9 @@ def test_metrics_of_a_sequence_counted_by_hand() -> None:
             "global_loss": -(2 * np.log(0.3) + np.log(0.2)) / 3,
             "global_divergence": -np.log(2) - (np.log(0.2) + np.log(0.3)) / 2,
         },
-        rel=1e-6,
+        terms=10,
+        dtype=torch.float32,
+        largest=3.0,
     )
     assert found.curves["accuracy_by_occurrence"] == {
         "x": [1.0, 2.0, 3.0],
@@ -191,8 +195,10 @@ def test_a_model_and_the_same_predictor_get_the_same_numbers() -> None:
     task = Bigram(**SMALL)
     uniform = task.baselines()["uniform"]("validation").metrics
     model = Fixed(torch.zeros(65))
-    assert task.evaluate(model, "validation", "cpu").metrics == pytest.approx(uniform, rel=1e-5)
-    assert uniform["loss"] == pytest.approx(np.log(65), rel=1e-6)
+    found = task.evaluate(model, "validation", "cpu").metrics
+    loss = float(np.log(65))
+    assert_near(found, uniform, terms=65 + 40 * 64, largest=loss, dtype=torch.float32)
+    assert_near(uniform["loss"], loss, terms=65 + 40 * 64, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("triggers", ["fixed", "random"])
@@ -201,7 +207,7 @@ def test_the_oracle_is_perfect_where_it_can_be_and_at_chance_elsewhere(triggers:
     oracle = task.baselines()["in-context bigram (oracle)"]("test").metrics
     assert oracle["in_context_accuracy"] == 1
     assert oracle["loss"] == 0
-    assert oracle["global_divergence"] == pytest.approx(0, abs=1e-6)
+    assert_near(oracle["global_divergence"], 0.0, terms=65, largest=np.log(65), dtype=torch.float32)
     assert oracle["first_occurrence_accuracy"] == pytest.approx(1 / 65, abs=0.01)
     blind = task.baselines()["global bigram"]("test").metrics
     assert blind["in_context_accuracy"] < 0.05

@@ -11,6 +11,7 @@ from torch import nn
 from models.associative.learnable import Learnable
 from tasks.learned_embeddings import LearnedEmbeddings
 from tasks.scaling_laws.errors import _misses
+from tests.closeness import assert_near
 
 SMALL: dict[str, Any] = {"classes": [10], "steps": 250, "trials": 3}
 
@@ -29,6 +30,7 @@ def test_the_first_step_of_adam_moves_every_entry_by_its_rate() -> None:
     for name, parameter in built[0].named_parameters():
         moved = (parameter.detach() - started[0][name]).abs()
         seen = moved > 0  # a token that no sample shows stays
+        # Adam's ε = 1e-8 makes it a little less where a gradient is as small as 1e-6.
         torch.testing.assert_close(
             moved[seen], torch.full_like(moved[seen], 0.1), atol=1e-3, rtol=0.0
         )
@@ -53,7 +55,8 @@ def test_shares_are_those_of_the_law() -> None:
     task = LearnedEmbeddings(**SMALL)
     shares = task._shares("test", 0, 10, 200)
     assert shares.shape == (200, 3, 100)
-    torch.testing.assert_close(shares.sum(-1), torch.ones(200, 3))
+    assert_near(shares.sum(-1), torch.ones(200, 3), terms=100)
+    # What 200 draws for 3 trials leave to chance, not rounding.
     torch.testing.assert_close(shares.mean((0, 1)), task.probabilities.float(), atol=3e-3, rtol=0.0)
     assert not torch.equal(shares, task._shares("validation", 0, 10, 200))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from tasks.optimisation.stream import draw
 from tasks.optimisation.training import cross_entropy, train
 from tasks.power_law import slope
 from tasks.zipf import zipf
+from tests.closeness import assert_near
 
 SETTINGS: dict[str, Any] = {
     "tokens": 100,
@@ -32,6 +34,11 @@ SETTINGS: dict[str, Any] = {
     "first_seed": 42,
     "trials": 10,
 }
+
+
+# Half of the fourth decimal. And where two classes are tied but for rounding, a processor may judge
+# a token otherwise in one of ten trials: 6e-6 each for the rarest, and a few may come together.
+PUBLISHED = 5e-5 + 2e-5
 
 
 def quiet(*_: Any) -> None:
@@ -64,7 +71,7 @@ def test_published_cells_to_four_decimals(
     optimiser: str, lr: float, batch: int, samples: int, layer_norm: bool, published: float
 ) -> None:
     found = measure(layer_norm=layer_norm, optimiser=optimiser, lr=lr, batch=batch, samples=samples)
-    assert round(found.metrics["error"], 4) == published
+    assert found.metrics["error"] == pytest.approx(published, abs=PUBLISHED)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +81,14 @@ def test_published_errors_of_the_other_models(
     model: type[torch.nn.Module], published: dict[int, float]
 ) -> None:
     found = measure(model, lr=1.0, batch=16, dimensions=list(published))
-    assert {d: round(found.metrics[f"error/d={d}"], 4) for d in published} == published
+    errors = {d: found.metrics[f"error/d={d}"] for d in published}
+    assert errors == pytest.approx(published, abs=PUBLISHED)
 
 
 def test_deviation_of_a_published_cell() -> None:
     # std of the released file for SGD, batch 1024, lr 10, n 1024, d = 100.
     found = measure(batch=1024, samples=1024)
-    assert found.metrics["deviation/d=100"] == pytest.approx(0.0428, abs=5e-5)
+    assert found.metrics["deviation/d=100"] == pytest.approx(0.0428, abs=PUBLISHED)
     assert found.arrays["error"] == [pytest.approx(found.arrays["error"][0], abs=0)]
     assert len(found.arrays["error"][0]) == 10
 
@@ -110,13 +118,13 @@ def test_training_is_the_published_recursion() -> None:
                     gradient += torch.outer(inputs[token], outputs @ doubt) / 4
                 step = gradient if optimiser == "sgd" else gradient.sign() / 4
                 weight = weight - 0.5 * step
-            torch.testing.assert_close(model.weight[trial], weight, atol=1e-5, rtol=1e-5)
+            assert_near(model.weight[trial], weight, terms=2 * 4 * 16, condition=2)
 
 
 def test_cross_entropy_of_a_trial_does_not_depend_on_the_others() -> None:
     scores, classes = torch.randn(3, 5, 4), torch.randint(4, (3, 5))
     alone = [torch.nn.functional.cross_entropy(scores[k], classes[k]) for k in range(3)]
-    torch.testing.assert_close(cross_entropy(scores, classes), sum(alone))
+    assert_near(cross_entropy(scores, classes), sum(alone), terms=4 + 5 + 3)
 
 
 def test_weights_of_a_written_matrix_are_found_again() -> None:
@@ -129,7 +137,8 @@ def test_weights_of_a_written_matrix_are_found_again() -> None:
         for token, own in enumerate(classes):
             pair = torch.outer(embedding[trial, token], readout[trial, :, own])
             change[trial] += weights[trial, token] * pair
-    torch.testing.assert_close(induced_weights(change, embedding, readout, classes), weights)
+    found = induced_weights(change, embedding, readout, classes)
+    assert_near(found, weights, terms=2 * 9 + 6, condition=1000)  # random vectors, not orthogonal
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 1.0])
@@ -140,7 +149,8 @@ def test_exponent_of_a_power_of_counts(rho: float) -> None:
 
 
 def test_zipf_and_slopes() -> None:
-    assert torch.allclose(zipf(10**5, 2.0) * torch.arange(1, 10**5 + 1) ** 2.0, zipf(10**5, 2.0)[0])
+    p, numbers = zipf(10**5, 2.0), torch.arange(1, 10**5 + 1).double()
+    assert_near(p * numbers**2, p[0].expand(10**5), condition=2 * math.log(10**5))
     assert zipf(3, 1.0).tolist() == pytest.approx([6 / 11, 3 / 11, 2 / 11])
     assert slope([1, 10, 100], [2.0, 0.2, 0.02]) == pytest.approx(-1.0)
     assert slope([1, 10], [2.0, 0.0]) is None

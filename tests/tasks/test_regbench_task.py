@@ -11,6 +11,7 @@ from torch.nn import functional
 from tasks.regbench import RegBench
 from tasks.regbench.automata import SEPARATOR
 from tasks.regbench.metrics import measure
+from tests.closeness import assert_near
 
 SMALL = {
     "training_automata": 50,
@@ -94,7 +95,10 @@ def test_loss_is_the_mean_over_the_letters_asked_for() -> None:
         for scores, target in zip(row, asked, strict=True)
         if target >= 0
     ]
-    assert task.loss(outputs, batch).item() == pytest.approx(np.mean(surprises), rel=1e-5)
+    terms = 20 + len(surprises)
+    assert_near(
+        task.loss(outputs, batch).item(), np.mean(surprises), terms=terms, dtype=torch.float32
+    )
 
 
 def test_evaluation_in_padded_batches_equals_one_sequence_at_a_time() -> None:
@@ -109,10 +113,23 @@ def test_evaluation_in_padded_batches_equals_one_sequence_at_a_time() -> None:
             for i in range(90)
         ]
         expected = measure(torch.cat(alone, 1)[0].numpy(), task.splits["validation"])
-        assert task.validation_loss(model, "cpu") == pytest.approx(expected.metrics["loss"])
-    assert found.metrics == pytest.approx(expected.metrics, rel=1e-5)
+        loss = task.validation_loss(model, "cpu")
+    # Sums over 20 letters, the widths and steps of the model, and the positions of a mean.
+    rounding = {"terms": 10_000, "dtype": torch.float32}
+    assert_near(loss, expected.metrics["loss"], **rounding)
+    # Of tens of thousands of guesses some are between letters that are equal but for rounding.
+    letters = len(task.splits["validation"].tokens)
+    for name, value in expected.metrics.items():
+        if "accuracy" in name:
+            assert found.metrics[name] == pytest.approx(value, abs=5 / letters), name
+        else:
+            assert_near(found.metrics[name], value, name=name, **rounding)
     for name, values in expected.per_sequence.items():
-        assert found.per_sequence[name] == pytest.approx(values, rel=1e-5)
+        mine = np.array(found.per_sequence[name])
+        if "accuracy" in name:
+            assert (np.abs(mine - values) > 1e-5).sum() <= 5
+        else:
+            assert_near(mine, np.array(values), name=name, **rounding)
 
 
 def test_counting_predictors_give_no_infinite_loss() -> None:

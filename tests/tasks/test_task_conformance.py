@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from bench.config import DESCRIPTIVE, choices, group_file, models_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
+from tests.closeness import assert_near
 
 ROOT = Path(__file__).resolve().parents[2]
 # Those that take a group of models of their own are measurements, and have tests of their own.
@@ -251,7 +252,9 @@ def test_an_untrained_model_is_evaluated_in_plain_numbers(name: str) -> None:
     for curve in results[0].curves.values():
         assert len(curve["x"]) == len(curve["y"]) > 0
     with torch.no_grad():
-        assert task.validation_loss(model, "cpu") == pytest.approx(metrics["loss"], rel=1e-5)
+        loss = task.validation_loss(model, "cpu")
+    # In other batches: sums over vocabularies of 1024 at most and some thousand positions.
+    assert_near(loss, metrics["loss"], terms=10_000, dtype=torch.float32)
 
 
 def test_baselines_hold_a_trivial_predictor_and_no_oracle_below_it(name: str) -> None:

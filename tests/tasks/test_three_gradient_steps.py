@@ -19,6 +19,7 @@ from tasks.bigram_probes.task import crossing
 from tasks.three_gradient_steps import ThreeGradientSteps
 from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
 from tasks.three_gradient_steps.task import _gradient
+from tests.closeness import assert_near
 
 SMALL: dict[str, Any] = {"tokens": 16, "length": 8, "sequences": 4000, "evaluated": 500}
 
@@ -84,7 +85,7 @@ def test_lookup_of_all_scores_is_the_model_as_it_is_written() -> None:
             scores = torch.stack([e[t] @ model.key_2 @ seen[s] for s in range(t + 1)])
             read = (scores.softmax(0)[:, None] * e[: t + 1]).sum(0)
             expected = model.readout @ model.output_2 @ read
-            torch.testing.assert_close(model(inputs)[row, t], expected)
+            assert_near(model(inputs)[row, t], expected, terms=4 * 9 + 10, condition=100)
 
 
 def test_the_residual_model_is_the_one_that_is_written() -> None:
@@ -105,7 +106,7 @@ def test_the_residual_model_is_the_one_that_is_written() -> None:
     hidden = hidden + read @ model.value_2.T @ model.output_2.T
     assert model.feed_forward is not None
     hidden = hidden + hidden @ model.feed_forward.T
-    torch.testing.assert_close(model(inputs)[0], hidden @ model.readout.T)
+    assert_near(model(inputs)[0], hidden @ model.readout.T, terms=8 * 8 + 10, condition=100)
     names = {name for name, _ in model.named_parameters()}
     assert names == {"output_2", "key_2", "key_1", "feed_forward"}
 
@@ -120,7 +121,9 @@ def test_the_first_gradient_is_the_one_of_the_lemma() -> None:
     wanted = torch.nn.functional.one_hot(answers, 16).float()
     expected = model.readout.T @ ((1 / 16 - wanted).T @ mean) / len(answers)
     found = _gradient(model, model.output_2, inputs, answers)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
+    # Most of what 3000 sequences add to a token cancels: its numbers are this large.
+    added = model.readout.abs().T @ ((1 / 16 - wanted).abs().T @ mean.abs()) / len(answers)
+    assert_near(found, expected, terms=3000 + 8 + 16, largest=float(added.max()))
 
 
 def test_three_steps_make_an_induction_head() -> None:

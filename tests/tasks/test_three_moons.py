@@ -25,6 +25,7 @@ from tasks.three_moons.rollouts import (
     table_per_moon,
 )
 from tasks.three_moons.systems import full_period
+from tests.closeness import assert_near
 
 HALVES = [0.5 * k for k in range(1, 8)]
 
@@ -108,9 +109,8 @@ def test_moons_move_on_circles_with_periods_of_one_training_system(phases: str) 
     angles = torch.atan2(inputs[..., 0::2], inputs[..., 1::2]).numpy()
     for sequence in np.unwrap(angles, axis=1):
         speed = np.diff(sequence, axis=0)
-        np.testing.assert_allclose(
-            speed, speed.mean(axis=0, keepdims=True) * np.ones_like(speed), atol=1e-5
-        )
+        steady = speed.mean(axis=0) * np.ones_like(speed)
+        assert_near(speed, steady, terms=4, largest=1.0, dtype=torch.float32)  # of unit vectors
         periods = 2 * np.pi / speed.mean(axis=0) / task.grid.rate
         system = tuple(float(round(p, 3)) for p in periods)
         assert system in task.systems
@@ -124,9 +124,8 @@ def test_moons_move_on_circles_with_periods_of_one_training_system(phases: str) 
         ]
         assert (np.max(gaps, axis=0).min() < 0.05) == (phases == "common")
     assert len(seen) == 8
-    torch.testing.assert_close(
-        inputs.unflatten(-1, (3, 2)).square().sum(-1), torch.ones(60, 360, 3).double()
-    )
+    squares = inputs.unflatten(-1, (3, 2)).square().sum(-1)
+    assert_near(squares, torch.ones(60, 360, 3), terms=2, dtype=torch.float32)
 
 
 @settings(max_examples=20, deadline=None)
@@ -162,9 +161,9 @@ def test_loss_squares_errors_clipped_at_one_half() -> None:
     batch = small().training_batch(0, 0, 1)
     batch.targets = torch.zeros(1, 4, 1)
     clipped = small().loss(outputs, batch)
-    assert clipped.item() == pytest.approx((0.01 + 0.16 + 0.25 + 0.25) / 4)
+    assert_near(clipped.item(), (0.01 + 0.16 + 0.25 + 0.25) / 4, terms=4, dtype=torch.float32)
     plain = small(error_clip=None).loss(outputs, batch)
-    assert plain.item() == pytest.approx((0.01 + 0.16 + 0.49 + 9) / 4)
+    assert_near(plain.item(), (0.01 + 0.16 + 0.49 + 9) / 4, terms=4, dtype=torch.float32)
 
 
 @torch.no_grad()
@@ -177,7 +176,7 @@ def test_rollout_of_a_generic_model_equals_full_forwards_on_growing_prefixes() -
         sequence = inputs[:, :context]
         for ahead in range(3):
             prediction = model(sequence)[:, -1]
-            torch.testing.assert_close(batched[:, place, ahead], prediction, rtol=0, atol=1e-9)
+            assert_near(batched[:, place, ahead], prediction, terms=12 * 20, condition=100)
             sequence = torch.cat([sequence, prediction[:, None]], dim=1)
 
 
@@ -189,7 +188,9 @@ def test_write_back_is_what_a_generic_model_does() -> None:
     inputs = task.training_batch(0, 0, 2).inputs[:, :30].double()
     contexts = torch.tensor([1, 2, 11, 30])
     own = model_rollout(model, "write_back")(inputs, contexts, 6)
-    torch.testing.assert_close(own, stepwise_rollout(model, inputs, contexts, 6), rtol=0, atol=1e-9)
+    # Each of six predictions goes through a kernel of β times lengths of up to √3 into the next.
+    expected = stepwise_rollout(model, inputs, contexts, 6)
+    assert_near(own, expected, terms=6 * (30 + 3 * 6), condition=1e4)
 
 
 @torch.no_grad()
@@ -205,7 +206,9 @@ def test_a_rollout_reads_nothing_after_its_context() -> None:
     changed[:, 20:] = 7.0
     for rollout in (model_rollout(model, "frozen"), table_of_all_moons, table_per_moon):
         short = rollout(sequences, contexts, 5)[:, 0]
-        torch.testing.assert_close(rollout(changed, contexts, 5)[:, 0], short)
+        assert_near(
+            rollout(changed, contexts, 5)[:, 0], short, terms=5 * (20 + 3 * 6), condition=50
+        )
 
 
 @pytest.mark.parametrize(("table", "groups"), [(table_of_all_moons, 1), (table_per_moon, 3)])
@@ -223,6 +226,7 @@ def test_tables_follow_the_nearest_earlier_record(table: Any, groups: int) -> No
                     if context > 1:
                         nearest = (known[:-1] - now).norm(dim=-1).argmin()
                         now = known[nearest + 1]
+                    # Of records that a lap apart are the same but for rounding, either is nearest.
                     torch.testing.assert_close(
                         predictions[row, place, ahead, group], now, rtol=0, atol=1e-3
                     )
@@ -307,9 +311,8 @@ def test_evaluation_is_ready_for_json_and_agrees_with_itself() -> None:
     assert validation.metrics["loss"] == task.validation_loss(model, "cpu")
     test = task.evaluate(model, "test", "cpu")
     json.dumps([vars(validation), vars(test)], allow_nan=False)
-    assert np.mean(test.per_sequence["error_after_max_period"]) == pytest.approx(
-        test.metrics["error_after_max_period"]
-    )
+    mean = np.mean(test.per_sequence["error_after_max_period"])
+    assert_near(mean, test.metrics["error_after_max_period"], terms=1000, dtype=torch.float32)
     held_out = [test.metrics[f"error_p3_to_lcm/{name}"] for name in ("1.5,2,3", "0.5,2,3")]
     assert test.metrics["error_after_max_period"] == pytest.approx(np.mean(held_out))
     assert set(test.curves) == {f"error/{n}" for n in ("1.5,2,3", "0.5,2,3", "0.5,1,2.5", "1,2,3")}

@@ -19,6 +19,7 @@ from tasks.training_dynamics import TrainingDynamics
 from tasks.training_dynamics.descent import descend
 from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
 from tasks.training_dynamics.two_tokens import two_tokens
+from tests.closeness import rounding
 
 YAML = Path(__file__).parents[2] / "tasks" / "training_dynamics.yaml"
 
@@ -149,9 +150,10 @@ def test_fewest_errors_against_many_directions(tokens: int) -> None:
         [errors(direction.expand(20, 2), points, signs, p) for direction in directions[::10]]
     ).amin(0)
     found = fewest_errors(points, signs, p)
-    assert (found <= brute + 1e-12).all()
+    same = rounding(1.0, torch.float64, terms=tokens)  # sums of the same probabilities
+    assert (found <= brute + same).all()
     # An arc narrower than the brute grid is rare.
-    assert (found - brute).abs().lt(1e-12).float().mean() > 0.8
+    assert (found - brute).abs().le(same).float().mean() > 0.8
 
 
 def test_lowest_loss_has_no_slope_left_or_separates() -> None:

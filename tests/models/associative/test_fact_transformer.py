@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from models.associative.fact_transformer import FactTransformer
 from models.associative.one_hot_attention import OneHotAttention
+from tests.closeness import assert_near
 
 VOCABULARY, END = 11, 10
 
@@ -33,7 +34,8 @@ def test_counts_are_softmax_attention_over_positions(mlp_width: int) -> None:
         heads.append((scores.softmax(1) * values).sum(1))
     answer = torch.cat(heads, -1) @ model.output.flatten(0, 1)
     answer = answer + functional.relu(answer @ model.first + model.bias) @ model.second
-    torch.testing.assert_close(model(counts, END), answer @ model.unembedding)
+    expected = answer @ model.unembedding
+    assert_near(model(counts, END), expected, terms=8 + 3 + 8 + 6 + 8 + 9 + 8, condition=10)
 
 
 def test_trained_parameters_are_counted_as_published() -> None:
@@ -50,7 +52,7 @@ def test_linear_attention_is_a_sum_over_positions() -> None:
     tokens, counts = sequences()
     for row, sequence in enumerate(tokens):
         expected = sum(model.attention[END, t] * model.value[t] for t in sequence)
-        torch.testing.assert_close(model(counts, END)[row], expected)
+        assert_near(model(counts, END)[row], expected, terms=8)
 
 
 def test_sizes_that_are_none_are_refused() -> None:

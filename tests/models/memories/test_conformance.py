@@ -18,6 +18,7 @@ from tests.models.memories.every import (
     KEYS,
     NAMES,
     VALUES,
+    assert_identical,
     assert_same,
     configuration,
     constructor,
@@ -122,7 +123,7 @@ def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
     memory.write(*pairs(2, 4))
     before, size = memory.read(queries(2, 5)), memory.size_in_bytes()
     memory.write(*pairs(2, 0))
-    assert_same(memory.read(queries(2, 5)), before, 0)
+    assert_identical(memory.read(queries(2, 5)), before)
     assert memory.size_in_bytes() == size
 
 
@@ -133,7 +134,7 @@ def test_reset_forgets_everything(name: str, settings: dict, card: dict) -> None
     used.reset()
     for memory in (fresh, used):
         memory.write(*pairs(2, 4))
-    assert_same(used.read(queries(2, 5)), fresh.read(queries(2, 5)), 0)
+    assert_identical(used.read(queries(2, 5)), fresh.read(queries(2, 5)))
 
 
 @on_every_case
@@ -146,8 +147,8 @@ def test_calls_may_be_split(name: str, settings: dict, card: dict) -> None:
     whole.write(keys, values)
     for part in (slice(0, 3), slice(3, 4), slice(4, 6), slice(6, 9)):
         parts.write(keys[:, part], values[:, part])
-    assert_same(parts.read(queries(2, 5)), whole.read(queries(2, 5)))
-    assert_same(parts.read(keys), whole.read(keys))
+    assert_same(name, parts.read(queries(2, 5)), whole.read(queries(2, 5)))
+    assert_same(name, parts.read(keys), whole.read(keys))
     assert parts.size_in_bytes() == whole.size_in_bytes()
 
 
@@ -164,7 +165,7 @@ def test_order_is_as_the_card_says(name: str, settings: dict, card: dict) -> Non
     backwards.write(keys.flip(1), values.flip(1))
     read, other = (memory.read(keys) for memory in (forwards, backwards))
     if order == "any":
-        assert_same(other, read)
+        assert_same(name, other, read)
     else:
         assert not torch.allclose(other.values, read.values, rtol=1e-6, atol=1e-6)
 
@@ -199,7 +200,7 @@ def test_memories_of_a_batch_are_independent(name: str, settings: dict, card: di
         alone = small(name, settings)
         alone.write(keys[index], values[index])
         expected = alone.read(asked[index])
-        assert_same(Reading(read.values[index], read.confidence[index]), expected)
+        assert_same(name, Reading(read.values[index], read.confidence[index]), expected)
 
 
 @on_every_case
@@ -228,7 +229,7 @@ def test_reading_changes_nothing_and_draws_nothing(name: str, settings: dict, ca
     first.values.detach().zero_()
     keys.zero_()
     values.zero_()
-    assert_same(memory.read(queries(2, 5)), kept, 0)
+    assert_identical(memory.read(queries(2, 5)), kept)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -259,7 +260,7 @@ def test_float32_is_near_float64(name: str, settings: dict, card: dict) -> None:
         memory.write(*(x.to(dtype) for x in pairs(2, 5, dtype=torch.float32)))
         readings.append(memory.read(queries(2, 5, dtype=torch.float32).to(dtype)))
     single, double = readings
-    assert_same(Reading(*(x.double() for x in single)), double, 2e-4)
+    assert_same(name, single, double, torch.float32)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -274,6 +275,6 @@ def test_a_gpu_gives_the_same(name: str, settings: dict, card: dict) -> None:
     if promised(name, card, "calls") == "matter":
         assert read.values.isfinite().all()
     else:
-        assert_same(Reading(*(x.cpu() for x in read)), expected)
+        assert_same(name, Reading(*(x.cpu() for x in read)), expected)
     with pytest.raises(ValueError, match=r"give the same|move one of them"):
         there.write(keys, values)

@@ -17,6 +17,7 @@ from models.memories.interface import Memory
 from models.memories.low_rank import LowRank
 from models.memories.matrix_memory import linear_reading
 from models.memories.outer_product import OuterProduct
+from tests.closeness import assert_near
 
 
 def units(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -36,7 +37,7 @@ def test_hebb_is_the_sum_of_outer_products() -> None:
     memory = OuterProduct(6, 5)
     memory.write(keys, values)
     matrix = sum(np.outer(v, k) for v, k in zip(values.numpy(), keys.numpy(), strict=True))
-    np.testing.assert_allclose(memory.read(asked).values, asked.numpy() @ matrix.T, atol=1e-14)
+    assert_near(memory.read(asked).values, asked.numpy() @ matrix.T, terms=9 + 6)
     assert memory.size_in_bytes() == 6 * 5 * 8
 
 
@@ -54,7 +55,7 @@ def test_delta_rules_are_their_recurrence(rate: float, decay: float) -> None:
     memory = GatedDelta(6, 5, rate=rate, decay=decay)
     memory.write(keys, values)
     expected = asked.numpy() @ written_item_by_item(keys, values, rate, decay).T
-    np.testing.assert_allclose(memory.read(asked).values, expected, atol=1e-12)
+    assert_near(memory.read(asked).values, expected, terms=70 * 6, condition=10)
     if decay == 0:
         plain = DeltaRule(6, 5, rate=rate)
         plain.write(keys, values)
@@ -71,8 +72,9 @@ def test_chunks_equal_the_plain_loop(items: int, rate: float, decay: float) -> N
         matrix = update(*leaves, rate, decay)
         gradients = torch.autograd.grad(matrix.sin().sum(), leaves)
         results.append((matrix, *gradients))
-    for fast, plain in zip(*results, strict=True):
-        torch.testing.assert_close(fast, plain, rtol=1e-11, atol=1e-11)
+    # With full decay the gradients of what is forgotten are remainders of others as large.
+    largest = max(float(plain.abs().max()) for plain in results[1])
+    assert_near(*results, terms=(items + 10) * 20, condition=100, largest=largest)
 
 
 def test_chunks_equal_the_plain_loop_in_single_precision() -> None:
@@ -82,14 +84,15 @@ def test_chunks_equal_the_plain_loop_in_single_precision() -> None:
         units(2, 300, 64, seed=6, dtype=torch.float32),
     ]
     fast, plain = delta_update(*given, 1.0, 0.02), delta_update_reference(*given, 1.0, 0.02)
-    torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
+    # 300 writes, each of an error that is a sum over 64; a chunk inverts a triangle of unit keys.
+    assert_near(fast, plain, terms=300 * 64)
 
 
 def test_a_full_step_on_a_unit_key_stores_the_newest_pair_exactly() -> None:
     keys, values = units(100, 8, seed=1), units(100, 8, seed=2)
     memory = DeltaRule(8, 8)
     memory.write(keys, values)
-    torch.testing.assert_close(memory.read(keys[-1:]).values, values[-1:], rtol=0, atol=1e-12)
+    assert_near(memory.read(keys[-1:]).values, values[-1:], terms=100 * 8, condition=10)
 
 
 def test_full_decay_remembers_the_last_pair_alone() -> None:
@@ -97,7 +100,7 @@ def test_full_decay_remembers_the_last_pair_alone() -> None:
     long, short = (GatedDelta(8, 8, decay=1.0) for _ in range(2))
     long.write(keys, values)
     short.write(keys[-1:], values[-1:])
-    torch.testing.assert_close(long.read(keys).values, short.read(keys).values)
+    assert_near(long.read(keys).values, short.read(keys).values, terms=5 * 8)
 
 
 def test_low_rank_is_one_gradient_step() -> None:
@@ -109,7 +112,7 @@ def test_low_rank_is_one_gradient_step() -> None:
     loss = (values - keys @ second.T @ first).square().sum() / 2
     (gradient,) = torch.autograd.grad(loss, second)
     memory.write(keys, values)
-    torch.testing.assert_close(memory.read(asked).values, asked @ (-gradient).T @ first)
+    assert_near(memory.read(asked).values, asked @ (-gradient).T @ first, terms=7 + 6 + 5 + 3)
     assert memory.size_in_bytes() == 3 * 6 * 8
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from models.memories.delta_rule import DeltaRule
 from models.memories.neural_memory import LinearNeuralMemory, NeuralMemory
+from tests.closeness import assert_near
 
 SIZE = 64
 
@@ -56,8 +57,9 @@ def test_writing_is_the_loop_of_the_paper(chunk: int, activation: Any) -> None:
     queries = torch.randn(5, SIZE, dtype=torch.float64)
     found = memory.read(queries)
     expected = torch.stack([network(weights, query) for query in queries])
-    torch.testing.assert_close(found.values, expected, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(found.confidence, expected.norm(dim=-1), rtol=1e-10, atol=1e-10)
+    rounding = {"terms": 11 * 2 * (SIZE + 9 + 9), "condition": 100.0}
+    assert_near(found.values, expected.detach(), **rounding)
+    assert_near(found.confidence, expected.detach().norm(dim=-1), **rounding)
 
 
 @pytest.mark.parametrize("rate", [0.25, 0.5])
@@ -67,9 +69,7 @@ def test_the_matrix_is_the_delta_rule_of_twice_the_rate(rate: float) -> None:
     theirs = DeltaRule(SIZE, SIZE, rate=2 * rate)
     for memory in (ours, theirs):
         memory.write(keys, values)
-    torch.testing.assert_close(
-        ours.read(keys).values, theirs.read(keys).values, rtol=1e-10, atol=1e-10
-    )
+    assert_near(ours.read(keys).values, theirs.read(keys).values, terms=100 * SIZE, condition=100)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,8 @@ def test_the_bound_on_surprises_changes_nothing_for_unit_pairs() -> None:
         memory = NeuralMemory(SIZE, SIZE, rate=0.2, momentum=0.0, largest_surprise=bound)
         memory.write(keys, values)
         answers.append(memory.read(keys).values)
-    torch.testing.assert_close(answers[0], answers[1])
+    # A bound that is never reached multiplies by one.
+    assert_near(answers[0], answers[1], terms=200)
 
 
 def test_four_layers_deep_the_bound_keeps_4096_long_pairs_finite() -> None:

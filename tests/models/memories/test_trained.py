@@ -12,6 +12,7 @@ from models.memories.stored_in_weights import StoredInWeights
 from models.memories.trained import distinct
 from models.memories.trained_linear import TrainedLinear
 from models.memories.trained_low_rank import TrainedLowRank
+from tests.closeness import assert_near
 
 
 def units(*shape: int, seed: int = 0) -> Tensor:
@@ -54,8 +55,11 @@ def test_the_linear_memory_is_adamw_on_the_cross_entropy() -> None:
         functional.cross_entropy(layer(keys) @ values.T, torch.arange(40)).backward()
         optimizer.step()
     asked = units(20, 8, seed=3)
-    ratio = memory.read(asked).values / layer(asked)
-    torch.testing.assert_close(ratio, ratio.mean().expand_as(ratio), rtol=1e-3, atol=0)
+    read, expected = memory.read(asked).values, layer(asked).detach()
+    # Equal but for a factor. Steps of Adam divide gradients by their size, the small ones too: that
+    # stretches the errors of sums over 40 pairs.
+    read, expected = read / read.norm(), expected / expected.norm()
+    assert_near(read, expected, terms=5 * (40 + 8 + 8), condition=100)
 
 
 def test_rank_limits_what_is_stored() -> None:
@@ -131,7 +135,7 @@ def test_online_in_the_squared_form_does_not_mind_how_it_is_called() -> None:
         for k, v in zip(keys.split(parts), values.split(parts), strict=True):
             memory.write(k, v)
         read.append(memory.read(keys).values)
-    torch.testing.assert_close(read[0], read[1])
+    assert_near(read[0], read[1], terms=12 * 100, condition=10)
 
 
 def test_patience_ends_a_hopeless_training() -> None:

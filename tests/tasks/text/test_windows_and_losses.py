@@ -29,6 +29,7 @@ from tasks.text.windows import (
     random_starts,
     windows_sha256,
 )
+from tests.closeness import assert_near
 
 LARGE = losses.SMALL_VOCABULARY + 37
 
@@ -132,15 +133,23 @@ def test_losses_and_gradients_are_those_of_all_logits_at_once(
     ).view_as(targets)
     with torch.no_grad():
         found = losses.token_losses(model, inputs, targets)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+    # Sums over the vocabulary in a loss, over it and the 48 targets in a gradient, and the few of
+    # one layer of width 8. The logarithm of a sum is off by the sum's relative error: by that of 1.
+    terms = vocabulary + 48 + 200
+    one = {"terms": terms, "largest": 1.0, "dtype": torch.float32}
+    assert_near(found, expected.detach(), **one)
     loss = losses.training_loss(model, inputs, targets)
     loss.backward()
     expected.mean().backward()
-    torch.testing.assert_close(loss.double(), expected.mean(), rtol=1e-6, atol=1e-6)
-    for mine, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+    assert_near(loss, expected.mean(), **one)
+    # The kernel of the mosaic, β = e² = 7.4, stretches errors, and of what is added up in the
+    # gradient of its leaks about half is left.
+    rounding = {"condition": 15.0 if kind is MemoryMosaic else 2.0, "dtype": torch.float32}
+    true = dict(reference.named_parameters())
+    for name, mine in model.named_parameters():
         assert mine.grad is not None
-        assert theirs.grad is not None
-        torch.testing.assert_close(mine.grad.double(), theirs.grad, rtol=1e-4, atol=1e-7)
+        assert true[name].grad is not None
+        assert_near(mine.grad, true[name].grad, name=name, terms=terms, **rounding)
 
 
 class OnlyLogits(nn.Module):
@@ -159,10 +168,9 @@ def test_a_model_that_gives_only_logits_is_measured_too() -> None:
     found = losses.token_losses(model, window[:, :-1], window[:, 1:])
     table = model.table.weight.detach()
     expected = -table.log_softmax(-1)[window[:, :-1], window[:, 1:]]
-    torch.testing.assert_close(found.detach(), expected)
-    torch.testing.assert_close(
-        losses.training_loss(model, window[:, :-1], window[:, 1:]).detach(), expected.mean()
-    )
+    assert_near(found, expected, terms=50)
+    loss = losses.training_loss(model, window[:, :-1], window[:, 1:])
+    assert_near(loss, expected.mean(), terms=50 + 48)
     assert losses.rows_at_once(model, 16, 2**22) == 1
     assert losses.rows_at_once(model, 16, 50) > 100
 
