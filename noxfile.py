@@ -31,8 +31,9 @@ ELSEWHERE = {
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2"},
     "compatible": {"MKL_CBWR": "COMPATIBLE"},
     "numpy": {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"},
-    "2 threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},
-    "4 threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4"},
+    # Threads that wait asleep: those that spin take the cores from the others, and hours.
+    "2 threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
+    "4 threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE"},
 }
 
 
