@@ -47,7 +47,7 @@ def task(configuration: Configuration) -> None:
     ("word", "build", "sentence"),
     [
         (
-            "models._target_=tests.bench.training.test_building.NoModule",
+            f"models._target_={__name__}.NoModule",
             model,
             "derives from torch.nn.Mod",
         ),
