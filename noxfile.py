@@ -63,7 +63,8 @@ def build_environment(session: nox.Session) -> None:
     rest = ("-e", f"{ROOT}[test]", *pins)
     if has_uv(pip, pins):
         uv = (str(PYTHON), "-m", "uv", "pip", "install", "--quiet", "--python", str(PYTHON))
-        session.run(*uv, *rest, external=True)
+        # Bytecode for all of the environment, now: pip makes it unasked, uv leaves it to imports.
+        session.run(*uv, "--compile-bytecode", *rest, external=True)
     else:
         session.run(*pip, *rest, external=True)
     stamp.write_text(wanted)

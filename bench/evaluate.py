@@ -96,6 +96,7 @@ def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mappin
     from bench.runs.obtain import identify
     from bench.runs.recording import measured_fields
     from bench.runs.saved import recorded_configuration, recorded_locations
+    from bench.training.training import set_numerics
     from tasks.interface import Evaluation, Split
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
@@ -106,10 +107,11 @@ def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mappin
         raise UserError(
             f"{record.run_id} ended as '{record.outcome}' and has no numbers to compare with"
         )
+    set_numerics(identity.configuration.training.threads)
     with progress() as report:
         run = MeasuringRun(identity, root, report)
         evaluations: dict[str, Evaluation] = {split: run.measure(split) for split in splits}
-    measured = measured_fields(run.measurement, evaluations, splits[-1])
+    measured = measured_fields(run.task, evaluations, splits[-1])
     largest = print_comparison(record, measured["metrics"])
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
 

@@ -1,4 +1,7 @@
-"""Train one model on one task and write its record: ``python -m bench.train``."""
+"""Make one run and write its record: ``python -m bench.train``.
+
+``python -m bench.measure`` is another name of the same command.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,15 @@ if TYPE_CHECKING:
 HELP = f"""\
 usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
 
-Train one model on one task, evaluate it by the task's protocol and write a run record.
-The same command again serves the record; after an interruption it goes on from its checkpoint.
+Train one model on one task, evaluate it by the task's protocol and write a run record; or measure
+a memory, or another model that a task builds and trains within its own protocol.
+The same command again serves the record; a training that was interrupted goes on from its
+checkpoint.
 
 {SETTINGS_HELP}
 
-example: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke seed=0"""
+examples: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke seed=0
+          python -m bench.train tasks=capacity models=delta_rule preset=smoke seed=0"""
 
 
 def main(words: list[str]) -> int:
@@ -30,18 +36,13 @@ def main(words: list[str]) -> int:
     from bench.search.plan import warn_of_warmup
     from bench.settings.config import compose
 
-    refuse_words_of_sweeps(words, "bench.train")
+    _refuse_words_of_sweeps(words)
     configuration = compose(words)
-    if configuration.takes is not None:
-        raise UserError(
-            f"{configuration.task} trains no model by the engine: python -m bench.measure makes "
-            "its runs, with the same words"
-        )
     warn_of_warmup([configuration])
-    return make_one(configuration)
+    return _make_one(configuration)
 
 
-def refuse_words_of_sweeps(words: Sequence[str], program: str) -> None:
+def _refuse_words_of_sweeps(words: Sequence[str]) -> None:
     """One run has no search.
 
     Raises:
@@ -52,24 +53,18 @@ def refuse_words_of_sweeps(words: Sequence[str], program: str) -> None:
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
-            raise UserError(f"'{key}' is a setting of bench.sweep; {program} makes one run")
+            raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
 
 
-def make_one(configuration: Configuration) -> int:
-    """Serve or make the record of one run and show it."""
+def _make_one(configuration: Configuration) -> int:
     from bench.ground.progress import progress
     from bench.records.report import print_record
-    from bench.runs.obtain import find, obtain
-    from bench.training.building import prepare_data
+    from bench.runs.obtain import serve_or_make
 
     with progress() as report:
-        prepare_data(configuration, report)
-    record = find(configuration)
-    if record is not None:
+        record, served = serve_or_make(configuration, report=report)
+    if served:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
-    else:
-        with progress() as report:
-            record = obtain(configuration, report=report)
     print_record(record, configuration.store)
     return OK if record.outcome == "ok" else RUN_FAILED
 

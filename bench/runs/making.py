@@ -1,11 +1,11 @@
-"""The making of one run: train (or go on), keep the weights, evaluate, fill the record."""
+"""The making of one run of a trained model: train (or go on), keep the weights, evaluate."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,19 +20,12 @@ from bench.ground.files import write_atomically
 from bench.ground.progress import Report
 from bench.ground.seeding import derive_seed
 from bench.records.provenance import Identity
-from bench.records.schema import Cost, Curve, Outcome, Restart, Role, RunRecord, Study
-from bench.runs.recording import failure, make_record
-from bench.training.building import (
-    build_model,
-    build_task,
-    kept_random_state,
-    read_weights,
-    resolve_device,
-)
+from bench.records.schema import Cost, Curve, Restart
+from bench.runs.recording import Run
+from bench.training.building import build_model, build_task, read_weights
 from bench.training.flops import count_training_flops
-from bench.training.memory import peak_memory
-from bench.training.probe import UnfitModel, probe
-from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics
+from bench.training.probe import probe
+from bench.training.training import Diverged, TrainingReport
 from tasks.interface import Evaluation, Split, Task
 
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
@@ -83,8 +76,8 @@ def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]
     )
 
 
-class Run:
-    """One run on its way to a record.
+class TrainingRun(Run):
+    """One run of a model that the engine trains on its way to a record.
 
     Args:
         work: folder of its checkpoint and weights.
@@ -92,40 +85,31 @@ class Run:
     """
 
     def __init__(
-        self, identity: Identity, work: Path, report: Report, training: Run | None = None
+        self, identity: Identity, work: Path, report: Report, training: TrainingRun | None = None
     ) -> None:
-        self.identity, self.work, self.report, self.training = identity, work, report, training
-        self.configuration = identity.configuration
-        self.task = build_task(self.configuration)
-        self.device = resolve_device(self.configuration.device)
+        super().__init__(identity, work, report)
+        self.task: Task = build_task(self.configuration)
+        self.training = training
         self.cost = Cost()  # what is known of it if the training fails
         self.unfinished: TrainingReport | None = None
-        self.description = f"{self.configuration.label} seed {self.configuration.seed}"
+        self.trained: _Trained | None = None
 
-    def make(self, role: Role, study: Study | None) -> RunRecord:
-        set_numerics(self.configuration.training.threads)
-        trained: _Trained | None = None
-        evaluations: dict[str, Evaluation] = {}
-        outcome: Outcome = "ok"
-        cause: str | None = None
-        with peak_memory(self.device) as memory, kept_random_state(self.device):
-            try:
-                trained = self._trained()
-                model = self._model_with_weights(trained)
-                splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
-                for split in splits:
-                    evaluations[split] = evaluate(self.task, model, split, self.device)
-            except UserError:
-                raise
-            except Stopped:
-                raise KeyboardInterrupt from None
-            except Diverged as error:
-                outcome, cause = "diverged", str(error)
-            except UnfitModel as error:
-                outcome, cause = "failed", str(error)
-            except Exception as error:
-                outcome, cause = failure(error, self.work)
-        return self._record(role, study, trained, evaluations, outcome, cause, memory.peak)
+    def prepare(self) -> None:
+        self.trained = self._trained()
+        self.model = self._model_with_weights(self.trained)
+
+    def measure(self, split: Split) -> Evaluation:
+        return evaluate(self.task, self.model, split, self.device)
+
+    def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
+        trained = self.trained
+        done = trained.report if trained else self.unfinished
+        return {
+            "cost": trained.cost if trained else self.cost,
+            "curves": _curves(done) if done else {},
+            "restarts": trained.restarts if trained else [],
+            "weights_sha256": trained.weights_sha256 if trained else None,
+        }
 
     def _trained(self) -> _Trained:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
@@ -182,7 +166,7 @@ class Run:
         ]
         return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
 
-    def _take_over(self, training: Run) -> None:
+    def _take_over(self, training: TrainingRun) -> None:
         """Let another run train, and keep its weights here too; a link costs no space."""
         with only_one(training.work):
             try:
@@ -265,38 +249,6 @@ class Run:
         model.load_state_dict(read_weights(path, trained.weights_sha256))
         return model.to(self.device).eval()
 
-    def _record(
-        self,
-        role: Role,
-        study: Study | None,
-        trained: _Trained | None,
-        evaluations: dict[str, Evaluation],
-        outcome: Outcome,
-        cause: str | None,
-        peak: int | None,
-    ) -> RunRecord:
-        cost = trained.cost if trained else self.cost
-        curves: dict[str, Curve] = {}
-        done = trained.report if trained else self.unfinished
-        if done:
-            curves["training_loss"] = Curve(x=_floats(done.loss_steps), y=done.losses)
-            curves["validation_loss"] = Curve(
-                x=_floats(done.validation_steps), y=done.validation_losses
-            )
-        return make_record(
-            self.identity,
-            self.task,
-            evaluations,
-            role=role,
-            study=study,
-            outcome=outcome,
-            cause=cause,
-            cost=cost.model_copy(update={"peak_memory_bytes": peak}),
-            curves=curves,
-            restarts=trained.restarts if trained else [],
-            weights_sha256=trained.weights_sha256 if trained else None,
-        )
-
 
 @contextmanager
 def only_one(work: Path) -> Iterator[None]:
@@ -319,5 +271,12 @@ def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | 
         return task.evaluate(model.eval(), split, device)
 
 
-def _floats(values: list[int]) -> list[float]:
-    return [float(value) for value in values]
+def _curves(done: TrainingReport) -> dict[str, Curve]:
+    return {
+        "training_loss": _curve(done.loss_steps, done.losses),
+        "validation_loss": _curve(done.validation_steps, done.validation_losses),
+    }
+
+
+def _curve(steps: list[int], losses: list[float]) -> Curve:
+    return Curve(x=[float(step) for step in steps], y=losses)

@@ -26,9 +26,9 @@ from bench.records.schema import (
     write_record,
 )
 from bench.records.store import Store
-from bench.runs.making import Run, only_one
+from bench.runs.making import TrainingRun, only_one
 from bench.runs.measuring import MeasuringRun
-from bench.runs.recording import measured_fields
+from bench.runs.recording import Run, measured_fields
 from bench.settings.config import training_configuration
 from bench.settings.settings import Configuration
 from bench.training.building import data_hashes, prepare_data, resolve_device, task_or_measurement
@@ -63,16 +63,12 @@ def _identifying(collected: provenance.Provenance) -> dict[str, Any]:
     return {**fields, "protocol_version": PROTOCOL_VERSION}
 
 
-def find(configuration: Configuration, role: Role = "single") -> RunRecord | None:
+def _find(identity: Identity, role: Role) -> RunRecord | None:
     """The finished record of exactly this run, if the store holds it.
 
     Raises:
         UserError: the record is there but was truncated or edited.
     """
-    return _find(identify(configuration), role)
-
-
-def _find(identity: Identity, role: Role) -> RunRecord | None:
     configuration = identity.configuration
     folder = Store(configuration.store).record_folder(role)
     path = folder / f"{identity.run_id(configuration.seed)}.json"
@@ -91,7 +87,19 @@ def obtain(
     study: Study | None = None,
     report: Report | None = None,
 ) -> RunRecord:
-    """The record of a run: served if identity, seed and role are the same, else made.
+    """The record of a run, as :func:`serve_or_make` has it."""
+    return serve_or_make(configuration, role=role, study=study, report=report)[0]
+
+
+def serve_or_make(
+    configuration: Configuration,
+    *,
+    role: Role = "single",
+    study: Study | None = None,
+    report: Report | None = None,
+) -> tuple[RunRecord, bool]:
+    """The record of a run, and whether it was there: served if identity, seed and role are the
+    same, else made.
 
     A run that diverges, runs out of memory or fails in the model's code is a record with its
     cause, not an exception. Role "trial" sees the validation split only.
@@ -107,13 +115,9 @@ def obtain(
     _note_locations(configuration, store.work(run_id))
     found = _find(identity, role)
     if found is not None:
-        return found
+        return found, True
     with only_one(store.work(run_id)):
-        if configuration.takes is None:
-            run: Run | MeasuringRun = _run(identity, store, report or silent)
-        else:
-            run = MeasuringRun(identity, store.work(run_id), report or silent)
-        record = run.make(role, study)
+        record = _run(identity, store, report or silent).make(role, study)
         if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
             own: Role = "trial" if role == "trial" else "single"
@@ -123,7 +127,7 @@ def obtain(
         from bench.records.tracking import track
 
         track(record, path, store)
-    return record
+    return record, False
 
 
 def _note_locations(configuration: Configuration, work: Path) -> None:
@@ -139,13 +143,17 @@ def _is_path(place: Any) -> bool:
 
 
 def _run(identity: Identity, store: Store, report: Report) -> Run:
+    """The run of a configuration, of the kind that its task makes."""
     configuration = identity.configuration
     work = store.work(identity.run_id(configuration.seed))
+    if configuration.takes is not None:
+        return MeasuringRun(identity, work, report)
     trained = training_configuration(configuration)
-    training = None
-    if trained is not configuration:
-        training = _run(identify(trained), store, report)
-    return Run(identity, work, report, training)
+    if trained is configuration:
+        return TrainingRun(identity, work, report)
+    theirs = identify(trained)
+    training = TrainingRun(theirs, store.work(theirs.run_id(trained.seed)), report)
+    return TrainingRun(identity, work, report, training)
 
 
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:

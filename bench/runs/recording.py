@@ -1,23 +1,125 @@
-"""How a run ended and what it measured, as its record."""
+"""How a run ends, whatever kind it is, and what it measured, as its record."""
 
 from __future__ import annotations
 
 import math
+import time
 import traceback
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bench.ground.errors import UserError
 from bench.ground.files import write_atomically
+from bench.ground.progress import Report
 from bench.records.provenance import Identity
-from bench.records.schema import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
-from tasks.interface import Evaluation, Task
-from tasks.measurement import Measurement
+from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
+from bench.training.building import kept_random_state, resolve_device
+from bench.training.memory import peak_memory
+from bench.training.probe import UnfitModel
+from bench.training.training import Stopped, set_numerics
+from tasks.interface import Evaluation, Split, Task
+from tasks.measurement import Diverged, Measurement, Refused
 
 
-def failure(error: Exception, work: Path) -> tuple[Outcome, str]:
+class Run(ABC):
+    """One run on its way to a record.
+
+    Args:
+        work: the run's own folder, for whatever it keeps beside the record.
+    """
+
+    task: Task | Measurement  # each kind builds its own
+
+    def __init__(self, identity: Identity, work: Path, report: Report) -> None:
+        self.identity, self.work, self.report = identity, work, report
+        self.configuration = identity.configuration
+        self.device = resolve_device(self.configuration.device)
+        self.description = f"{self.configuration.label} seed {self.configuration.seed}"
+
+    def prepare(self) -> None:  # noqa: B027  # most have nothing to do before
+        """All that comes before the first split is measured."""
+
+    @abstractmethod
+    def measure(self, split: Split) -> Evaluation:
+        """The whole protocol on one split."""
+
+    @abstractmethod
+    def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
+        """What the making took, as fields of the record, ``cost`` among them.
+
+        Args:
+            evaluations: those of the splits that came to an end.
+            seconds: of the whole making.
+        """
+
+    def make(self, role: Role, study: Study | None) -> RunRecord:
+        """Measure both splits, or validation alone for a trial.
+
+        Raises:
+            UserError: a user's mistake.
+            KeyboardInterrupt: the run was stopped.
+        """
+        set_numerics(self.configuration.training.threads)
+        evaluations: dict[str, Evaluation] = {}
+        started = time.perf_counter()
+        splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
+        with peak_memory(self.device) as memory, kept_random_state(self.device):
+            outcome, cause = self._try(splits, evaluations)
+        measured = measured_fields(self.task, evaluations, splits[-1])
+        spent = self.spent(evaluations, time.perf_counter() - started)
+        trials = len(study.trials) if study else 0
+        configuration = self.configuration
+        return RunRecord(
+            run_id=self.identity.run_id(configuration.seed),
+            identity=self.identity.identity,
+            seed=configuration.seed,
+            task=configuration.task,
+            model=configuration.model,
+            label=configuration.label,
+            preset=configuration.preset,
+            role=role,
+            outcome=outcome,
+            cause=cause,
+            config=configuration.resolved(),
+            cost=spent.pop("cost").model_copy(
+                update={"peak_memory_bytes": memory.peak, "tuning_trials": trials}
+            ),
+            curves={**spent.pop("curves", {}), **measured.pop("curves")},
+            study=study,
+            provenance=self.identity.provenance,
+            **spent,
+            **measured,
+        )
+
+    def _try(
+        self, splits: list[Split], evaluations: dict[str, Evaluation]
+    ) -> tuple[Outcome, str | None]:
+        """Fill ``evaluations``; how that ended, and why it did not end well."""
+        try:
+            self.prepare()
+            for split in splits:
+                evaluations[split] = self.measure(split)
+        except UserError:
+            raise
+        except Refused as error:
+            raise UserError(str(error)) from None
+        except Stopped:
+            raise KeyboardInterrupt from None
+        except Diverged as error:
+            return "diverged", str(error)
+        except UnfitModel as error:
+            return "failed", str(error)
+        except Exception as error:
+            return _failure(error, self.work)
+        lost = _without_headline(evaluations, self.task.headline.name)
+        return ("diverged", lost) if lost else ("ok", None)
+
+
+def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     """How a run ended that stopped with ``error``; the details go to a file in ``work``.
 
     Raises:
@@ -33,44 +135,13 @@ def failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     return "failed", f"{type(error).__name__}: {text} (details in {log})"
 
 
-def make_record(
-    identity: Identity,
-    task: Task | Measurement,
-    evaluations: Mapping[str, Evaluation],
-    *,
-    role: Role,
-    study: Study | None,
-    outcome: Outcome,
-    cause: str | None,
-    cost: Cost,
-    curves: Mapping[str, Curve] | None = None,
-    restarts: Sequence[Restart] = (),
-    weights_sha256: str | None = None,
-) -> RunRecord:
-    """The record of a run that has ended; ``curves`` are those of its training."""
-    configuration = identity.configuration
-    trials = len(study.trials) if study else 0
-    fields = measured_fields(task, evaluations, "validation" if role == "trial" else "test")
-    fields["curves"] = {**(curves or {}), **fields["curves"]}
-    return RunRecord(
-        run_id=identity.run_id(configuration.seed),
-        identity=identity.identity,
-        seed=configuration.seed,
-        task=configuration.task,
-        model=configuration.model,
-        label=configuration.label,
-        preset=configuration.preset,
-        role=role,
-        outcome=outcome,
-        cause=cause,
-        config=configuration.resolved(),
-        cost=cost.model_copy(update={"tuning_trials": trials}),
-        restarts=list(restarts),
-        study=study,
-        provenance=identity.provenance,
-        weights_sha256=weights_sha256,
-        **fields,
-    )
+def _without_headline(evaluations: Mapping[str, Evaluation], name: str) -> str | None:
+    """What diverged of a measurement that has other numbers, but not the one it is ranked by."""
+    for measured in evaluations.values():
+        lost = measured.arrays.get("diverged")
+        if lost and name not in measured.metrics:
+            return str(lost[0])
+    return None
 
 
 def measured_fields(

@@ -202,18 +202,22 @@ def parse(words: Sequence[str]) -> list[Override]:
 
 
 def load_groups(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
-    files = dict(chosen)
-    if group != "models" and "models" in files:
-        files["models"] = f"{group}/{files['models']}"
-    return copy.deepcopy(_load_files(*sorted(files.items())))
+    """``bench/config.yaml`` with the chosen file of each group under its name; models are of
+    ``group``."""
+    loaded = dict(_load())
+    for name, file in chosen.items():
+        below = f"{group}/" if name == "models" and group != "models" else ""
+        loaded[name] = _load(name, below + file)[name]
+    return copy.deepcopy(loaded)
 
 
-@lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
-def _load_files(*choices: tuple[str, str]) -> dict[str, Any]:
-    chosen = dict(choices)
-    words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
-    if "preset" in chosen:
-        words.append(f"preset={chosen['preset']}")
+# A file that is edited meanwhile must not split one sweep in two. Files know nothing of each other,
+# so each is read once, however many tasks and models a process puts together.
+@lru_cache(maxsize=256)
+def _load(group: str | None = None, name: str | None = None) -> dict[str, Any]:
+    """``bench/config.yaml``, with one file of a group."""
+    add = "" if group == "preset" else "+"  # the primary configuration has a preset of its own
+    words = [f"{add}{group}={name}"] if group else []
     search_path = f"hydra.searchpath=[file://{ROOT}]"
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "bench")):

@@ -21,9 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as lightning
 import torch
-from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -34,6 +32,7 @@ from bench.ground.seeding import derive_seed
 from bench.settings.settings import TrainingSettings
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
+from bench.training.trainer import LightningModule, SIGTERMException, Trainer
 from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
 from tasks.interface import Batch, Task
 
@@ -51,7 +50,7 @@ class _StepSeededBatches(IterableDataset[Batch]):
             yield self.task.training_batch(self.seed, step, self.size)
 
 
-class _Module(lightning.LightningModule):
+class _Module(LightningModule):
     """Glue between a plain model, a task's loss and Lightning's loop."""
 
     def __init__(
@@ -287,14 +286,14 @@ def _make_steps(module: _Module, device: torch.device) -> None:
         raise Stopped from None
 
 
-def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> lightning.Trainer:
+def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> Trainer:
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     # One process makes the batches on purpose: they are ready in microseconds to milliseconds.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
     warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
-    return lightning.Trainer(
+    return Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index] if device.index is not None else 1,
         precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",

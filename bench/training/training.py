@@ -8,6 +8,7 @@ import torch
 
 from bench.ground.errors import UserError
 from bench.settings.settings import TrainingSettings
+from tasks import measurement
 from tasks.interface import Task
 
 
@@ -17,7 +18,7 @@ def set_numerics(threads: int) -> None:
     torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
 
 
-class Diverged(Exception):
+class Diverged(measurement.Diverged):
     """A loss is no longer a number; ``report`` says how far the training had come."""
 
     def __init__(self, cause: str, report: TrainingReport) -> None:

@@ -58,14 +58,12 @@ def test_evaluating_again_measures_again(record, capsys):
 @pytest.mark.parametrize(
     ("program", "words", "sentence"),
     [
-        (train, WORDS, "python -m bench.measure makes its runs"),
-        (measure, ["tasks=regbench", "models=gpt2"], "python -m bench.train makes its runs"),
         (measure, [*WORDS[:1], "models=gpt2"], "models=gpt2 is one of the models, and test_time"),
         (train, ["tasks=regbench", "models=ridge"], "models=ridge is one of the memories"),
         (measure, [*WORDS[:1], "models=delta_rul"], "did you mean 'delta_rule'"),
         (measure, [*WORDS, "training.lr=1"], "is about trainings by the engine"),
         (measure, [*WORDS, "models.rat=1"], "did you mean 'models.rate'"),
-        (measure, [*WORDS, "seeds=3"], "is a setting of bench.sweep; bench.measure makes one run"),
+        (measure, [*WORDS, "seeds=3"], "is a setting of bench.sweep; bench.train makes one run"),
         (measure, WORDS[:1], "choose a model with models=NAME; memories: "),
         (measure, [*WORDS, "models.rate=-1"], "rate"),
         (

@@ -15,6 +15,7 @@ import pytest
 from bench.ground.errors import UserError
 from bench.ground.progress import Report, silent
 from bench.search.executors import ATTEMPTS, InProcess, Pool
+from tests.conftest import ROOT
 
 
 def square(job: int, report: Report) -> tuple[int, int]:
@@ -145,7 +146,7 @@ def test_interrupted_parent_lets_workers_save(tmp_path):
 @pytest.mark.processes
 def test_no_worker_outlives_a_killed_parent(tmp_path):
     code = f"from test_executors import hang_with_workers as run; run({str(tmp_path)!r})"
-    places = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    places = [str(Path(__file__).parent), str(ROOT)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
     notes = [tmp_path / "0", tmp_path / "1"]
