@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.records.schema import RunRecord
-from bench.records.store import Store
+from bench.records.store import record_path
 
 
 def print_record(record: RunRecord, store: Path) -> None:
     """The outcome of one run, its metrics and where its record lies."""
     console = Console(highlight=False, soft_wrap=True)
-    path = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    path = record_path(record, store)
     what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if record.outcome != "ok":
         console.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}", markup=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.ground.errors import UserError
 from bench.ground.progress import Report
-from bench.records.provenance import Identity
+from bench.records.identity import Identity
 from bench.records.schema import Cost, Outcome, Role, RunRecord, Study
 from bench.runs.recording import failure, make_record
 from bench.training.building import (

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from bench.ground.files import write_atomically
-from bench.records.provenance import Identity
+from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Headline, Outcome, Restart, Role, RunRecord, Study
 from tasks.interface import Evaluation, Task
 from tasks.measurement import Measurement

@@ -147,7 +147,9 @@ def compose(words: Sequence[str]) -> Configuration:
             trained_on=task.get("trained_on"),
             needs=task.get("needs", ()),
             locations=task.get("locations", ()),
-            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
+            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "committed")},
+            training=tree["training"],
+            sweep=tree["sweep"],
         )
     if configuration.store.exists() and not configuration.store.is_dir():
         raise UserError(f"store={configuration.store} is a file: the store is a folder")
