@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from bench.ground.files import write_atomically
 from bench.ground.words import wants_help
+from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
@@ -158,9 +159,8 @@ class _Request:
         if not self.records.is_dir():
             raise UserError(f"there is no folder {self.records}: give one with run records")
         read = read_records([self.records])
-        found = reproduction.select(
-            [r for r in read if r.preset == self.view.preset and r.role != "trial"]
-        )
+        here = [r for r in read if r.preset == self.view.preset and r.role != "trial"]
+        found = reproduction.select(one_of_each(here))
         plan = reproduction.plan(self.view.preset, None)
         trained = any(record.role != "baseline" for record in found)
         if not found or ((plan.runs or plan.sweeps) and not trained):

@@ -52,10 +52,6 @@ class Code(_Frozen):
             model_code=provenance.model_code,
         )
 
-    def hashes(self) -> dict[str, str]:
-        """What of it is hashed into an identity; the classes are in the configuration."""
-        return {"model_code": self.model_code, "task_code": self.task_code}
-
     def is_current(self) -> bool:
         """Whether this project holds this very code; code of other packages is not looked at."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
@@ -73,7 +69,7 @@ class Name:
 class Compared(_Frozen):
     """One short run that was made by both; ``results`` hashes everything that it measured."""
 
-    words: tuple[str, ...]
+    words: str
     data: dict[str, str]
     weights: str | None
     results: str
@@ -159,6 +155,14 @@ def todays_name(config: Config, provenance: Provenance) -> Name | None:
         return None
     found = names(Code.of(config, provenance), config)
     return next((name for name in found if name.code.is_current()), None)
+
+
+def settled_name(config: Config, provenance: Provenance) -> Name:
+    """One name for a run by all code that is proven equal: the earliest that a proof goes back to.
+    It stays what it is whatever is proven later."""
+    newer = {entry.new for entry in read_table()}
+    found = list(names(Code.of(config, provenance), config))
+    return min(found, key=lambda name: (name.code in newer, name.code.model_dump_json()))
 
 
 def form(config: Config, provenance: Provenance) -> Form:

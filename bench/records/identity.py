@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from bench.records.equivalence import Code, Config, names
-from bench.records.provenance import PROTOCOL_VERSION, sha256_of
-from bench.records.schema import Provenance, make_run_id
+from bench.records.equivalence import Code, Config, Name, names, settled_name
+from bench.records.provenance import sha256_of
+from bench.records.schema import Provenance, RunRecord, make_run_id
 from bench.settings.settings import Configuration
 
-FIXED = ("data", "library_lock", "precision", "device_class")  # the same by all equal code
+# The same by all equal code.
+FIXED = ("data", "library_lock", "precision", "device_class", "protocol_version")
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,8 @@ class Identity:
             config: resolved, as a record keeps it.
             baseline: the label of a predictor without training.
         """
-        fixed: dict[str, Any] = {name: getattr(provenance, name) for name in FIXED}
-        fixed |= {"preset": configuration.preset, "protocol_version": PROTOCOL_VERSION}
-        if baseline is not None:
-            fixed["baseline"] = baseline
         first, *earlier = [
-            sha256_of({**fixed, "config": name.config, **name.code.hashes()})
+            _identity(name, configuration.preset, provenance, baseline)
             for name in names(Code.of(config, provenance), config)
         ]
         return cls(configuration, first, provenance, tuple(earlier))
@@ -64,3 +61,44 @@ class Identity:
         """Every name of the run with ``seed``, that of today first."""
         c = self.configuration
         return [make_run_id(c.task, c.model, c.preset, one, seed) for one in self.all]
+
+
+def _identity(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
+    content = {
+        **{field: getattr(provenance, field) for field in FIXED},
+        **({} if baseline is None else {"baseline": baseline}),
+        "preset": preset,
+        "config": name.config,
+        "model_code": name.code.model_code,
+        "task_code": name.code.task_code,
+    }
+    return sha256_of(content)
+
+
+def settled(record: RunRecord) -> RunRecord:
+    """A record under the one name that all equal code gives its run; run id and numbers stay."""
+    name = settled_name(record.config, record.provenance)
+    if name.code == Code.of(record.config, record.provenance):
+        return record
+    baseline = record.label if record.role == "baseline" else None
+    codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
+    changes = {
+        "config": name.config,
+        "identity": _identity(name, record.preset, record.provenance, baseline),
+        "provenance": record.provenance.model_copy(update=codes),
+    }
+    return record.model_copy(update=changes)
+
+
+def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Under their settled names, and of the same run made by several states of equal code one
+    record: that of a search before another, then the first that was made."""
+    ordered = sorted(records, key=lambda r: (r.role != "final", r.provenance.started_at, r.run_id))
+    first: dict[tuple[str, int], RunRecord] = {}
+    kept = []
+    for record in ordered:
+        one = settled(record)
+        other = first.setdefault((one.identity, one.seed), record)
+        if other.identity == record.identity:  # two of one identity are not for this to judge
+            kept.append(one)
+    return sorted(kept, key=lambda record: record.run_id)

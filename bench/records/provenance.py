@@ -104,7 +104,7 @@ def collect(
 
 
 def _command(locations: Collection[str] = ()) -> str:
-    words = [*_program(), *(_without_place(word, locations) for word in sys.argv[1:])]
+    words = [*_program(), *(without_place(word, locations) for word in sys.argv[1:])]
     # Records are published.
     return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", shlex.join(words))
 
@@ -120,7 +120,8 @@ def _program() -> list[str]:
     return [path.name]
 
 
-def _without_place(word: str, locations: Collection[str]) -> str:
+def without_place(word: str, locations: Collection[str]) -> str:
+    """A word of a command that says PATH where it names a place on this machine."""
     key, equals, _ = word.partition("=")
     place = key in PLACES or key.removeprefix("tasks.") in locations
     return f"{key}=PATH" if equals and place else word

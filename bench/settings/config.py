@@ -203,22 +203,25 @@ def parse(words: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def load_groups(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
+def load_groups(
+    chosen: Mapping[str, str], group: str = "models", root: Path = ROOT
+) -> dict[str, Any]:
+    """The primary configuration with the files chosen in each group, of the checkout ``root``."""
     files = dict(chosen)
     if group != "models" and "models" in files:
         files["models"] = f"{group}/{files['models']}"
-    return copy.deepcopy(_load_files(*sorted(files.items())))
+    return copy.deepcopy(_load_files(root, *sorted(files.items())))
 
 
 @lru_cache(maxsize=64)  # a file that is edited meanwhile must not split one sweep in two
-def _load_files(*choices: tuple[str, str]) -> dict[str, Any]:
+def _load_files(root: Path, *choices: tuple[str, str]) -> dict[str, Any]:
     chosen = dict(choices)
     words = [f"+{group}={name}" for group, name in chosen.items() if group != "preset"]
     if "preset" in chosen:
         words.append(f"preset={chosen['preset']}")
-    search_path = f"hydra.searchpath=[file://{ROOT}]"
+    search_path = f"hydra.searchpath=[file://{root}]"
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "bench")):
+        with initialize_config_dir(version_base="1.3", config_dir=str(root / "bench")):
             loaded = hydra_compose("config", overrides=[*words, search_path])
         tree = OmegaConf.to_container(loaded, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
