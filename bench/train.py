@@ -59,13 +59,16 @@ def make_one(configuration: Configuration) -> int:
     """Serve or make the record of one run and show it."""
     from bench.ground.progress import progress
     from bench.records.report import print_record
+    from bench.records.store import COMMITTED, record_path
     from bench.runs.obtain import find, obtain
     from bench.training.building import prepare_data
 
     with progress() as report:
         prepare_data(configuration, report)
     record = find(configuration)
-    if record is not None:
+    if record is not None and record_path(record, configuration.store).is_relative_to(COMMITTED):
+        print("nothing to do: this is one of the project's own records (committed=false makes it)")
+    elif record is not None:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     else:
         with progress() as report:
