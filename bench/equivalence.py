@@ -116,7 +116,8 @@ def _print(outcome: Outcome, commit: str) -> None:
     elif outcome.entry is None:
         print(f"nothing to prove: {what} has the same code in {commit[:8]}")
     else:
-        print(f"proven: {what}, {sides} ({len(outcome.entry.compared)} runs each)")
+        runs = len(outcome.entry.compared)
+        print(f"proven: {what}, {sides} ({runs} run{'s' * (runs != 1)} of each)")
 
 
 if __name__ == "__main__":

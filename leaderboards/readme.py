@@ -16,6 +16,7 @@ from bench.ground.files import write_atomically
 from bench.ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
+from leaderboards.forms import warning
 from leaderboards.grouping import without_length
 from leaderboards.render import plain
 
@@ -121,8 +122,9 @@ def _groups(board: Board) -> list[list[Row]]:
 
 
 def results(board: Board) -> str:
-    """Markdown: one table for each measured group by its headline, then the verdicts."""
-    parts = [_table(rows) for rows in _groups(board)]
+    """Markdown: a warning if records are of an earlier form, one table for each measured group by
+    its headline, then the verdicts."""
+    parts = [*filter(None, [warning(board)]), *(_table(rows) for rows in _groups(board))]
     for (title, preset), claims in groupby(board.claims, key=lambda c: (c.title, c.preset)):
         parts.append(_verdicts(title, preset, list(claims)))
     return "\n".join(parts) or "No record is committed yet.\n"

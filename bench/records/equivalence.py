@@ -105,13 +105,13 @@ class _Table(_Frozen):
     entries: tuple[Equivalence, ...] = ()
 
 
-def read_table(path: Path = TABLE) -> tuple[Equivalence, ...]:
+def read_table() -> tuple[Equivalence, ...]:
     """The proven equivalences.
 
     Raises:
         UserError: the file was truncated or edited into something else.
     """
-    return _read(path, path.stat().st_mtime_ns) if path.exists() else ()
+    return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
 
 
 @lru_cache(maxsize=4)
@@ -126,12 +126,12 @@ def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
         ) from None
 
 
-def add_entry(entry: Equivalence, path: Path = TABLE) -> None:
+def add_entry(entry: Equivalence) -> None:
     """Write one more proof, in the place of an earlier one of the same two states."""
-    kept = [e for e in read_table(path) if (e.old, e.new) != (entry.old, entry.new)]
+    kept = [e for e in read_table() if (e.old, e.new) != (entry.old, entry.new)]
     entries = sorted([*kept, entry], key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
     content = _Table(entries=tuple(entries)).model_dump(mode="json")
-    write_atomically(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 
 def names(code: Code, config: Config) -> Iterator[Name]:
@@ -177,7 +177,7 @@ def form(config: Config, provenance: Provenance) -> Form:
 def _aimed(config: Config, code: Code) -> Config:
     targets = {"tasks": code.task, "models": code.model}
     return {
-        section: {**values, "_target_": targets[section]} if section in targets else values
+        section: {**values, "_target_": targets[section]} if "_target_" in values else values
         for section, values in config.items()
     }
 

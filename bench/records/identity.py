@@ -43,7 +43,7 @@ class Identity:
             baseline: the label of a predictor without training.
         """
         first, *earlier = [
-            _identity(name, configuration.preset, provenance, baseline)
+            identity_of(name, configuration.preset, provenance, baseline)
             for name in names(Code.of(config, provenance), config)
         ]
         return cls(configuration, first, provenance, tuple(earlier))
@@ -63,7 +63,8 @@ class Identity:
         return [make_run_id(c.task, c.model, c.preset, one, seed) for one in self.all]
 
 
-def _identity(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
+def identity_of(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
+    """The identity of a run by one state of the code; ``baseline`` as in ``Identity.of``."""
     content = {
         **{field: getattr(provenance, field) for field in FIXED},
         **({} if baseline is None else {"baseline": baseline}),
@@ -84,7 +85,7 @@ def settled(record: RunRecord) -> RunRecord:
     codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
     changes = {
         "config": name.config,
-        "identity": _identity(name, record.preset, record.provenance, baseline),
+        "identity": identity_of(name, record.preset, record.provenance, baseline),
         "provenance": record.provenance.model_copy(update=codes),
     }
     return record.model_copy(update=changes)
