@@ -182,14 +182,14 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
         update={
             "label": record.label,
             "model": record.model,
-            "models": record.config["models"],
+            "models": recorded.models,
             "tasks": tasks,
             "training": recorded.training,
         }
     )
     with progress() as report:
         again = identify(recorded)
-        if again.identity != record.identity:
+        if record.identity not in again.all:
             changed = [
                 what
                 for name, what in IDENTIFYING.items()

@@ -59,11 +59,14 @@ def _refuse_words_of_sweeps(words: Sequence[str]) -> None:
 def _make_one(configuration: Configuration) -> int:
     from bench.ground.progress import progress
     from bench.records.report import print_record
+    from bench.records.store import COMMITTED, record_path
     from bench.runs.obtain import serve_or_make
 
     with progress() as report:
         record, served = serve_or_make(configuration, report=report)
-    if served:
+    if served and record_path(record, configuration.store).is_relative_to(COMMITTED):
+        print("nothing to do: this is one of the project's own records (committed=false makes it)")
+    elif served:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     print_record(record, configuration.store)
     return OK if record.outcome == "ok" else RUN_FAILED

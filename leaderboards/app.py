@@ -21,6 +21,7 @@ from leaderboards import render
 from leaderboards.cards import about
 from leaderboards.charts import chart, is_ours, is_reference, origin, series_name
 from leaderboards.contents import Board, ClaimLine, Line, RecordLine, read_board
+from leaderboards.forms import form_of, forms_in_words
 from leaderboards.serve import COMMITTED, LOCAL, default_board
 
 VIEWS = ("Table", "By position", "By training size", "Verdicts", "Records")
@@ -77,7 +78,8 @@ def main() -> None:
         "Records": show_records,
     }[str(view)]
     show(board, task, preset)
-    st.html(render.block(f'<p class="muted">{render.escape(describe_board(path, board))}</p>'))
+    shown = f"{describe_board(path, board)} {forms(str(path), path.stat().st_mtime_ns)}"
+    st.html(render.block(f'<p class="muted">{render.escape(shown)}</p>'))
 
 
 def board_path() -> Path:
@@ -91,6 +93,12 @@ def board_path() -> Path:
 def load(path: str, modified: int) -> Board:
     """The board, read once for each state of its file."""
     return read_board(Path(path))
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def forms(path: str, modified: int) -> str:
+    """Of what form the records are, for each state of the board's file."""
+    return forms_in_words(load(path, modified))
 
 
 def describe_board(path: Path, board: Board) -> str:
@@ -368,6 +376,7 @@ def provenance_facts(content: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("identity", content["identity"]),
         ("commit", (made["commit"] or "unknown") + dirty),
+        ("code", form_of(content)),
         ("model code", made["model_code"]),
         ("task code", made["task_code"]),
         *((f"data, {split}", digest) for split, digest in made["data"].items()),

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from bench.ground.errors import VERIFICATION_FAILED, UserError
+from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord
 
 # What makes a row fail, the gravest first.
@@ -105,7 +106,7 @@ def collect(records: Iterable[RunRecord]) -> list[Setting]:
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
-    kept = [record for record in records if record.role != "trial"]
+    kept = one_of_each(record for record in records if record.role != "trial")
     lengths = _lengths(kept)
     by_identity: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     line_groups: dict[str, str] = {}

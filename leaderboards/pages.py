@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from bench.ground.errors import VERIFICATION_FAILED, UserError
 from bench.settings.config import card, choices
 from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import VERDICTS, WAYS, plain
@@ -150,6 +151,8 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "board, with curves and provenance, opens with `nox -s leaderboard`. A result holds at "
         "its preset only. The published settings (preset `paper`) have not been run where no "
         "line names them.",
+        "",
+        forms_in_words(board),
         "",
         "## Verdicts",
         "",

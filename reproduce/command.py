@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from bench.ground.files import write_atomically
+from bench.ground.files import ROOT, write_atomically
 from bench.ground.words import wants_help
+from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, read_records
-from bench.records.store import Store
+from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.settings.config import choices, compose, parse
 from reproduce.drawing.frame import framed
@@ -54,8 +55,11 @@ usage: python -m reproduce                       what there is
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
   workers=N         worker processes (default 0: the runs are made in this process)
+  committed=false   make every run here (default true: the project's own records are served, and
+                    nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
-  dry_run=true      count the runs and estimate the time; nothing is run or written
+  dry_run=true      count the runs and estimate the time, as if there were no record yet; nothing is
+                    run or written
   any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
                     the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
 
@@ -103,11 +107,12 @@ class _Request:
     strict: bool
     records: Path | None
     dry_run: bool
+    committed: bool
 
     @classmethod
     def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> _Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
-        own |= {"records": None, "dry_run": False}
+        own |= {"records": None, "dry_run": False, "committed": True}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
         task = _task_keys(reproduction, preset)
@@ -136,7 +141,7 @@ class _Request:
             raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds={seeds}: at least one seed is needed")
-        for key in ("strict", "dry_run"):
+        for key in ("strict", "dry_run", "committed"):
             if not isinstance(own[key], bool):
                 raise UserError(f"{key}={own[key]} is neither true nor false")
         if own["records"] is not None and (passed_on or seeds or own["dry_run"]):
@@ -150,6 +155,7 @@ class _Request:
             strict=own["strict"],
             records=None if own["records"] is None else Path(str(own["records"])),
             dry_run=own["dry_run"],
+            committed=own["committed"],
         )
 
     def existing(self, reproduction: Reproduction) -> list[RunRecord]:
@@ -158,9 +164,8 @@ class _Request:
         if not self.records.is_dir():
             raise UserError(f"there is no folder {self.records}: give one with run records")
         read = read_records([self.records])
-        found = reproduction.select(
-            [r for r in read if r.preset == self.view.preset and r.role != "trial"]
-        )
+        here = [r for r in read if r.preset == self.view.preset and r.role != "trial"]
+        found = reproduction.select(one_of_each(here))
         plan = reproduction.plan(self.view.preset, None)
         trained = any(record.role != "baseline" for record in found)
         if not found or ((plan.runs or plan.sweeps) and not trained):
@@ -191,7 +196,19 @@ class _Request:
             for words in plan.baselines:
                 found = obtain_baselines(compose(words), show)
                 records |= {record.run_id: record for record in found}
-        return reproduction.select(list(records.values()))
+        chosen = reproduction.select(list(records.values()))
+        self._tell_of_committed(chosen)
+        return chosen
+
+    def _tell_of_committed(self, records: Sequence[RunRecord]) -> None:
+        """Which records nothing was run for here, where they lie, and how to make them."""
+        served = [r for r in records if record_path(r, self.store).is_relative_to(COMMITTED)]
+        if served:
+            print(
+                f"{len(served)} of {len(records)} records are the project's own, below "
+                f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes "
+                "them here)\n"
+            )
 
     def foretell(self, reproduction: Reproduction) -> None:
         """Say what the plan would run; nothing is written."""
@@ -213,12 +230,15 @@ class _Request:
         plan = reproduction.plan(self.view.preset, self.seeds)
         preset, store = f"preset={self.view.preset}", f"store={self.store}"
         self._check_keys(plan, preset)
+        served = f"committed={str(self.committed).lower()}"
         single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
         seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
         return Plan(
-            runs=tuple((*words, preset, store, *single) for words in plan.runs),
-            baselines=tuple((*words, preset, store, *single) for words in plan.baselines),
-            sweeps=tuple((*words, *seeds, preset, store, *self.passed_on) for words in plan.sweeps),
+            runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
+            baselines=tuple((*words, preset, store, served, *single) for words in plan.baselines),
+            sweeps=tuple(
+                (*words, *seeds, preset, store, served, *self.passed_on) for words in plan.sweeps
+            ),
         )
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
@@ -228,7 +248,7 @@ class _Request:
         for words in plan.sweeps[:1]:
             configurations += [e.configuration for e in make_plan([*words, preset]).entries]
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"workers", *(SHORT_NAMES if plan.sweeps else ())}
+        known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
         for configuration in configurations:
             for section in ("tasks", "models", "training", "sweep"):
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}

@@ -31,6 +31,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     flush_folder(path.parent)
 
 
+def link(path: Path, source: Path) -> None:
+    """Let ``path`` have the content of ``source``: a link, or a copy where there are none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    try:
+        path.hardlink_to(source)
+    except OSError:  # a file system without links
+        write_atomically(path, source.read_bytes())
+
+
 def flush_folder(folder: Path) -> None:
     """Make a rename inside ``folder`` survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)

@@ -9,14 +9,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.records.equivalence import Form, form
 from bench.records.schema import RunRecord
-from bench.records.store import Store
+from bench.records.store import record_path
+
+SAID: dict[Form, str] = {
+    "current": "current: that of this checkout",
+    "equivalent": "equivalent: an earlier one, proven to give the same bytes as this checkout",
+    "of an earlier form": "of an earlier form: another than here; python -m bench.equivalence can "
+    "prove that both give the same bytes",
+}
 
 
 def print_record(record: RunRecord, store: Path) -> None:
     """The outcome of one run, its metrics and where its record lies."""
     console = Console(highlight=False, soft_wrap=True)
-    path = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    path = record_path(record, store)
     what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if record.outcome != "ok":
         console.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}", markup=False)
@@ -65,4 +73,5 @@ def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, floa
         if largest <= 1e-6
         else f"the largest difference is {largest:.3g}: not the numbers of the record"
     )
+    console.print(f"its code is {SAID[form(record.config, record.provenance)]}")
     return largest

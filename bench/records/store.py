@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.ground.files import ROOT
+from bench.records.schema import RunRecord
+
+COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
+
 
 @dataclass(frozen=True)
 class Store:
@@ -43,3 +48,15 @@ class Store:
     def record_folder(self, role: str) -> Path:
         """Where records of a role are kept."""
         return self.trials if role == "trial" else self.records
+
+
+def record_path(record: RunRecord, store: Path) -> Path:
+    """Where a record lies: in the store, else among the project's own."""
+    own = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    committed = committed_path(record.run_id, record.task, record.preset)
+    return committed if committed.exists() and not own.exists() else own
+
+
+def committed_path(run_id: str, task: str, preset: str) -> Path:
+    """Where a record lies if it is one of the project's own."""
+    return COMMITTED / task / preset / f"{run_id}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +16,10 @@ from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
 from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import write_atomically
+from bench.ground.files import link, write_atomically
 from bench.ground.progress import Report
 from bench.ground.seeding import derive_seed
-from bench.records.provenance import Identity
+from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.recording import Run
 from bench.training.building import build_model, build_task, read_weights
@@ -93,6 +93,16 @@ class TrainingRun(Run):
         self.cost = Cost()  # what is known of it if the training fails
         self.unfinished: TrainingReport | None = None
         self.trained: _Trained | None = None
+
+    def inherit(self, earlier: Iterable[Path]) -> None:
+        """Go on from what the same run by equal code left in one of these folders."""
+        left = ("trained.json", "weights.safetensors", DIVERGED, "checkpoint-*.pt")
+        for folder in (self.work, *earlier):
+            found = [path for pattern in left for path in folder.glob(pattern)]
+            for path in found if folder != self.work else ():
+                link(self.work / path.name, path)
+            if found:
+                return
 
     def prepare(self) -> None:
         self.trained = self._trained()
@@ -176,12 +186,7 @@ class TrainingRun(Run):
                 cause = f"in its training, {training.work.name}: {error}"
                 raise Diverged(cause, error.report) from None
         for name in ("weights.safetensors", "trained.json"):
-            own = self.work / name
-            own.unlink(missing_ok=True)
-            try:
-                own.hardlink_to(training.work / name)
-            except OSError:  # a file system without links
-                write_atomically(own, (training.work / name).read_bytes())
+            link(self.work / name, training.work / name)
 
     def _keep_trained(
         self,

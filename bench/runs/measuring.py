@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.ground.progress import Report
-from bench.records.provenance import Identity
+from bench.records.identity import Identity
 from bench.records.schema import Cost
 from bench.runs.recording import Run
 from bench.training.building import build_measurement, model_builder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,18 @@ from bench.ground.errors import RUN_FAILED, UserError
 from bench.ground.files import write_atomically
 from bench.ground.progress import Report, silent
 from bench.records import provenance
-from bench.records.provenance import PROTOCOL_VERSION, Identity
+from bench.records.code import code_hash
+from bench.records.identity import Identity
 from bench.records.schema import (
     Cost,
     Outcome,
     Role,
     RunRecord,
     Study,
-    make_run_id,
     read_record,
     write_record,
 )
-from bench.records.store import Store
+from bench.records.store import Store, committed_path
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.measuring import MeasuringRun
 from bench.runs.recording import Run, measured_fields
@@ -41,26 +42,15 @@ def identify(configuration: Configuration) -> Identity:
     """The identity of a configuration on this machine; makes the data to hash it."""
     device = resolve_device(configuration.device)
     collected = provenance.collect(
-        model_code=provenance.code_hash(configuration.models["_target_"]),
-        task_code=provenance.code_hash(configuration.tasks["_target_"]),
+        model_code=code_hash(configuration.models["_target_"]),
+        task_code=code_hash(configuration.tasks["_target_"]),
         data=data_hashes(configuration),
         precision=configuration.training.precision,
         device_class="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
         started=datetime.now(UTC),
         locations=configuration.locations,
     )
-    content = {
-        "config": configuration.resolved(),
-        "preset": configuration.preset,
-        **_identifying(collected),
-    }
-    return Identity(configuration, provenance.sha256_of(content), collected)
-
-
-def _identifying(collected: provenance.Provenance) -> dict[str, Any]:
-    names = ("model_code", "task_code", "data", "library_lock", "precision", "device_class")
-    fields = {name: getattr(collected, name) for name in names}
-    return {**fields, "protocol_version": PROTOCOL_VERSION}
+    return Identity.of(configuration, configuration.resolved(), collected)
 
 
 def _find(identity: Identity, role: Role) -> RunRecord | None:
@@ -69,13 +59,21 @@ def _find(identity: Identity, role: Role) -> RunRecord | None:
     Raises:
         UserError: the record is there but was truncated or edited.
     """
-    configuration = identity.configuration
-    folder = Store(configuration.store).record_folder(role)
-    path = folder / f"{identity.run_id(configuration.seed)}.json"
+    c = identity.configuration
+    records = Store(c.store).record_folder(role)
+    run_ids = identity.run_ids(c.seed)
+    places = [records / f"{run_id}.json" for run_id in run_ids]
+    if c.committed and role != "trial":
+        places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
+    return next((r for path in places if (r := _read(path, identity.all, c.seed))), None)
+
+
+def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
+    """The finished record at ``path``, if there is one, which must be of an expected identity."""
     if not path.exists():
         return None
     record = read_record(path)
-    if record.identity != identity.identity or record.seed != configuration.seed:
+    if record.identity not in expected or record.seed != seed:
         raise UserError(f"{path} belongs to another run: delete it and run again", RUN_FAILED)
     return record if record.outcome in FINISHED else None
 
@@ -144,16 +142,22 @@ def _is_path(place: Any) -> bool:
 
 def _run(identity: Identity, store: Store, report: Report) -> Run:
     """The run of a configuration, of the kind that its task makes."""
+    if identity.configuration.takes is None:
+        return _training_run(identity, store, report)
+    run_id = identity.run_id(identity.configuration.seed)
+    return MeasuringRun(identity, store.work(run_id), report)
+
+
+def _training_run(identity: Identity, store: Store, report: Report) -> TrainingRun:
     configuration = identity.configuration
-    work = store.work(identity.run_id(configuration.seed))
-    if configuration.takes is not None:
-        return MeasuringRun(identity, work, report)
+    work, *earlier = [store.work(run_id) for run_id in identity.run_ids(configuration.seed)]
     trained = training_configuration(configuration)
-    if trained is configuration:
-        return TrainingRun(identity, work, report)
-    theirs = identify(trained)
-    training = TrainingRun(theirs, store.work(theirs.run_id(trained.seed)), report)
-    return TrainingRun(identity, work, report, training)
+    training = None
+    if trained is not configuration:
+        training = _training_run(identify(trained), store, report)
+    run = TrainingRun(identity, work, report, training)
+    run.inherit(earlier)
+    return run
 
 
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
@@ -174,23 +178,17 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
     baselines = task.baselines()
     for number, (label, predict) in enumerate(baselines.items()):
         name = "".join(c if c.isalnum() else "_" for c in label.lower())
-        content = {
-            "baseline": label,
-            "config": config,
-            "preset": configuration.preset,
-            **_identifying(collected),
-        }
-        identity = provenance.sha256_of(content)
-        run_id = make_run_id(configuration.task, name, configuration.preset, identity, 0)
-        path = store.records / f"{run_id}.json"
-        if path.exists():
-            records.append(read_record(path))
+        called = own.model_copy(update={"model": name})
+        identity = Identity.of(called, config, collected, baseline=label)
+        known = _find(identity, "baseline")
+        if known is not None:
+            records.append(known)
             continue
         started = time.perf_counter()
         evaluations = {"validation": predict("validation"), "test": predict("test")}
         record = RunRecord(
-            run_id=run_id,
-            identity=identity,
+            run_id=identity.run_id(0),
+            identity=identity.identity,
             seed=0,
             task=configuration.task,
             model=name,

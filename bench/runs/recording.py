@@ -15,7 +15,7 @@ import torch
 from bench.ground.errors import UserError
 from bench.ground.files import write_atomically
 from bench.ground.progress import Report
-from bench.records.provenance import Identity
+from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import kept_random_state, resolve_device
 from bench.training.memory import peak_memory

@@ -14,6 +14,7 @@ from torch import nn
 
 from bench.ground.errors import UserError, nearest
 from bench.ground.progress import Report, silent
+from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from bench.runs.obtain import LOCATIONS
@@ -157,6 +158,8 @@ def recorded_configuration(
     Raises:
         UserError: the record has settings that do not exist any more.
     """
+    today = todays_name(record.config, record.provenance)
+    config = today.config if today else record.config
     known = record.task in choices("tasks")
     task = load_groups({"tasks": record.task})["tasks"] if known else {}
     names = tuple(task.get("locations", ()))
@@ -173,11 +176,11 @@ def recorded_configuration(
                 "device": device,
                 "store": store,
                 "tracking": "none",
-                "tasks": {**record.config["tasks"], **here},
-                "models": record.config["models"],
+                "tasks": {**config["tasks"], **here},
+                "models": config["models"],
                 "training": {
                     **(default["training"] if task.get("takes") else {}),
-                    **record.config["training"],
+                    **config["training"],
                     "checkpoint_every": 1,
                 },
                 "sweep": default["sweep"],

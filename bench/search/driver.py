@@ -6,11 +6,10 @@ import fcntl
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import optuna
 
@@ -20,11 +19,12 @@ from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_re
 from bench.records.store import Store
 from bench.search.executors import Done, Executor, InProcess, Pool
 from bench.search.plan import Entry, Plan
+from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
 from bench.settings.settings import Configuration
 
 if TYPE_CHECKING:
-    from bench.records.provenance import Identity
+    from bench.records.identity import Identity
 
 
 @dataclass(frozen=True)
@@ -197,21 +197,27 @@ class _Contender:
         sweep, seed = configuration.sweep, configuration.seed
         # Searched keys are not held fixed: whatever their defaults are, the study is the same.
         fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
-        held = [fixed.identity, list(entry.space.items()), sweep.sampler, seed]
-        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
-            held.append(str(store.root.resolve()))
+        held: list[Any] = [list(entry.space.items()), sweep.sampler, seed]
         metric = task_or_measurement(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
+        anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
+        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
+            held.append(str(store.root.resolve()))
+        names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
+        known = optuna.get_all_study_names(storage)
         self.study = ModelStudy(
             storage,
-            f"{name}-{sha256_of(held)[:12]}",
+            next((name for name in names if name in known), names[0]),
             space=entry.space,
             budget=sweep.n_trials,
             sampler=sweep.sampler,
             seed=seed,
             headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
         )
-        self.runs = self.study.budget + sweep.seeds
+        self.given: Chosen | None = None  # in the place of trials
+        if configuration.committed and not self.study.latest():
+            self.given = committed_search(configuration, anywhere, self.study.budget)
+        self.runs = sweep.seeds + (0 if self.given else self.study.budget)
         self.result = ModelResult(configuration.label, self.study.budget)
         self.trials: dict[int, optuna.Trial] = {}
         self.finals: deque[Job] | None = None  # None until the trials have ended
@@ -219,7 +225,7 @@ class _Contender:
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
-        trial = self.study.ask()
+        trial = None if self.given else self.study.ask()
         if trial is not None:
             self.trials[ticket] = trial
             chosen = self.entry.at(trial.user_attrs["setting"])
@@ -266,13 +272,14 @@ class _Contender:
     def _plan_finals(self) -> Iterator[Job]:
         from bench.runs.obtain import identify
 
-        setting = self.result.setting = self.study.best()
-        self.result.failures = self.study.failures()
+        given = self.given
+        setting = self.result.setting = given.setting if given else self.study.best()
+        self.result.failures = given.failures if given else self.study.failures()
         if setting is None:
             self._keep_failure()
             return
-        study, best = self.study.describe(), self.entry.at(setting)
-        self._supersede(identify(best).identity)
+        study, best = given.study if given else self.study.describe(), self.entry.at(setting)
+        self._supersede(identify(best).all)
         for seed in range(best.seed, best.seed + best.sweep.seeds):
             yield Job("final run", best.model_copy(update={"seed": seed}), "final", study)
 
@@ -295,7 +302,7 @@ class _Contender:
             "cost": record.cost.model_copy(update={"tuning_trials": len(study.trials)}),
         }
         record = record.model_copy(update=changes)
-        self._supersede(record.identity)
+        self._supersede([record.identity])
         write_record(record, self.store.records)
         self.result.cause = cause
         self.result.records.append(record)
@@ -317,19 +324,14 @@ class _Contender:
             provenance=identity.provenance,
         )
 
-    def _supersede(self, identity: str) -> None:
+    def _supersede(self, identities: Collection[str]) -> None:
         """Take the final records of this study out of the way that are of another setting."""
         c = self.configuration
         for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
             record = read_record(path)
             if record.study is None or record.study.name != self.study.name:
                 continue
-            if record.identity != identity:
+            if record.identity not in identities:
                 folder = self.store.root / "superseded"
                 folder.mkdir(exist_ok=True)
                 path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
-
-
-def record_path(record: RunRecord, store: Path) -> Path:
-    """Where a sweep wrote a record."""
-    return Store(store).record_folder(record.role) / f"{record.run_id}.json"

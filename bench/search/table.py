@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from rich.table import Table
 from bench.ground.screen import console
 from bench.ground.statistics import Mean, mean_interval
 from bench.records.schema import Headline, RunRecord
-from bench.search.driver import ModelResult, SweepResult, record_path
+from bench.records.store import record_path
+from bench.search.driver import ModelResult, SweepResult
 
 
 def print_sweep(result: SweepResult, store: Path) -> None:
@@ -35,10 +37,9 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         if record.outcome != "ok":
             path = record_path(record, store)
             screen.print(f"record of a failure: {path}", markup=False, soft_wrap=True)
-    if everything:
-        # No trial is among them, so that all lie in one folder.
-        folder = record_path(everything[0], store).parent
-        screen.print(f"{len(everything)} records in {folder}", markup=False, soft_wrap=True)
+    folders = Counter(record_path(record, store).parent for record in everything)
+    for folder, number in folders.items():
+        screen.print(f"{number} records in {folder}", markup=False, soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:

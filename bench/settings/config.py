@@ -147,7 +147,9 @@ def compose(words: Sequence[str]) -> Configuration:
             trained_on=task.get("trained_on"),
             needs=task.get("needs", ()),
             locations=task.get("locations", ()),
-            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "training", "sweep")},
+            **{k: tree[k] for k in ("seed", "device", "store", "tracking", "committed")},
+            training=tree["training"],
+            sweep=tree["sweep"],
         )
     if configuration.store.exists() and not configuration.store.is_dir():
         raise UserError(f"store={configuration.store} is a file: the store is a folder")
@@ -201,26 +203,28 @@ def parse(words: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def load_groups(chosen: Mapping[str, str], group: str = "models") -> dict[str, Any]:
-    """``bench/config.yaml`` with the chosen file of each group under its name; models are of
-    ``group``."""
-    loaded = dict(_load())
+def load_groups(
+    chosen: Mapping[str, str], group: str = "models", root: Path = ROOT
+) -> dict[str, Any]:
+    """``bench/config.yaml`` of the checkout ``root`` with the chosen file of each group under its
+    name; models are of ``group``."""
+    loaded = dict(_load(root))
     for name, file in chosen.items():
         below = f"{group}/" if name == "models" and group != "models" else ""
-        loaded[name] = _load(name, below + file)[name]
+        loaded[name] = _load(root, name, below + file)[name]
     return copy.deepcopy(loaded)
 
 
 # A file that is edited meanwhile must not split one sweep in two. Files know nothing of each other,
 # so each is read once, however many tasks and models a process puts together.
 @lru_cache(maxsize=256)
-def _load(group: str | None = None, name: str | None = None) -> dict[str, Any]:
+def _load(root: Path, group: str | None = None, name: str | None = None) -> dict[str, Any]:
     """``bench/config.yaml``, with one file of a group."""
     add = "" if group == "preset" else "+"  # the primary configuration has a preset of its own
     words = [f"{add}{group}={name}"] if group else []
-    search_path = f"hydra.searchpath=[file://{ROOT}]"
+    search_path = f"hydra.searchpath=[file://{root}]"
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "bench")):
+        with initialize_config_dir(version_base="1.3", config_dir=str(root / "bench")):
             loaded = hydra_compose("config", overrides=[*words, search_path])
         tree = OmegaConf.to_container(loaded, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:

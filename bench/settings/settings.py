@@ -99,6 +99,7 @@ class Configuration(Settings):
             for a task whose models are trained by the engine.
         needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
             this task.
+        committed: whether a record of the project's own is served where the store has none.
         locations: arguments of the task that say where data lies on this machine. The data are
             known by their content, so these are neither in an identity nor in a record.
     """
@@ -111,6 +112,7 @@ class Configuration(Settings):
     device: Literal["auto", "cpu", "cuda"]
     store: Path
     tracking: Literal["none", "mlflow"]
+    committed: bool = False
     tasks: dict[str, Any]
     models: dict[str, Any]
     training: TrainingSettings

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tasks.text.errors import TextError
 
-STORY_CORPORA = ("grammar", "local", "babistories", "tinystories")
-ARTICLE_CORPORA = ("grammar", "local", "simple_wikipedia")
+SOURCES = "tasks.text.sources"
+# Each corpus and its reader, "module:function" in SOURCES. A reader is looked up by name when it is
+# needed. So its source is no part of the identity of a run, and need not be: what it can change
+# there is the tokens, and the hash of all tokens is part of it.
+STORY_CORPORA = {
+    "grammar": "generated:GeneratedStories",
+    "local": "local:local_stories",
+    "babistories": "babistories:babistories",
+    "tinystories": "hub:tinystories",
+}
+ARTICLE_CORPORA = {
+    "grammar": "generated:GeneratedArticles",
+    "local": "local:local_articles",
+    "simple_wikipedia": "hub:simple_wikipedia",
+}
 STORY_SPLITS = ("train", "valid")
 ARTICLE_SPLITS = ("articles",)
 
@@ -78,23 +92,7 @@ def stories_corpus(
     Raises:
         TextError: an unknown name, or an argument that this corpus lacks or does not take.
     """
-    _check(name, STORY_CORPORA, path, size)
-    if name == "grammar":
-        from tasks.text.sources.generated import GeneratedStories
-
-        return GeneratedStories(size, seed)
-    if name == "tinystories":
-        from tasks.text.sources.hub import tinystories
-
-        return tinystories()
-    assert path is not None
-    if name == "babistories":
-        from tasks.text.sources.babistories import babistories
-
-        return babistories(Path(path))
-    from tasks.text.sources.local import local_stories
-
-    return local_stories(Path(path))
+    return _corpus(STORY_CORPORA, name, path, size, seed)
 
 
 def articles_corpus(
@@ -112,22 +110,21 @@ def articles_corpus(
     Raises:
         TextError: an unknown name, or an argument that this corpus lacks or does not take.
     """
-    _check(name, ARTICLE_CORPORA, path, size)
-    if name == "grammar":
-        from tasks.text.sources.generated import GeneratedArticles
-
-        return GeneratedArticles(size, seed)
-    if name == "simple_wikipedia":
-        from tasks.text.sources.hub import simple_wikipedia
-
-        return simple_wikipedia()
-    assert path is not None
-    from tasks.text.sources.local import local_articles
-
-    return local_articles(Path(path))
+    return _corpus(ARTICLE_CORPORA, name, path, size, seed)
 
 
-def _check(name: str, known: tuple[str, ...], path: str | Path | None, size: int | None) -> None:
+def _corpus(
+    readers: Mapping[str, str], name: str, path: str | Path | None, size: int | None, seed: int
+) -> Corpus:
+    _check(name, readers, path, size)
+    module, _, function = readers[name].partition(":")
+    read = getattr(import_module(f"{SOURCES}.{module}"), function)
+    arguments = (size, seed) if name == "grammar" else () if path is None else (Path(path),)
+    corpus: Corpus = read(*arguments)
+    return corpus
+
+
+def _check(name: str, known: Collection[str], path: str | Path | None, size: int | None) -> None:
     if name not in known:
         raise TextError(f"there is no corpus '{name}' of this kind: expected {', '.join(known)}")
     takes_path = name in ("local", "babistories")

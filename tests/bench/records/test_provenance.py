@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.provenance import _imported_modules, code_hash
+from bench.records.code import code_hash, imported_modules
 
 SOURCE = '''"""A model."""
 from stranger.layers import scale
@@ -68,8 +68,8 @@ def test_files_beside_a_module_and_layers_of_this_project_count(
     (tmp_path / "lonely.py").write_text("import helper_beside\nimport torch\nclass Model: ...\n")
     (tmp_path / "helper_beside.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert set(_imported_modules("lonely")) == {"lonely", "helper_beside"}
-    followed = _imported_modules("tasks.regbench")
+    assert set(imported_modules("lonely")) == {"lonely", "helper_beside"}
+    followed = imported_modules("tasks.regbench")
     assert {"tasks.interface", "models.specification", "tasks.regbench.generator"} <= set(followed)
     assert not any(name.startswith(("torch", "bench")) for name in followed)
 

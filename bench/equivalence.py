@@ -1,0 +1,124 @@
+"""Prove that older code gives the same bytes: ``python -m bench.equivalence``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
+from bench.ground.words import wants_help
+
+if TYPE_CHECKING:
+    from bench.runs.proving import Outcome
+
+HELP = """\
+usage: python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
+       python -m bench.equivalence records=true [tasks=TASK]
+
+Prove that a task and its models compute what they did in an older commit, so that records and runs
+of that code are served on. The commit is unpacked into a temporary folder; it and this checkout, as
+it is now, make the same short runs in processes of their own. Only if the hashes of the data, all
+bytes of the weights and everything that was measured are the same, an entry is written to
+leaderboards/equivalences.json, which is to be committed.
+
+  tasks=TASK     a task after its code changed, or that of its models
+  models=MODEL   default: the models with committed records, else those that the task lists
+  commit=COMMIT  the older one (default HEAD: changes that are not committed yet)
+  preset=PRESET  default: those of committed records, else smoke
+  records=true   every committed record of an earlier form, each against the commit that made it
+  tasks.KEY=…    for every run of a task that has the key, such as tasks.stories=PATH
+
+What is run: each setting of the committed records once, with 12 training steps (a measurement: its
+protocol at preset smoke), and the task's predictors without training.
+Exit code 4 when something differs; the first difference is told.
+example: python -m bench.equivalence tasks=regbench commit=HEAD"""
+
+OWN = ("tasks", "models", "commit", "preset", "records")
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0 when everything asked for is proven, 4 when something is refused."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.ground.progress import progress
+    from bench.runs.comparing import full_name
+    from bench.runs.proving import of_records, of_task, prove
+    from bench.search.plan import list_models
+    from bench.settings.config import parse
+
+    given: dict[str, Any] = {
+        o.key_or_group: o.value() for o in parse([list_models(word) for word in words])
+    }
+    extra = {key: given.pop(key) for key in list(given) if key not in OWN}
+    _check(given, extra)
+    if given.get("records"):
+        wanted = of_records(given.get("tasks"))
+    else:
+        models = given.get("models")
+        named = [models] if isinstance(models, str) else models
+        commit = str(given.get("commit", "HEAD"))
+        wanted = of_task(given["tasks"], named, given.get("preset"), commit)
+    if not wanted:
+        print("nothing to prove: no such record is of an earlier form")
+    outcomes = []
+    for (commit, task), runs in sorted(wanted.items()):
+        with progress() as report:
+            found = prove(full_name(commit), runs, _with_places(extra, task), report)
+        for outcome in found:
+            _print(outcome, commit)
+        outcomes += found
+    return VERIFICATION_FAILED if any(outcome.refusal for outcome in outcomes) else OK
+
+
+def _check(given: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
+    """Refuse words that mean nothing here."""
+    from bench.settings.config import choices, models_of
+
+    for key in extra:
+        if key.partition(".")[0] not in ("tasks", "models", "training") or "." not in key:
+            raise UserError(f"there is no setting '{key}': {nearest(key, OWN)}")
+    task, records = given.get("tasks"), given.get("records", False)
+    if not isinstance(records, bool):
+        raise UserError(f"records={records} is neither true nor false")
+    if task is None and not records:
+        raise UserError("name a task by tasks=TASK, or ask for records=true; --help explains")
+    if task is not None and task not in choices("tasks"):
+        raise UserError(f"there is no task '{task}': {nearest(str(task), choices('tasks'))}")
+    if records and (other := [key for key in ("models", "commit", "preset") if key in given]):
+        raise UserError(
+            f"records=true goes by what the records say of {other[0]}: leave {other[0]}= out"
+        )
+    named = given.get("models", [])
+    for model in [named] if isinstance(named, str) else named:
+        if model not in choices(models_of(str(task))):
+            known = choices(models_of(str(task)))
+            raise UserError(f"there is no model '{model}' for {task}: {nearest(str(model), known)}")
+
+
+def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Places on this machine in full, because each side runs in a folder of its own."""
+    from bench.settings.config import group_file
+
+    places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
+    return {
+        key: str(Path(value).resolve()) if key in places and "://" not in value else value
+        for key, value in extra.items()
+    }
+
+
+def _print(outcome: Outcome, commit: str) -> None:
+    what, sides = f"{outcome.task}, {outcome.model}", f"{commit[:8]} and this checkout"
+    if outcome.refusal is not None:
+        print(f"refused: {what}, {sides}: {outcome.refusal}", file=sys.stderr)
+    elif outcome.entry is None:
+        print(f"nothing to prove: {what} has the same code in {commit[:8]}")
+    else:
+        runs = len(outcome.entry.compared)
+        print(f"proven: {what}, {sides} ({runs} run{'s' * (runs != 1)} of each)")
+
+
+if __name__ == "__main__":
+    command(main)

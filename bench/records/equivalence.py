@@ -1,0 +1,201 @@
+"""Older code that was proven to give the same bytes, and what a record of it is called today.
+
+``leaderboards/equivalences.json`` is written by ``python -m bench.equivalence`` alone. Nothing here
+imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.ground.errors import RUN_FAILED, UserError
+from bench.ground.files import ROOT, write_atomically
+from bench.records.code import code_hash, is_own
+from bench.records.provenance import PROTOCOL_VERSION
+from bench.records.schema import Provenance
+
+TABLE = ROOT / "leaderboards" / "equivalences.json"
+
+Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
+Form = Literal["current", "equivalent", "of an earlier form"]
+FORMS: tuple[Form, ...] = ("current", "equivalent", "of an earlier form")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Code(_Frozen):
+    """The code behind a run: the classes of its task and model, and the hashes of their source.
+    A predictor without training has the task's for both."""
+
+    task: str
+    task_code: str
+    model: str
+    model_code: str
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], provenance: Provenance) -> Code:
+        """The code that a run with this resolved configuration was made by."""
+        task = str(config.get("tasks", {}).get("_target_"))
+        return cls(
+            task=task,
+            task_code=provenance.task_code,
+            model=str(config.get("models", {}).get("_target_", task)),
+            model_code=provenance.model_code,
+        )
+
+    def is_current(self) -> bool:
+        """Whether this project holds this very code; code of other packages is not looked at."""
+        pairs = ((self.task, self.task_code), (self.model, self.model_code))
+        return all(not is_own(target) or code_hash(target) == code for target, code in pairs)
+
+
+@dataclass(frozen=True)
+class Name:
+    """What one run is called by one state of the code."""
+
+    code: Code
+    config: Config
+
+
+class Compared(_Frozen):
+    """One short run that was made by both; ``results`` hashes everything that it measured."""
+
+    words: str
+    data: dict[str, str]
+    weights: str | None
+    results: str
+
+
+class Equivalence(_Frozen):
+    """Two states of the code behind one task and model that give identical bytes.
+
+    Attributes:
+        commit: where ``old`` was taken from.
+        added: settings that ``new`` has and ``old`` lacks ("models.key"), with the value at which
+            both are the same.
+    """
+
+    task: str
+    model: str
+    commit: str
+    old: Code
+    new: Code
+    added: dict[str, Any]
+    compared: tuple[Compared, ...]
+
+    def other_side(self, name: Name) -> Name | None:
+        """The same run by the other one of the two; None if that has no such run."""
+        if name.code == self.old:
+            return Name(self.new, _aimed(_with(name.config, self.added), self.new))
+        older = _without(name.config, self.added) if name.code == self.new else None
+        return None if older is None else Name(self.old, _aimed(older, self.old))
+
+
+class _Table(_Frozen):
+    schema_version: Literal[1] = 1
+    entries: tuple[Equivalence, ...] = ()
+
+
+def read_table() -> tuple[Equivalence, ...]:
+    """The proven equivalences.
+
+    Raises:
+        UserError: the file was truncated or edited into something else.
+    """
+    return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
+    try:
+        return _Table.model_validate(json.loads(path.read_bytes())).entries
+    except (ValueError, ValidationError):
+        raise UserError(
+            f"{path} is truncated or edited: restore it from version control, or delete it and "
+            "prove again what it held by python -m bench.equivalence",
+            RUN_FAILED,
+        ) from None
+
+
+def add_entry(entry: Equivalence) -> None:
+    """Write one more proof, in the place of an earlier one of the same two states."""
+    kept = [e for e in read_table() if (e.old, e.new) != (entry.old, entry.new)]
+    entries = sorted([*kept, entry], key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
+    content = _Table(entries=tuple(entries)).model_dump(mode="json")
+    write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+
+
+def names(code: Code, config: Config) -> Iterator[Name]:
+    """The run itself, then the same run by every state of the code that is proven equal, through
+    any chain of proofs."""
+    table = read_table()
+    seen, waiting = {code}, [Name(code, config)]
+    while waiting:
+        name = waiting.pop(0)
+        yield name
+        for entry in table:
+            other = entry.other_side(name)
+            if other is not None and other.code not in seen:
+                seen.add(other.code)
+                waiting.append(other)
+
+
+def todays_name(config: Config, provenance: Provenance) -> Name | None:
+    """What a recorded run is called today; None if its code is neither here nor proven equal."""
+    if provenance.protocol_version != PROTOCOL_VERSION:
+        return None
+    found = names(Code.of(config, provenance), config)
+    return next((name for name in found if name.code.is_current()), None)
+
+
+def settled_name(config: Config, provenance: Provenance) -> Name:
+    """One name for a run by all code that is proven equal: the earliest that a proof goes back to.
+    It stays what it is whatever is proven later."""
+    newer = {entry.new for entry in read_table()}
+    found = list(names(Code.of(config, provenance), config))
+    return min(found, key=lambda name: (name.code in newer, name.code.model_dump_json()))
+
+
+def form(config: Config, provenance: Provenance) -> Form:
+    """Whether a record was made by the code that is here, by code that is proven equal, or by
+    other code."""
+    today = todays_name(config, provenance)
+    if today is None:
+        return "of an earlier form"
+    return "current" if today.code == Code.of(config, provenance) else "equivalent"
+
+
+def _aimed(config: Config, code: Code) -> Config:
+    targets = {"tasks": code.task, "models": code.model}
+    return {
+        section: {**values, "_target_": targets[section]} if "_target_" in values else values
+        for section, values in config.items()
+    }
+
+
+def _with(config: Config, added: Mapping[str, Any]) -> Config:
+    changed = {section: dict(values) for section, values in config.items()}
+    for key, value in added.items():
+        section, _, name = key.partition(".")
+        if section in changed:
+            changed[section].setdefault(name, value)
+    return changed
+
+
+def _without(config: Config, added: Mapping[str, Any]) -> Config | None:
+    """The configuration before settings were added; None where one has another value."""
+    changed = {section: dict(values) for section, values in config.items()}
+    for key, value in added.items():
+        section, _, name = key.partition(".")
+        if section in changed and changed[section].pop(name, value) != value:
+            return None
+    return changed

@@ -1,0 +1,105 @@
+"""What makes a run the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.records.equivalence import Code, Config, Name, names, settled_name
+from bench.records.provenance import sha256_of
+from bench.records.schema import Provenance, RunRecord, make_run_id
+from bench.settings.settings import Configuration
+
+# The same by all equal code.
+FIXED = ("data", "library_lock", "precision", "device_class", "protocol_version")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a run the same run; the seed is apart.
+
+    Attributes:
+        identity: by the code that is here.
+        earlier: identities of the same run by code that is proven equal.
+    """
+
+    configuration: Configuration
+    identity: str
+    provenance: Provenance
+    earlier: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        configuration: Configuration,
+        config: Config,
+        provenance: Provenance,
+        baseline: str | None = None,
+    ) -> Identity:
+        """The identity of a run by the code of ``provenance``, with those by all equal code.
+
+        Args:
+            config: resolved, as a record keeps it.
+            baseline: the label of a predictor without training.
+        """
+        first, *earlier = [
+            identity_of(name, configuration.preset, provenance, baseline)
+            for name in names(Code.of(config, provenance), config)
+        ]
+        return cls(configuration, first, provenance, tuple(earlier))
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every identity of this run, that of today first."""
+        return (self.identity, *self.earlier)
+
+    def run_id(self, seed: int) -> str:
+        """The name of the run with ``seed``."""
+        return self.run_ids(seed)[0]
+
+    def run_ids(self, seed: int) -> list[str]:
+        """Every name of the run with ``seed``, that of today first."""
+        c = self.configuration
+        return [make_run_id(c.task, c.model, c.preset, one, seed) for one in self.all]
+
+
+def identity_of(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
+    """The identity of a run by one state of the code; ``baseline`` as in ``Identity.of``."""
+    content = {
+        **{field: getattr(provenance, field) for field in FIXED},
+        **({} if baseline is None else {"baseline": baseline}),
+        "preset": preset,
+        "config": name.config,
+        "model_code": name.code.model_code,
+        "task_code": name.code.task_code,
+    }
+    return sha256_of(content)
+
+
+def settled(record: RunRecord) -> RunRecord:
+    """A record under the one name that all equal code gives its run; run id and numbers stay."""
+    name = settled_name(record.config, record.provenance)
+    if name.code == Code.of(record.config, record.provenance):
+        return record
+    baseline = record.label if record.role == "baseline" else None
+    codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
+    changes = {
+        "config": name.config,
+        "identity": identity_of(name, record.preset, record.provenance, baseline),
+        "provenance": record.provenance.model_copy(update=codes),
+    }
+    return record.model_copy(update=changes)
+
+
+def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Under their settled names, and of the same run made by several states of equal code one
+    record: that of a search before another, then the first that was made."""
+    ordered = sorted(records, key=lambda r: (r.role != "final", r.provenance.started_at, r.run_id))
+    first: dict[tuple[str, int], RunRecord] = {}
+    kept = []
+    for record in ordered:
+        one = settled(record)
+        other = first.setdefault((one.identity, one.seed), record)
+        if other.identity == record.identity:  # two of one identity are not for this to judge
+            kept.append(one)
+    return sorted(kept, key=lambda record: record.run_id)

@@ -1,0 +1,46 @@
+"""Searches that the project has committed the outcome of: a setting, chosen from so many trials."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bench.records.schema import Study, read_record
+from bench.records.store import COMMITTED
+from bench.search.study import Setting
+from bench.settings.settings import Configuration
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a committed search found."""
+
+    study: Study
+    setting: Setting
+
+    @property
+    def failures(self) -> list[str]:
+        """How those of its trials ended that gave no number."""
+        return [trial.outcome for trial in self.study.trials if trial.value is None]
+
+
+def committed_search(
+    configuration: Configuration, names: Collection[str], budget: int
+) -> Chosen | None:
+    """The committed outcome of one of the searches ``names`` over ``budget`` settings.
+
+    A search's name hashes all that it holds fixed, its space, its sampler and its seed, so that
+    equal names and equally many trials are the same search.
+    """
+    c = configuration
+    folder = COMMITTED / c.task / c.preset
+    for path in sorted(folder.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
+        record = read_record(path)
+        study = record.study
+        if record.role != "final" or record.outcome != "ok" or study is None:
+            continue
+        if study.name in names and len(study.trials) == budget:
+            sections = (key.partition(".") for key in study.search_space)
+            setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
+            return Chosen(study, setting)
+    return None

@@ -1,0 +1,39 @@
+"""Whether records were made by the code that is here, by equal code, or by other code."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from bench.records.equivalence import FORMS, Form, form
+from bench.records.schema import Provenance
+from leaderboards.contents import Board
+
+
+def form_of(content: dict[str, Any]) -> Form:
+    """Of a record as the board keeps it."""
+    return form(content["config"], Provenance.model_validate(content["provenance"]))
+
+
+def count_forms(board: Board) -> Counter[Form]:
+    """How many of a board's records are of which form."""
+    return Counter(form_of(json.loads(record.content)) for record in board.records)
+
+
+def forms_in_words(board: Board) -> str:
+    """One sentence with the three numbers."""
+    counts = count_forms(board)
+    numbers = ", ".join(f"{counts[form]} {form}" for form in FORMS)
+    return f"The code behind these records is {numbers} (docs/identity.md)."
+
+
+def warning(board: Board) -> str:
+    """One sentence where records are of an earlier form, else nothing."""
+    earlier = count_forms(board)["of an earlier form"]
+    return (
+        f"{earlier} of {len(board.records)} records are of an earlier form: the code that made "
+        "them is not the code that is here, and is not proven to give the same numbers.\n"
+        if earlier
+        else ""
+    )

@@ -1,0 +1,280 @@
+"""Equal code: what a run is called by it, and that only identical bytes become an entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.ground.errors import UserError
+from bench.records import equivalence, store
+from bench.records.code import code_hash
+from bench.records.equivalence import (
+    Code,
+    Compared,
+    Equivalence,
+    Name,
+    add_entry,
+    form,
+    names,
+    read_table,
+    settled_name,
+)
+from bench.records.identity import identity_of, one_of_each
+from bench.records.schema import RunRecord, read_records
+from bench.runs.comparing import Pair
+from bench.runs.obtain import find, identify, obtain
+from bench.runs.proving import BASELINES, Wanted, batches
+from bench.settings.config import compose
+from bench.sweep import run_sweep
+from tests.bench.records import make_record
+from tests.conftest import ROOT
+
+CONFIG = {"tasks": {"_target_": "tasks.old.Task", "size": 3}, "models": {"_target_": "models.m.M"}}
+
+
+def code(task: str, number: int, model: str = "models.m.M") -> Code:
+    return Code(task=task, task_code=f"{number:064x}", model=model, model_code="a" * 64)
+
+
+def entry(old: Code, new: Code, **added: object) -> Equivalence:
+    compared = Compared(words="", data={}, weights=None, results="")
+    settings = {key.replace("__", "."): value for key, value in added.items()}
+    return Equivalence(
+        task="t", model="m", commit="c", old=old, new=new, added=settings, compared=(compared,)
+    )
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(equivalence, "TABLE", tmp_path / "equivalences.json")
+    return tmp_path / "equivalences.json"
+
+
+A, B, C = code("tasks.old.Task", 1), code("tasks.new.Task", 2), code("tasks.new.Task", 3)
+
+
+def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> None:
+    add_entry(entry(A, B))
+    add_entry(entry(B, C, tasks__kind="plain"))
+    today = {**CONFIG, "tasks": {"_target_": "tasks.new.Task", "size": 3, "kind": "plain"}}
+    found = {name.code: name.config for name in names(C, today)}
+    assert list(found) == [C, B, A]
+    assert found[A] == CONFIG
+    assert found[B]["tasks"] == {"_target_": "tasks.new.Task", "size": 3}
+    # From the oldest the settings come back, with the values at which all are the same.
+    assert {name.code: name.config for name in names(A, CONFIG)}[C] == today
+    # Of another value of the new setting there is no older run.
+    other = {**today, "tasks": {**today["tasks"], "kind": "other"}}
+    assert [name.code for name in names(C, other)] == [C]
+    # The settled name is the same whatever is proven later.
+    record = make_record().provenance.model_copy(
+        update={"task_code": C.task_code, "model_code": C.model_code}
+    )
+    assert settled_name(today, record).code == A
+
+
+def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
+    add_entry(entry(A, B))
+    assert read_table() == (entry(A, B),)
+    table.write_text(table.read_text()[:-40])
+    with pytest.raises(UserError, match="truncated or edited: restore it"):
+        read_table()
+
+
+def test_code_of_a_record_is_current_equivalent_or_of_an_earlier_form() -> None:
+    target, model = "tasks.capacity.Capacity", "models.memories.delta_rule.DeltaRule"
+    config = {"tasks": {"_target_": target}, "models": {"_target_": model}}
+    hashes = {"task_code": code_hash(target), "model_code": code_hash(model)}
+    made = make_record().provenance
+    here = made.model_copy(update=hashes)
+    assert form(config, here) == "current"
+    older = here.model_copy(update={"task_code": "0" * 64})
+    assert form(config, older) == "of an earlier form"
+    add_entry(entry(Code.of(config, older), Code.of(config, here)))
+    assert form(config, older) == "equivalent"
+    assert form(config, here) == "current"
+    engine = older.model_copy(update={"protocol_version": 0})
+    assert form(config, engine) == "of an earlier form"
+
+
+def made_by(task_code: str, run_id: str) -> RunRecord:
+    """The same run, as the code of this hash made it."""
+    record = make_record(run_id=run_id)
+    provenance = record.provenance.model_copy(update={"task_code": task_code})
+    name = Name(Code.of(record.config, provenance), record.config)
+    identity = identity_of(name, record.preset, provenance, None)
+    return record.model_copy(update={"provenance": provenance, "identity": identity})
+
+
+def test_a_run_made_by_two_states_of_equal_code_counts_once() -> None:
+    older, newer = made_by("1" * 64, "run-old"), made_by("2" * 64, "run-new")
+    assert [r.run_id for r in one_of_each([older, newer])] == ["run-new", "run-old"]
+    add_entry(entry(*(Code.of(r.config, r.provenance) for r in (older, newer))))
+    (one,) = one_of_each([older, newer])
+    assert one.identity == older.identity
+    tuned = newer.model_copy(update={"role": "final"})
+    assert [r.run_id for r in one_of_each([older, tuned])] == ["run-new"]
+
+
+def test_the_first_difference_is_told_data_before_weights_before_numbers() -> None:
+    old = make_record(seed=0)
+    metrics = {**old.metrics, "test": {**old.metrics["test"], "loss": 0.5}}
+    new = old.model_copy(update={"metrics": metrics})
+    both = Pair(old, old, "w", "w", "")
+    assert both.first_difference() is None
+    assert str(Pair(old, new, "w", "w", "").first_difference()).startswith("metrics/test/loss is ")
+    assert Pair(old, new, "w", "v", "").first_difference() == "weights is w there and v here"
+    data = old.provenance.model_copy(update={"data": {"test": "other"}})
+    moved = new.model_copy(update={"provenance": data})
+    assert str(Pair(old, moved, "w", "v", "").first_difference()).startswith("data/")
+
+
+def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() -> None:
+    def run(model: str, size: int, **models: int) -> Wanted:
+        config = {
+            "tasks": {"_target_": "t", "training_automata": size},
+            "models": {"_target_": "m", **models},
+            "training": {"lr": 0.1, "restarts": 3, "batch_size": 4},
+        }
+        return Wanted("regbench", model, "laptop", config)
+
+    runs = [run("gpt2", 9, layers=2), run("gpt2", 9, layers=2), run("lstm", 9, layers=2)]
+    runs += [run("mamba", 9, layers=3), run("gpt2", 7, layers=2)]
+    runs.append(Wanted("regbench", BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
+    runs.append(Wanted("regbench", BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
+    found = [(b.models, b.settings["tasks.training_automata"]) for b in batches(runs)]
+    assert found[:3] == [(["gpt2", "lstm"], 9), (["mamba"], 9), (["gpt2"], 7)]
+    assert [size for _, size in found[3:]] == [5]
+    settings = batches(runs)[0].settings
+    assert "training.lr" not in settings
+    assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
+    measured = [Wanted("capacity", "ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
+    assert [(b.models, b.preset, b.settings) for b in batches(measured)] == [
+        (["ridge"], "smoke", {})
+    ]
+
+
+TINY = ["tasks=capacity", "models=delta_rule", "preset=smoke"]
+
+
+def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = obtain(compose([*TINY, f"store={tmp_path / 'made'}"]))
+    own = tmp_path / "committed" / made.task / made.preset
+    own.mkdir(parents=True)
+    shutil.copy(tmp_path / "made" / "records" / f"{made.run_id}.json", own)
+    monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
+    words = [*TINY, f"store={tmp_path / 'user'}"]
+    assert find(compose(words)) is None
+    asked = compose([*words, "committed=true"])
+    assert find(asked) == made
+    assert obtain(asked) == made
+    assert not (tmp_path / "user" / "records").exists()
+    # Made by equal code it is the same run, and another one is not.
+    identity = identify(asked)
+    here = Code.of(asked.resolved(), identity.provenance)
+    edited = here.model_copy(update={"model_code": "0" * 64})
+    add_entry(entry(edited, here))
+    assert len(identify(asked).all) == 2
+    assert identify(asked).identity == identity.identity
+    assert find(asked.model_copy(update={"seed": 1})) is None
+
+
+def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
+    monkeypatch.setattr("bench.search.published.COMMITTED", tmp_path / "committed")
+    words = [TINY[0], "models=[delta_rule]", TINY[2], "n_trials=2", "sweep.sampler=grid"]
+    words.append("sweep.search_space={models.rate:[0.5,1.0]}")
+
+    def sweep(name: str, *more: str) -> list[RunRecord]:
+        return run_sweep([*words, f"store={tmp_path / name}", *more], lambda *_: None)
+
+    made = [record for record in sweep("made", "seeds=1") if record.role == "final"]
+    folder = tmp_path / "committed" / "capacity" / "smoke"
+    folder.mkdir(parents=True)
+    for record in made:
+        shutil.copy(tmp_path / "made" / "records" / f"{record.run_id}.json", folder)
+    served = sweep("user", "seeds=1", "committed=true")
+    assert [r for r in served if r.role == "final"] == made
+    assert not (tmp_path / "user" / "trials").exists()
+    more = sweep("user", "seeds=2", "committed=true")
+    finals = [record for record in more if record.role == "final"]
+    assert finals[0] == made[0]
+    assert finals[1].study == made[0].study
+    assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
+    # Another number of trials is another search.
+    assert sweep("third", "seeds=1", "n_trials=1", "committed=true")
+    assert (tmp_path / "third" / "trials").exists()
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> tuple[Path, Run]:
+    """A repository of its own with the code as it is now, and a way to run commands there."""
+    root = tmp_path / "scratch"
+    for name in ("bench", "models", "tasks"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):
+        subprocess.run([*git, *words], check=True)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        command = [sys.executable, "-m", *words]
+        return subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, check=False
+        )
+
+    return root, run
+
+
+@pytest.mark.processes
+def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
+    scratch: tuple[Path, Run],
+) -> None:
+    root, run = scratch
+    words = ["bench.measure", *TINY, "store=runs"]
+    assert run(*words).returncode == 0
+    (before,) = read_records([root / "runs" / "records"])
+
+    memories = root / "models" / "memories"
+    source = (memories / "delta_rule.py").read_text()
+    (memories / "delta_rule.py").rename(memories / "delta.py")
+    recipe = memories / "delta_rule.yaml"
+    recipe.write_text(recipe.read_text().replace("delta_rule.DeltaRule", "delta.DeltaRule"))
+    prove = ["bench.equivalence", "tasks=capacity", "models=delta_rule", "preset=smoke"]
+    done = run(*prove)
+    assert done.returncode == 0, done.stderr
+    assert "proven: capacity, delta_rule" in done.stdout
+    table = (root / "leaderboards" / "equivalences.json").read_bytes()
+    (written,) = [e for e in json.loads(table)["entries"] if e["model"] == "delta_rule"]
+    assert written["old"]["model"].endswith("delta_rule.DeltaRule")
+    assert written["new"]["model"].endswith("delta.DeltaRule")
+    served = run(*words)
+    assert "nothing to do" in served.stdout
+    assert list(read_records([root / "runs" / "records"])) == [before]
+    again = run("bench.evaluate", f"run={before.run_id}", "store=runs")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "equivalent: an earlier one" in again.stdout
+
+    changed = source.replace("keep = 1 - decay", "keep = 0.9 - decay")
+    assert changed != source
+    (memories / "delta.py").write_text(changed)
+    refused = run(*prove)
+    assert refused.returncode == 4
+    assert refused.stderr.splitlines()[-1].startswith("refused: capacity, delta_rule, ")
+    assert " there and " in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert (root / "leaderboards" / "equivalences.json").read_bytes() == table
