@@ -21,7 +21,7 @@ COMMANDS = {
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",
     "python -m leaderboards.add": "check records and propose them for the leaderboard",
-    "python -m leaderboards.readme": "write the results of README and docs from the board",
+    "python -m leaderboards.readme": "write the results in README and docs from the board",
 }
 
 

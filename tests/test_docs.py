@@ -104,3 +104,13 @@ def test_every_link_in_the_documentation_leads_to_a_file() -> None:
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_map_names_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    houses = ("bench", "models", "tasks", "published", "pictures", "leaderboards", "reproduce")
+    for house in houses:
+        assert f"| `{house}/` |" in page
+    for house in ("bench", "reproduce"):
+        for room in sorted(path.parent.name for path in (ROOT / house).glob("*/__init__.py")):
+            assert re.search(rf"`{room}/?`", page), f"{house}/{room} is not on the map"
