@@ -85,12 +85,47 @@ def test_what_a_stranger_adds_by_the_page_is_found_and_conforms(
     assert name in run("bench").stdout
 
 
+@pytest.mark.processes
+def test_a_figure_that_a_stranger_adds_by_the_page_has_a_session_a_picture_verdicts_and_rows(
+    tmp_path: Path,
+) -> None:
+    from leaderboards.contents import read_board
+
+    repository = copy_of_the_repository(tmp_path)
+    ((path, content),) = examples("add_a_figure.md").items()
+    assert len(content.splitlines()) < 80
+    (repository / path).write_text(content)
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+
+    def run(*command: str) -> str:
+        words = [sys.executable, "-m", *command]
+        done = subprocess.run(
+            words, cwd=repository, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    name = Path(path).stem
+    assert f"reproduce_{name}" in run("nox", "-l")
+    assert "2 reproduced, 0 contradicted" in run("reproduce", name)
+    made = repository / "runs" / "reproductions" / name / "smoke"
+    assert {"figure.png", "curves.json", "verdicts.json"} <= {p.name for p in made.iterdir()}
+    run("leaderboards.build", "local=true")
+    board = read_board(repository / "runs" / "board.parquet")
+    assert {claim.name for claim in board.claims if claim.figure == name} == {
+        "the delta rule overwrites",
+        "a sum does not",
+    }
+    assert {row.model for row in board.rows if row.headline} >= {"outer_product", "delta_rule"}
+
+
 def test_every_command_in_the_documentation_exists() -> None:
     from bench.__main__ import COMMANDS
 
     known = {command.split()[2] for command in COMMANDS} | {"pytest", "pip", "nox"}
     sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M))
     sessions |= {f"reproduce_{p.stem}" for p in (ROOT / "reproduce").glob("*/[!_]*.py")}
+    sessions |= {f"reproduce_{Path(path).stem}" for path in examples("add_a_figure.md")}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = page.read_text()
         for module in re.findall(r"python -m ([\w.]+)", text):
