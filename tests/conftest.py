@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -28,6 +30,22 @@ os.environ.setdefault("MEMORY_BENCH_PREPARED", str(PREPARED))
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
+
+
+def told_by_a_process(script: str, *words: str) -> Any:
+    """What a script prints as JSON in a process of its own, with other hashes than this one."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
