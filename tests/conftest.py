@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from bench.ground.errors import command
+
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A job in the background of a shell ignores Ctrl-C, and so would every process that a test starts.
@@ -67,5 +69,27 @@ def run_command() -> Command:
             timeout=300,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def run_here(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same for the ``main`` of a command, in this process: all but what starting one costs.
+
+    An exception that a user would see as a traceback leaves the call.
+    """
+
+    def run(main: Callable[[list[str]], int], *words: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["command", *words])
+        for name in ("stdout", "stderr"):  # the command puts others in their place
+            monkeypatch.setattr(sys, name, getattr(sys, name))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            command(main)
+        said = capfd.readouterr()
+        return subprocess.CompletedProcess(words, int(end.value.code or 0), said.out, said.err)
 
     return run
