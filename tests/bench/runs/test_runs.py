@@ -30,8 +30,8 @@ TINY = [
 ]
 
 
-# A training leaves the same in a process of its own (``run_command``) as in this one (``run_here``),
-# which costs no start: a test takes a process where its promise is about processes.
+# A training leaves the same in a process of its own (``run_command``) as in this one, by
+# ``run_here``, which costs no start: a test takes a process where its promise is about processes.
 def words(store: Path, *more: str) -> list[str]:
     return [*TINY, f"store={store}", *more]
 
