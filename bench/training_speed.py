@@ -9,7 +9,7 @@ from typing import Any
 from bench.ground.errors import OK, UserError, command
 from bench.ground.words import wants_help
 
-OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "output": None}
+OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "output": None}
 
 HELP = """\
 usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
@@ -21,6 +21,7 @@ batch takes. Nothing else should run on the machine meanwhile.
 
   rounds=5        pairs of blocks
   timed_steps=8   of each block
+  starts=0        fresh processes of which the CPU-seconds until their first step are taken too
   output=FILE     JSON with every block
   any other word  as for bench.train
 
@@ -41,15 +42,20 @@ def main(words: list[str]) -> int:
             own[override.key_or_group] = override.value()
         else:
             rest.append(word)
-    for key in ("rounds", "timed_steps"):
-        if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < 1:
-            raise UserError(f"{key}={own[key]} is not a number of at least 1")
+    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0)):
+        if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
+            raise UserError(f"{key}={own[key]} is not a number of at least {least}")
     configuration = compose(rest)
     from bench.ground.progress import progress
+    from bench.timing.start import cpu_seconds_to_first_step
     from bench.timing.steps import compare
 
     with progress() as report:
         found = compare(configuration, own["rounds"], own["timed_steps"], report)
+        starts = found["start_cpu_seconds"] = []
+        for number in range(own["starts"]):
+            starts.append(cpu_seconds_to_first_step(rest))
+            report("fresh processes", number + 1, own["starts"])
     low, high = found["engine_over_plain_quartiles"]
     print(
         f"{configuration.label} on {configuration.task}, preset {configuration.preset}: a step "
@@ -60,6 +66,8 @@ def main(words: list[str]) -> int:
         f"tokens per second: {found['tokens_per_second']:,.0f}; making a batch takes "
         f"{found['batch_share']:.2%} of a step"
     )
+    if starts:
+        print(f"a fresh process reaches its first step after {min(starts):.2f} CPU-seconds")
     if own["output"] is not None:
         from bench.ground.files import write_atomically
 

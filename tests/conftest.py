@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,9 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from bench.ground.errors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,6 +32,22 @@ os.environ.setdefault("MEMORY_BENCH_PREPARED", str(PREPARED))
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
+
+
+def told_by_a_process(script: str, *words: str) -> Any:
+    """What a script prints as JSON in a process of its own, with other hashes than this one."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -49,5 +69,27 @@ def run_command() -> Command:
             timeout=300,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def run_here(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same for the ``main`` of a command, in this process: all but what starting one costs.
+
+    An exception that a user would see as a traceback leaves the call.
+    """
+
+    def run(main: Callable[[list[str]], int], *words: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["command", *words])
+        for name in ("stdout", "stderr"):  # the command puts others in their place
+            monkeypatch.setattr(sys, name, getattr(sys, name))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            command(main)
+        said = capfd.readouterr()
+        return subprocess.CompletedProcess(words, int(end.value.code or 0), said.out, said.err)
 
     return run

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.ground.errors import UserError
+from bench.timing.start import cpu_seconds_to_first_step
 from bench.training_speed import main
 
 WORDS = ["tasks=babistories", "models=gpt2", "models.width=16", "models.layers=1", "models.heads=2"]
@@ -18,16 +19,27 @@ def test_engine_and_plain_loop_end_with_the_same_weights(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "speed.json"
-    assert main([*WORDS, *SHORT, f"output={output}"]) == 0
+    assert main([*WORDS, *SHORT, "starts=1", f"output={output}"]) == 0
     found = json.loads(output.read_text())
     assert found["largest_weight_difference"] < 1e-6
     assert len(found["engine_blocks"]) == len(found["plain_blocks"]) == 2
     assert found["tokens_per_second"] == pytest.approx(2 * 128 / found["engine_seconds"])
     assert 0 < found["batch_share"] < 1
-    assert "engine / plain" in capsys.readouterr().out
+    (start,) = found["start_cpu_seconds"]
+    assert 0.5 < start < 60  # Python, PyTorch and Lightning, on whatever machine this is
+    said = capsys.readouterr().out
+    assert "engine / plain" in said
+    assert f"its first step after {start:.2f} CPU-seconds" in said
 
 
-@pytest.mark.parametrize("word", ["rounds=0", "timed_steps=many", "rounds=true", "round=2"])
+def test_a_process_that_makes_no_step_is_one_sentence() -> None:
+    with pytest.raises(UserError, match=r"made no step to time: error: .*gpt3"):
+        cpu_seconds_to_first_step(["tasks=babistories", "models=gpt3"])
+
+
+@pytest.mark.parametrize(
+    "word", ["rounds=0", "timed_steps=many", "rounds=true", "starts=-1", "round=2"]
+)
 def test_a_wrong_word_is_one_sentence(word: str) -> None:
     with pytest.raises(UserError, match=word.partition("=")[0]):
         main([*WORDS, word])

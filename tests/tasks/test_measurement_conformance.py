@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import math
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +20,8 @@ from bench.settings.config import DESCRIPTIVE, card, choices, compose, group_fil
 from bench.training.building import build_measurement, model_builder
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
+from tests.conftest import told_by_a_process
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = [name for name in choices("tasks") if models_of(name) != "models"]
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
@@ -100,10 +97,19 @@ from bench.training.building import build_measurement
 from bench.settings.config import compose
 from tests.tasks.test_measurement_conformance import disturb, first_model
 disturb(99)
-name = sys.argv[1]
-words = [f"tasks={name}", f"models={first_model(name)}", "preset=smoke"]
-print(json.dumps(build_measurement(compose(words)).data_hashes()))
+hashes = {}
+for name in sys.argv[1:]:
+    words = [f"tasks={name}", f"models={first_model(name)}", "preset=smoke"]
+    hashes[name] = build_measurement(compose(words)).data_hashes()
+print(json.dumps(hashes))
 """
+
+
+@functools.cache
+def hashes_elsewhere() -> dict[str, dict[str, str]]:
+    """Of all measurements, in one other process; the last first, so that none is made after the
+    same others as here."""
+    return told_by_a_process(SCRIPT, *reversed(NAMES))
 
 
 def test_data_are_the_same_in_another_process(name: str) -> None:
@@ -112,17 +118,7 @@ def test_data_are_the_same_in_another_process(name: str) -> None:
     here = build_measurement(compose(words)).data_hashes()
     assert set(here) >= {"validation", "test"}
     assert all(len(digest) == 64 and int(digest, 16) >= 0 for digest in here.values())
-    finished = subprocess.run(
-        [sys.executable, "-c", SCRIPT, name],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert json.loads(finished.stdout) == here
+    assert hashes_elsewhere()[name] == here
 
 
 def test_a_measurement_is_a_function_of_settings_split_and_seed(name: str) -> None:

@@ -70,15 +70,22 @@ def package(tmp_path, monkeypatch):
 
 
 def test_a_hidden_package_is_absent_for_all_who_ask_and_back_afterwards(package):
-    with pytest.raises(ZeroDivisionError), hidden(package):  # noqa: PT012  # an error leaves it too
+    with hidden(package):
         assert importlib.util.find_spec(package) is None
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(package)
         with pytest.raises(importlib.metadata.PackageNotFoundError):
             importlib.metadata.version(package)
         assert importlib.metadata.version("torch")
-        raise ZeroDivisionError
     assert importlib.metadata.version(package) == "1.2"
+    assert importlib.import_module(package).VALUE == 7
+
+
+def test_an_error_inside_hides_nothing_for_long(package):
+    finders = list(sys.meta_path)
+    with pytest.raises(ImportError), hidden(package):
+        importlib.import_module(package)
+    assert sys.meta_path == finders
     assert importlib.import_module(package).VALUE == 7
 
 

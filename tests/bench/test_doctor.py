@@ -1,0 +1,38 @@
+"""What the doctor says of this machine and of the data of each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.doctor import GENERATED, NO_GPU, SIGNS_OF_A_GPU, _data
+from bench.settings.config import choices, group_file
+
+LINES = {line.partition(":")[0]: line for _, line in _data()}
+
+
+@pytest.mark.parametrize("task", choices("tasks"))
+def test_a_task_that_can_read_something_of_yours_says_so(task: str) -> None:
+    tree = group_file("tasks", task)
+    asked = [name for name in tree.get("locations", ()) if tree[name] is None]
+    for name in asked:
+        assert f"tasks.{name}=" in LINES[task]
+    assert (GENERATED in LINES[task]) == (not asked)
+
+
+def test_a_corpus_that_is_downloaded_is_named() -> None:
+    for task, corpus in {"babistories": "tinystories", "wikipedia": "simple_wikipedia"}.items():
+        assert f"{corpus} is downloaded" in LINES[task]
+
+
+def test_without_a_gpu_no_torch_is_imported(run_command) -> None:
+    if any(Path(sign).exists() for sign in SIGNS_OF_A_GPU):
+        pytest.skip("this machine has the driver of a GPU")
+    script = (
+        "import sys; from bench.doctor import examine; examine(); "
+        "assert not {'torch', 'lightning', 'mlflow', 'scipy'} & set(sys.modules)"
+    )
+    done = run_command("-c", script)
+    assert done.returncode == 0, done.stderr
+    assert NO_GPU in done.stdout
