@@ -162,11 +162,11 @@ def todays_name(config: Config, provenance: Provenance) -> Name | None:
 
 
 def settled_name(config: Config, provenance: Provenance) -> Name:
-    """One name for a run by all code that is proven equal: the earliest that a proof goes back to.
-    It stays what it is whatever is proven later."""
-    newer = {entry.new for entry in read_table()}
+    """One name for a run by all code that is proven equal: the latest that proofs lead to, which
+    runs that were only made by that code have too."""
+    older = {entry.old for entry in read_table()}
     found = list(names(Code.of(config, provenance), config))
-    return min(found, key=lambda name: (name.code in newer, name.code.model_dump_json()))
+    return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
 
 
 def form(config: Config, provenance: Provenance) -> Form:
