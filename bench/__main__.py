@@ -12,6 +12,7 @@ COMMANDS = {
     "python -m bench.train": "train one model on one task and write its record",
     "python -m bench.measure": "measure one memory by a task that builds it, and write its record",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
+    "python -m bench.equivalence": "prove that older code gives the same bytes, to keep its runs",
     "python -m bench.generate": "let the model of a saved run go on with a text",
     "python -m bench.prompts": "continuations of the same prompts by several runs, side by side",
     "python -m bench.sweep": "tune, re-run over seeds and compare models on a task",

@@ -85,7 +85,11 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if request.dry_run:
         request.foretell(reproduction)
         return OK
-    records = request.existing(reproduction) if request.records else request.obtain(reproduction)
+    records = (
+        request.existing(reproduction, request.records)
+        if request.records
+        else request.obtain(reproduction)
+    )
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
     print_verdicts(name, reproduction, results, records, request.view, folder)
@@ -158,19 +162,18 @@ class _Request:
             committed=own["committed"],
         )
 
-    def existing(self, reproduction: Reproduction) -> list[RunRecord]:
+    def existing(self, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
         """The records of this preset below a folder."""
-        assert self.records is not None
-        if not self.records.is_dir():
-            raise UserError(f"there is no folder {self.records}: give one with run records")
-        read = read_records([self.records])
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}: give one with run records")
+        read = read_records([folder])
         here = [r for r in read if r.preset == self.view.preset and r.role != "trial"]
         found = reproduction.select(one_of_each(here))
         plan = reproduction.plan(self.view.preset, None)
         trained = any(record.role != "baseline" for record in found)
         if not found or ((plan.runs or plan.sweeps) and not trained):
             raise UserError(
-                f"no run below {self.records} belongs to this figure at preset "
+                f"no run below {folder} belongs to this figure at preset "
                 f"{self.view.preset}: leave records=… out to make the runs"
             )
         _refuse_mixtures(found, reproduction.variant)
@@ -196,19 +199,25 @@ class _Request:
             for words in plan.baselines:
                 found = obtain_baselines(compose(words), show)
                 records |= {record.run_id: record for record in found}
-        chosen = reproduction.select(list(records.values()))
-        self._tell_of_committed(chosen)
-        return chosen
+        return self._with_committed(reproduction, one_of_each(records.values()))
 
-    def _tell_of_committed(self, records: Sequence[RunRecord]) -> None:
-        """Which records nothing was run for here, where they lie, and how to make them."""
-        served = [r for r in records if record_path(r, self.store).is_relative_to(COMMITTED)]
-        if served:
-            print(
-                f"{len(served)} of {len(records)} records are the project's own, below "
-                f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes "
-                "them here)\n"
-            )
+    def _with_committed(
+        self, reproduction: Reproduction, records: Sequence[RunRecord]
+    ) -> list[RunRecord]:
+        """The records that belong to the figure; where nothing had to be run for them, with all
+        that the project has committed for it, which may be more than the plan asks for."""
+        chosen = reproduction.select(records)
+        served = [r for r in chosen if record_path(r, self.store).is_relative_to(COMMITTED)]
+        if not served:
+            return chosen
+        if len(served) == len(chosen) and self.seeds is None and not self.view.overrides:
+            chosen = served = self.existing(reproduction, COMMITTED)
+        print(
+            f"{len(served)} of {len(chosen)} records are the project's own, below "
+            f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
+            "here)\n"
+        )
+        return chosen
 
     def foretell(self, reproduction: Reproduction) -> None:
         """Say what the plan would run; nothing is written."""

@@ -24,6 +24,7 @@ settings (key=value, in any order):
   preset=NAME            smoke (default), laptop, gpu, paper; only equal presets are compared
   seed=N                 weights, order of the data and dropout (default 0)
   device=auto|cpu|cuda   store=FOLDER (default runs)   tracking=none|mlflow
+  committed=true         serve the project's own records (leaderboards/records) too; default false
   tasks.KEY=… models.KEY=… training.KEY=…
                          any key of the task's and the model's YAML files and of
                          bench/config.yaml; a key that does not exist is an error"""

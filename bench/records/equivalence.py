@@ -127,8 +127,12 @@ def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
 
 
 def add_entry(entry: Equivalence) -> None:
-    """Write one more proof, in the place of an earlier one of the same two states."""
-    kept = [e for e in read_table() if (e.old, e.new) != (entry.old, entry.new)]
+    """Write one more proof; what was compared of the same two states before is kept."""
+    before = [e for e in read_table() if (e.old, e.new) == (entry.old, entry.new)]
+    kept = [e for e in read_table() if e not in before]
+    compared = dict.fromkeys(c.model_dump_json() for e in (*before, entry) for c in e.compared)
+    every = tuple(Compared.model_validate_json(text) for text in compared)
+    entry = entry.model_copy(update={"compared": every})
     entries = sorted([*kept, entry], key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
     content = _Table(entries=tuple(entries)).model_dump(mode="json")
     write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
@@ -158,11 +162,11 @@ def todays_name(config: Config, provenance: Provenance) -> Name | None:
 
 
 def settled_name(config: Config, provenance: Provenance) -> Name:
-    """One name for a run by all code that is proven equal: the earliest that a proof goes back to.
-    It stays what it is whatever is proven later."""
-    newer = {entry.new for entry in read_table()}
+    """One name for a run by all code that is proven equal: the latest that proofs lead to, which
+    runs that were only made by that code have too."""
+    older = {entry.old for entry in read_table()}
     found = list(names(Code.of(config, provenance), config))
-    return min(found, key=lambda name: (name.code in newer, name.code.model_dump_json()))
+    return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
 
 
 def form(config: Config, provenance: Provenance) -> Form:

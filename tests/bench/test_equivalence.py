@@ -26,10 +26,10 @@ from bench.records.equivalence import (
     read_table,
     settled_name,
 )
-from bench.records.identity import identity_of, one_of_each
+from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.runs.comparing import Pair
-from bench.runs.obtain import find, identify, obtain
+from bench.runs.obtain import identify, obtain, serve_or_make
 from bench.runs.proving import BASELINES, Wanted, batches
 from bench.settings.config import compose
 from bench.sweep import run_sweep
@@ -73,11 +73,11 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
     # Of another value of the new setting there is no older run.
     other = {**today, "tasks": {**today["tasks"], "kind": "other"}}
     assert [name.code for name in names(C, other)] == [C]
-    # The settled name is the same whatever is proven later.
-    record = make_record().provenance.model_copy(
-        update={"task_code": C.task_code, "model_code": C.model_code}
-    )
-    assert settled_name(today, record).code == A
+    # All three go by the name that runs of the latest code alone have.
+    for one in (A, B, C):
+        hashes = {"task_code": one.task_code, "model_code": one.model_code}
+        provenance = make_record().provenance.model_copy(update=hashes)
+        assert settled_name(found[one], provenance) == Name(C, today)
 
 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_run_made_by_two_states_of_equal_code_counts_once() -> None:
     assert [r.run_id for r in one_of_each([older, newer])] == ["run-new", "run-old"]
     add_entry(entry(*(Code.of(r.config, r.provenance) for r in (older, newer))))
     (one,) = one_of_each([older, newer])
-    assert one.identity == older.identity
+    assert one.identity == newer.identity
     tuned = newer.model_copy(update={"role": "final"})
     assert [r.run_id for r in one_of_each([older, tuned])] == ["run-new"]
 
@@ -164,6 +164,20 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
 TINY = ["tasks=capacity", "models=delta_rule", "preset=smoke"]
 
 
+def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Path) -> None:
+    asked = compose([*TINY, f"store={tmp_path}"])
+    identity = identify(asked)
+    here = Code.of(asked.resolved(), identity.provenance)
+    made = obtain(asked)
+    older = here.model_copy(update={"model_code": "0" * 64})
+    add_entry(entry(older, here))
+    assert identify(asked).all[:1] == (identity.identity,)
+    assert len(identify(asked).all) == 2
+    # The other way round it is the older code that is here, and the record of the newer is served.
+    provenance = made.provenance.model_copy(update={"model_code": older.model_code})
+    assert made.identity in Identity.of(asked, asked.resolved(), provenance).earlier
+
+
 def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,20 +186,11 @@ def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
     own.mkdir(parents=True)
     shutil.copy(tmp_path / "made" / "records" / f"{made.run_id}.json", own)
     monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
-    words = [*TINY, f"store={tmp_path / 'user'}"]
-    assert find(compose(words)) is None
-    asked = compose([*words, "committed=true"])
-    assert find(asked) == made
-    assert obtain(asked) == made
+    asked = compose([*TINY, f"store={tmp_path / 'user'}", "committed=true"])
+    assert serve_or_make(asked) == (made, True)
     assert not (tmp_path / "user" / "records").exists()
-    # Made by equal code it is the same run, and another one is not.
-    identity = identify(asked)
-    here = Code.of(asked.resolved(), identity.provenance)
-    edited = here.model_copy(update={"model_code": "0" * 64})
-    add_entry(entry(edited, here))
-    assert len(identify(asked).all) == 2
-    assert identify(asked).identity == identity.identity
-    assert find(asked.model_copy(update={"seed": 1})) is None
+    assert serve_or_make(asked.model_copy(update={"committed": False}))[1] is False
+    assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
 
 
 def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(

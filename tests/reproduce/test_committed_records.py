@@ -1,0 +1,37 @@
+"""The committed records as they lie: every figure comes of them, and none is of other code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.ground.errors import OK
+from leaderboards.build import FOLDER
+from leaderboards.contents import read_board
+from leaderboards.forms import count_forms
+from reproduce.__main__ import reproductions
+from reproduce.command import main
+
+FIGURES = reproductions()
+DRAWN = [
+    (name, preset)
+    for name, preset in (path.stem.rsplit("-", 1) for path in sorted(FOLDER.glob("verdicts/*")))
+]
+
+
+@pytest.mark.parametrize(("name", "preset"), DRAWN)
+def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
+    name: str, preset: str, tmp_path: Path
+) -> None:
+    words = [f"preset={preset}", f"records={FOLDER / 'records'}", f"store={tmp_path}"]
+    assert main([name, *words], FIGURES) == OK
+    folder = tmp_path / "reproductions" / name / preset
+    judged = json.loads((folder / "verdicts.json").read_text())
+    known = json.loads((FOLDER / "verdicts" / f"{name}-{preset}.json").read_text())
+    assert len(judged["records"]) == len(known["records"])
+
+
+def test_no_committed_record_is_of_an_earlier_form() -> None:
+    assert count_forms(read_board(FOLDER / "board.parquet"))["of an earlier form"] == 0
