@@ -21,10 +21,11 @@ from bench.records.schema import RunRecord
 from reproduce.drawing import style
 from reproduce.drawing.style import GREY
 from reproduce.judging.claims import LEVEL, UNDECIDED, Finding, Test, agreed, no_runs, place_of
-from reproduce.judging.console import LeftOut
+from reproduce.judging.grammar import Ready, Rule, told
 from reproduce.judging.observations import Sample, observe
 from reproduce.judging.presets import of_published_scale
 from reproduce.judging.reproduction import View
+from reproduce.judging.verdicts import not_asked
 from reproduce.regbench.regbench import published
 
 if TYPE_CHECKING:
@@ -126,28 +127,30 @@ def stating_corpus(test: Test) -> Test:
     return stated
 
 
+def told_corpus(rule: Rule) -> Rule:
+    """The rule with evidence that begins with the corpus it was found on."""
+    return told(rule, before=lambda records: f"{corpus_line(records)}: ")
+
+
 def at_published_scale(
-    topic: str,
-    test: Test,
-    of: Callable[[Sequence[RunRecord]], list[RunRecord]] = trained,
-) -> Test:
-    """A test of published losses, the topic, which says nothing of another corpus or scale.
+    topic: str, of: Callable[[Sequence[RunRecord]], list[RunRecord]] = trained
+) -> Ready:
+    """Ready for published losses, the topic: those of another corpus or scale say nothing of them.
 
     Args:
         of: the runs whose settings have to be the published ones.
     """
 
-    def guarded(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-        reason = None
+    def ready(records: Sequence[RunRecord]) -> Finding | None:
         if not records or corpus_name(records) != BABISTORIES:
             reason = "losses of another corpus differ: use corpus=babistories preset=paper"
-        elif not all(map(of_published_scale, of(records))):
+            return not_asked(topic, reason, "paper")
+        if not all(map(of_published_scale, of(records))):
             reason = "losses of another scale differ: use preset=paper as it is"
-        if reason is not None:
-            return LeftOut(UNDECIDED, reason, 0, topic=topic)
-        return test(records, numbers)
+            return not_asked(topic, reason, "paper")
+        return None
 
-    return guarded
+    return ready
 
 
 def metric(record: RunRecord, name: str) -> float | None:
