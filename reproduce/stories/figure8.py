@@ -11,9 +11,9 @@ import numpy as np
 
 from bench.ground.errors import UserError
 from bench.ground.statistics import LOSS, REAL, mean_of
-from bench.records.schema import RunRecord
+from bench.records.schema import Curve, RunRecord
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import level
+from reproduce.drawing.traces import curve_over_seeds, level
 from reproduce.judging import presets
 from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import (
@@ -34,7 +34,7 @@ from reproduce.judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
 from reproduce.regbench.regbench import LABELS, MODELS, MOSAIC
 from reproduce.stories import language, positions
 from reproduce.stories.language import GPT2, UNINFORMED, told_corpus
-from reproduce.stories.positions import ARTICLES, KINDS, Band, Losses, Stretch, inside, length_of
+from reproduce.stories.positions import ARTICLES, KINDS, Band, Stretch, inside, length_of
 
 TITLE = "Figure 8. Models of stories on an encyclopedia: loss by position in the window"
 SOURCE = f"{language.PAPER}, section 7, figure 8"
@@ -76,69 +76,64 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 def panels(records: Sequence[RunRecord]) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
-    rows = [[of(records, kind) for kind in kinds] for of in (_losses, _difference)]
-    if kinds:  # axes are named at the left, and legends stand where there is room
-        (losses, *_), (below, *_) = rows
-        losses = replace(losses, y=Axis("loss, nats per token (lower is better)"))
-        below = replace(below, y=Axis("GPT2 − Memory Mosaic, nats per token"), legend="best")
-        rows[0][0], rows[1][0] = losses, below
-        rows[0][-1] = replace(rows[0][-1], legend="best")
-    return Picture(TITLE, [Row(row, 3.1) for row in rows], 3.9 * max(len(kinds), 1) + 0.3)
+    rows = [Row([of(records, kind) for kind in kinds], 3.1) for of in (_losses, _difference)]
+    return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
 
 
 def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
     """Each seed thin, means over seeds wide, with their 95 % over documents."""
     length = length_of(records[0])
-    traces = [_loss(records, model, kind) for model in MODELS]
+    shown = [model for model in MODELS if positions.measured(records, model, kind)]
     unigram = [r for r in records if r.role == "baseline" and r.label == "unigram"]
     levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
-    traces += [level("unigram, mean", y, (1, length)) for y in levels if y is not None]
-    flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length))
+    end, side = min(150, length), "right" if length > 300 else "left"  # where there is room
+    flat = Remark("published: GPT2 flat from here", x=100, to=end, side=side)
     return Panel(
         KINDS[kind],
         x=Axis(limits=(0, length + 1)),
-        traces=[trace for trace in traces if trace.x],
+        y=Axis("loss, nats per token (lower is better)"),
+        traces=[
+            *(_loss(records, model, kind) for model in shown),
+            *(level("unigram, mean", y, (1, length)) for y in levels if y is not None),
+        ],
         remarks=[flat] if kind in ARTICLES else [],
     )
 
 
 def _loss(records: Sequence[RunRecord], model: str, kind: str) -> Trace:
-    drawn = positions.over_seeds(records, model, kind, positions.samples)
-    mean = positions.over_seeds(records, model, kind, positions.binned)
-    if drawn is None or mean is None:
-        return Trace(LABELS[model], [], [])
-    runs = positions.measured(records, model, kind)
-    return Trace(
-        LABELS[model],
-        _rounded(positions.centres(records)),
-        _rounded(mean),
-        interval=_rounded(np.percentile(drawn, [2.5, 97.5], axis=0).T),
-        seeds={str(run.seed): _rounded(positions.binned(run, kind)) for run in runs},
-        role="emphasis",
-        colour=model,
+    runs, x = positions.measured(records, model, kind), positions.centres(records).tolist()
+    drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
+    return replace(
+        curve_over_seeds(
+            LABELS[model],
+            runs,
+            lambda run: Curve(x=x, y=positions.binned(run, kind).tolist()),
+            role="emphasis",
+            colour=model,
+        ),
+        interval=np.percentile(drawn, [2.5, 97.5], axis=0).T.tolist(),
     )
-
-
-def _rounded(values: Losses) -> list[Any]:
-    return values.round(5).tolist()
 
 
 def _difference(records: Sequence[RunRecord], kind: str) -> Panel:
     """The transformer's loss minus the Mosaic's, with its interval over seeds and documents."""
-    found = positions.difference(records, kind)
-    traces = []
+    found, traces = positions.difference(records, kind), []
     if found is not None:
-        name, x = "mean, 95 % over seeds and documents", _rounded(positions.centres(records))
+        name, x = "difference, 95 % over seeds and documents", positions.centres(records).tolist()
         traces.append(Trace(name, x, found.means, found.intervals, colour="black"))
     if found is not None and found.crossing is not None:
-        place = [found.crossing], [0.0]
-        look: Any = {"mark": "dots", "marker": "down", "colour": MOSAIC}
-        traces.append(Trace("Mosaic ahead from here", *place, **look))
+        marker: Any = {"mark": "dots", "marker": "down", "colour": MOSAIC}
+        traces.append(Trace("Mosaic ahead from here", [found.crossing], [0.0], **marker))
     remarks = [Remark(y=0, line="solid")]
     if kind in ARTICLES:
-        remarks.append(Remark("published: Mosaic ahead from here", x=50, line="dashed", at=1))
-    axis = Axis("position in the window", limits=(0, length_of(records[0]) + 1))
-    return Panel(x=axis, traces=traces, remarks=remarks)
+        look: Any = {"line": "dashed", "at": 1, "side": "center"}
+        remarks.append(Remark("published: Mosaic ahead from here", x=50, **look))
+    return Panel(
+        x=Axis("position in the window", limits=(0, length_of(records[0]) + 1)),
+        y=Axis("GPT2 − Memory Mosaic, nats per token"),
+        traces=traces,
+        remarks=remarks,
+    )
 
 
 def loss(model: str, stretch: Stretch) -> Measured:

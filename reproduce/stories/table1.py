@@ -10,7 +10,7 @@ from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
 from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Drawn, each, once, told, within
+from reproduce.judging.grammar import Drawn, Rule, each, once, told, within
 from reproduce.judging.observations import observe
 from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.stories import language
@@ -139,18 +139,15 @@ def _as_printed(quantity: str, split: str) -> Claim:
     )
 
 
-def _ratio(quantity: str) -> Drawn:
-    return _counted(
+def _like_tiny_stories(quantity: str) -> Rule:
+    ratio = _counted(
         f"{QUANTITIES[quantity]}, relative to the printed number of BabiStories,",
         lambda found: found["train"][quantity] / PUBLISHED["train"][quantity],
     )
+    return within(ratio, 1 - ALIKE, 1 + ALIKE)
 
 
-TINY_STORIES = on_corpus(
-    "tinystories",
-    "likeness to TinyStories",
-    "this compares TinyStories with the printed counts: use corpus=tinystories",
-)
+TINY = "this compares TinyStories with the printed counts: use corpus=tinystories"
 CLAIMS = (
     *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
     Claim(
@@ -158,8 +155,8 @@ CLAIMS = (
         SOURCE,
         "Number, tokens and length of the stories essentially match those of TinyStories.",
         once(
-            TINY_STORIES,
-            told_corpus(each(within(_ratio(name), 1 - ALIKE, 1 + ALIKE) for name in QUANTITIES)),
+            on_corpus("tinystories", "likeness to TinyStories", TINY),
+            told_corpus(each(map(_like_tiny_stories, QUANTITIES))),
         ),
         f"each of the three is within {ALIKE:.0%} of that of TinyStories",
     ),

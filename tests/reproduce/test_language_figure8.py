@@ -330,11 +330,11 @@ def test_the_picture_has_losses_above_and_their_difference_below() -> None:
     found = {trace.name: trace for trace in stream.traces}
     assert set(found) == {"Memory Mosaic", "GPT2"}
     exact = tables(transformer, shift=wobble(9))["stream"].mean(axis=0)
-    assert found["GPT2"].seeds["0"][1] == pytest.approx(exact[8:16].mean(), abs=1e-5)
+    assert found["GPT2"].seeds["0"][1] == pytest.approx(exact[8:16].mean(), abs=1e-9)
     gap = {trace.name: trace for trace in below.panels[0].traces}
-    mean = gap["mean, 95 % over seeds and documents"]
+    mean = gap["difference, 95 % over seeds and documents"]
     y, theirs, ours = (np.array(t.y, float) for t in (mean, found["GPT2"], found["Memory Mosaic"]))
-    assert y == pytest.approx(theirs - ours, abs=2e-5)
+    assert y == pytest.approx(theirs - ours, abs=1e-9)
     low, high = np.array(mean.interval, float).T
     assert (low < y).all()
     assert (y < high).all()
