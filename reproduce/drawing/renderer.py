@@ -7,7 +7,8 @@ equal bytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pictures.panels import Panel, Picture, Remark, Row
@@ -38,7 +39,17 @@ def saved(figure: Figure, salt: str) -> dict[str, bytes]:
             buffer = io.BytesIO()
             figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
             found[ending] = buffer.getvalue()
-    return found
+    return {**found, "svg": _CLIPS.sub(_in_order(), found["svg"])}
+
+
+# The layout's solver leaves noise in the last digits of positions, of which matplotlib makes the
+# names of clips in an SVG: they are named by the order in which they come instead.
+_CLIPS = re.compile(rb"(?<=[#\"])p[0-9a-f]{10}(?=[\")])")
+
+
+def _in_order() -> Callable[[re.Match[bytes]], bytes]:
+    names: dict[bytes, bytes] = {}
+    return lambda found: names.setdefault(found[0], b"clip%d" % len(names))
 
 
 def render(picture: Picture) -> Figure:

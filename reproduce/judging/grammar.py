@@ -218,11 +218,24 @@ def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
     return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, {"by": by})
 
 
-def difference(a: Quantity, b: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
-    """The mean of ``a`` minus that of ``b`` lies between ``low`` and ``high``."""
+def difference(
+    a: Quantity,
+    b: Quantity,
+    low: float = -math.inf,
+    high: float = math.inf,
+    together: Callable[[Records], Items | None] | None = None,
+) -> Rule:
+    """The mean of ``a`` minus that of ``b`` lies between ``low`` and ``high``.
+
+    Args:
+        together: reads the test items of this very difference, where both were measured on the same
+            ones and the records hold its variance rather than a number for each.
+    """
 
     def judge(records: Records, level: float) -> Finding:
-        return verdicts.difference_within(a.sample(records), b.sample(records), low, high, level)
+        shared = together(records) if together else None
+        samples = a.sample(records), b.sample(records)
+        return verdicts.difference_within(*samples, low, high, level, shared)
 
     text = f"{named(a)} minus {named(b)} {_between(low, high)} {INTERVAL}"
     return Rule(text, judge, _finite(low=low, high=high))

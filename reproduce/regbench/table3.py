@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.ground.statistics import Mean
 from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import Measured, Rule, above, each, once, within
@@ -121,27 +121,17 @@ def _published(
 
 def table(records: Sequence[RunRecord]) -> str:
     """The table with a column for each variant and metric, ours beside the published number."""
-    heads = [f"{metric}, {name}" for name in VARIANTS.values() for metric in METRICS]
-    lines = ["| model | " + " | ".join(f"{text} | published" for text in heads) + " |"]
-    lines.append("|---|" + "---|" * (2 * len(heads)))
-    for model in MODELS:
-        cells = [LABELS[model]]
-        for variant in VARIANTS:
-            for metric in METRICS:
-                cells.append(_cell(summary(regbench.at(records, model, SIZE, variant), metric)))
-                cells.append(f"{published(metric, model, variant):.3f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    columns = [(variant, metric) for variant in VARIANTS for metric in METRICS]
+    heads = [head for v, metric in columns for head in (f"{metric}, {VARIANTS[v]}", "published")]
 
+    def cells(model: str) -> list[str]:
+        found = [LABELS[model]]
+        for variant, metric in columns:
+            found.append(cell(summary(regbench.at(records, model, SIZE, variant), metric)))
+            found.append(f"{published(metric, model, variant):.3f}")
+        return found
 
-def _cell(found: Mean) -> str:
-    failed = f", {found.failures} failed" if found.failures else ""
-    if found.mean is None:
-        return f"none{failed}"
-    if found.interval is None:
-        return f"{found.mean:.3f} (one seed{failed})"
-    half = (found.interval.high - found.interval.low) / 2
-    return f"{found.mean:.3f} ± {half:.3f} ({found.seeds} seeds{failed})"
+    return markdown(["model", *heads], map(cells, MODELS))
 
 
 def _accuracy(model: str, variant: str) -> Measured:

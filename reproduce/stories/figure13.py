@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproduce.stories import depths, figure7, language
+from reproduce.stories import figure7, language
 
 TITLE = "Figure 13. Training on stories: more depths than figure 7"
 SOURCE = f"{language.PAPER}, appendix D.2, figure 13"
@@ -15,14 +15,13 @@ DEPTHS = {
 }
 AHEAD = (1, 4)
 
-
-REPRODUCTION = depths.reproduction(
+REPRODUCTION = figure7.reproduction(
     TITLE,
     SOURCE,
     DEPTHS,
     claims=(
-        *(figure7.ahead(depth, SOURCE) for depth in AHEAD),
+        *(figure7.ahead(depth, SOURCE, DEPTHS) for depth in AHEAD),
         figure7.shrinking(SOURCE),
-        *(figure7.equal(depth, SOURCE) for depth in figure7.EQUAL),
+        *(figure7.equal(depth, SOURCE, DEPTHS) for depth in figure7.EQUAL),
     ),
 )

@@ -1,175 +1,279 @@
-"""Figure 7: training on stories at several depths; the two architectures grow alike."""
+"""Figure 7: training on stories at several depths; the two architectures grow alike.
+
+Figure 13 is made of the same words at more depths.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from bench.ground.statistics import REAL, paired_items
+from bench.records.numbers import items_of
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import (
-    UNDECIDED,
-    Claim,
-    Finding,
-    Tolerance,
-    difference_above,
-    every,
-    mean_within,
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import curve_over_seeds, over_seeds
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import (
+    Drawn,
+    Measured,
+    Records,
+    Rule,
+    Runs,
+    above,
+    difference,
+    each,
+    measured,
+    once,
+    setting,
+    told,
+    within,
 )
-from reproduce.judging.console import LeftOut
+from reproduce.judging.observations import Sample, observe
+from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench.regbench import LABELS, MOSAIC
-from reproduce.stories import depths, language
-from reproduce.stories.depths import (
-    MODELS,
-    PUBLISHED_DEPTH,
-    depths_of,
-    lead,
-    published_levels,
-    sample,
-)
-from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
+from reproduce.stories import language
+from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED, told_corpus
 
 TITLE = "Figure 7. Training on stories: Memory Mosaics and transformers of several depths"
 SOURCE = f"{language.PAPER}, section 7, figure 7"
 RELEASE_SOURCE = f"{SOURCE}; README of its released library (12 blocks)"
 DEPTHS = {"smoke": (1, 2), "laptop": (1, 4), "gpu": (1, 8), "paper": (1, 8, 12, 18)}
 EQUAL = (8, 12, 18)  # the depths at which the losses are said to be indistinguishable
+TOLERANCE = 0.02  # nats
+MODELS = (MOSAIC, GPT2)
+VARIED = ("models.layers",)
+PUBLISHED_DEPTH = 12
+PUBLISHED = {  # the model -> the files and labels of its published losses
+    GPT2: [("Memory Mosaics, Table 2", "GPT2")],
+    MOSAIC: [
+        ("Memory Mosaics, released library", "Memory Mosaic"),
+        ("Memory Mosaics, released library", "Memory Mosaic, CUDA version"),
+    ],
+}
+
+Depths = Mapping[str, Sequence[int]]  # of each preset
 
 
-def mosaic_is_ahead(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], depth: int
-) -> Finding:
-    """Lower validation loss at a depth."""
-    if depth not in depths_of(records):
-        return _no_depth(depth)
-    theirs = sample(records, GPT2, depth, "loss")
-    ours = sample(records, MOSAIC, depth, "loss", diverged=UNINFORMED)
-    return difference_above(theirs, ours, numbers["margin"])
+def reproduction(title: str, source: str, depths: Depths, claims: Iterable[Claim]) -> Reproduction:
+    """A figure of these depths: both models at each of them over seeds, with the same mini-batches
+    in the same order."""
 
+    def plan(preset: str, seeds: int | None) -> Plan:
+        words = [("tasks=babistories", f"models.layers={depth}") for depth in depths[preset]]
+        return Plan(tuple(run for one in words for run in language.runs_of(MODELS, seeds, *one)))
 
-def losses_are_equal(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], depth: int
-) -> Finding:
-    """Training and validation loss of the two models differ by less than a tolerance."""
-    if depth not in depths_of(records):
-        return _no_depth(depth)
-    pairs = [[sample(records, model, depth, metric) for model in MODELS] for metric in METRICS]
-    bound = -numbers["tolerance"]
-    finding = every(
-        [partial(difference_above, a, b, bound) for x, y in pairs for a, b in ((x, y), (y, x))]
+    def belongs(record: RunRecord) -> bool:
+        return depth_of(record) in depths[record.preset]
+
+    def otherwise(preset: str) -> str:
+        return (
+            f"no run has one of the depths {', '.join(map(str, depths[preset]))}, which are those "
+            f"of this figure at preset {preset}: leave models.layers to the figure"
+        )
+
+    return Reproduction(
+        title=title,
+        source=source,
+        plan=plan,
+        select=lambda found: language.chosen_runs(found, MODELS, belongs, VARIED, otherwise),
+        variant=depth_of,
+        varied=VARIED,
+        panels=lambda records: panels(title, records),
+        note=language.corpus_line,
+        claims=tuple(claims),
     )
-    # Each difference is tested from both sides; it is told once.
-    told = "; ".join(difference_above(y, x).evidence for x, y in pairs)
-    return replace(finding, evidence=told) if finding.seeds else finding
 
 
-def lead_shrinks(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-    """The lead of one block over that of the most blocks."""
-    found = depths_of(records)
-    if len(found) < 2 or found[0] != 1:
-        return Finding(UNDECIDED, "no runs at depth 1 and at another one", 0)
-    deepest = found[-1]
-    shallow, deep = lead(records, 1), lead(records, deepest)
-    margin = numbers["margin"]
-    finding = every(
-        [
-            partial(mean_within, shallow, margin, math.inf),
-            partial(difference_above, shallow, deep, margin),
-        ]
+def depth_of(record: RunRecord) -> int:
+    """Number of blocks."""
+    return int(setting(record, "models.layers"))
+
+
+def depths_of(records: Sequence[RunRecord]) -> list[int]:
+    """The depths that were run."""
+    return sorted({depth_of(record) for record in records})
+
+
+def runs(model: str, depth: int) -> Runs:
+    """The runs of a model at a depth."""
+    return Runs(LABELS[model], "babistories", model, {"models.layers": depth})
+
+
+def published_levels(model: str, metric: str) -> list[float]:
+    """The published losses of 12 blocks; of the Mosaic there are two versions."""
+    read = (language.published_number(file, metric, label) for file, label in PUBLISHED[model])
+    return [level for level in read if level is not None]
+
+
+def panels(title: str, records: Sequence[RunRecord]) -> Picture:
+    """Loss against steps, one panel for each depth, and the final loss against depth."""
+    found = [_training(records, depth) for depth in depths_of(records)]
+    found.append(_after_training(records))
+    columns = 2 if len(found) == 4 else min(3, len(found))
+    found += [Panel()] * (-len(found) % columns)
+    rows = [Row(found[at : at + columns], 3.1) for at in range(0, len(found), columns)]
+    return Picture(title, rows, width=3.9 * columns)
+
+
+def _training(records: Sequence[RunRecord], depth: int) -> Panel:
+    traces = []
+    for model in MODELS:
+        label, found = LABELS[model], runs(model, depth).of(records)
+        look: dict[str, Any] = {"colour": model}
+        for run in found:  # a mean would be smoother than any run
+            name = f"{label}, training, seed {run.seed}"
+            one: Any = {"role": "faint", "legend": "training, running (with dropout)"}
+            traces.append(curve_over_seeds(name, [run], "training_loss", **one, **look))
+        traces.append(curve_over_seeds(label, found, "validation_loss", mark="both", **look))
+    first = depth == depths_of(records)[0]
+    return Panel(
+        f"{depth} block{'s' if depth > 1 else ''}",
+        x=Axis("optimiser steps"),
+        y=Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records)),
+        traces=traces,
+        legend="upper right" if first else "",
     )
-    note = "" if deepest >= EQUAL[0] else f" ({deepest} is the deepest at this preset, not 8)"
-    return replace(finding, evidence=f"{finding.evidence}{note}")
 
 
-def loss_is_as_published(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], model: str
-) -> Finding:
-    """Training and validation loss of 12 blocks."""
-    tests = []
-    for metric, measured in PUBLISHED_METRICS.items():
-        levels = published_levels(model, measured)
-        low, high = min(levels) - numbers["tolerance"], max(levels) + numbers["tolerance"]
-        found = sample(records, model, PUBLISHED_DEPTH, metric, measured=measured)
-        tests.append(partial(mean_within, found, low, high))
-    return every(tests)
+def _range(records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
+    """Of the losses after the first fifth of training, so that the end can be seen."""
+    late = [
+        y
+        for curve in (curve for run in records for curve in run.curves.values() if curve.x)
+        for x, y in zip(curve.x, curve.y, strict=True)
+        if 5 * x >= curve.x[-1] and math.isfinite(y)
+    ]
+    return (0.98 * min(late), 1.02 * max(late)) if late else (None, None)
 
 
-def _no_depth(depth: int) -> Finding:
-    reason = f"no runs of depth {depth} at this preset"
-    return LeftOut(UNDECIDED, reason, 0, topic=f"depth = {depth}")
+AFTER_TRAINING = {"loss": "validation: mean, 95 %, seeds", "train_loss": "training, no dropout"}
 
 
-def ahead(depth: int, source: str) -> Claim:
+def _after_training(records: Sequence[RunRecord]) -> Panel:
+    """Losses after training by depth, and the published ones."""
+    shown, traces = sorted({*depths_of(records), PUBLISHED_DEPTH}), []
+    pairs = [(metric, model) for metric in AFTER_TRAINING for model in MODELS]
+    for beside, (metric, model) in enumerate(pairs):
+        name = f"{LABELS[model]}, {METRICS[metric]}"
+        look: Any = {"colour": model, "hollow": metric == "train_loss", "aside": beside - 1.5}
+        found = {place: runs(model, depth).of(records) for place, depth in enumerate(shown)}
+        traces.append(over_seeds(name, found, metric, legend=AFTER_TRAINING[metric], **look))
+        levels = published_levels(model, PUBLISHED_METRICS[metric])
+        places = [shown.index(PUBLISHED_DEPTH)] * len(levels)
+        look |= {"role": "published", "mark": "dots"}
+        look["legend"] = "published (12 blocks, BabiStories)"
+        traces.append(Trace(f"{name}, published", places, levels, **look))
+    blocks = Axis("blocks", categories=[str(depth) for depth in shown])
+    return Panel("after training", x=blocks, traces=traces, legend="lower left")
+
+
+def ahead(depth: int, source: str, depths: Depths) -> Claim:
     """The Mosaic's lead at a small depth."""
     blocks = "one block" if depth == 1 else f"{depth} blocks"
+    theirs, ours = _loss(GPT2, depth, "loss"), _loss(MOSAIC, depth, "loss", diverged=UNINFORMED)
     return Claim(
         f"ahead at depth {depth}",
         source,
         f"With {blocks} the Memory Mosaic has a lower validation loss than the transformer.",
-        Tolerance(
-            "the transformer's loss minus the Mosaic's lies above {margin:g} with its whole 95 % "
-            "interval over seeds",
-            {"margin": 0.0},
-        ),
-        language.stating_corpus(partial(mosaic_is_ahead, depth=depth)),
+        _at_depth(depth, depths, above(theirs, ours)),
+        "the transformer's loss minus the Mosaic's lies above {by:g} with its whole 95 % interval",
     )
 
 
-def equal(depth: int, source: str) -> Claim:
+def equal(depth: int, source: str, depths: Depths) -> Claim:
     """No difference at a large depth."""
+    pairs = [(_loss(GPT2, depth, name), _loss(MOSAIC, depth, name)) for name in METRICS]
+    rule = each(difference(*pair, -TOLERANCE, TOLERANCE) for pair in pairs)
     return Claim(
         f"equal at depth {depth}",
         source,
         f"With {depth} blocks the two have the same training and validation loss.",
-        Tolerance(
-            "both losses differ by less than {tolerance:g} nats, with the whole 95 % intervals "
-            "over seeds (published at 12 blocks: 0.007 or less)",
-            {"tolerance": 0.02},
-        ),
-        language.stating_corpus(partial(losses_are_equal, depth=depth)),
+        _at_depth(depth, depths, rule),
+        "both losses differ by {high:g} nats or less, with the whole 95 % intervals (published at "
+        "12 blocks: 0.007 or less)",
     )
+
+
+def _at_depth(depth: int, depths: Depths, rule: Rule) -> Rule:
+    """The rule with its corpus, asked where there are runs of this depth."""
+    asked_at = next(preset for preset, known in depths.items() if depth in known)
+    any_model = Runs(f"depth {depth}", settings={"models.layers": depth})
+    return once(measured(any_model, f"depth = {depth}", asked_at), told_corpus(rule))
+
+
+def _loss(model: str, depth: int, name: str, of: str = "", **changes: Any) -> Measured:
+    label = f"{LABELS[model]} {METRICS[name]} loss"
+    return language.loss(name, of or name, **changes).of(runs(model, depth), label)
 
 
 def shrinking(source: str) -> Claim:
     """The lead disappears with depth, as far as a preset goes."""
+
+    def rules(records: Records) -> list[Rule]:
+        deepest = max(depths_of(records), default=1)
+        return [within(_lead(1), low=0.0), above(_lead(1), _lead(deepest))] if deepest > 1 else []
+
     return Claim(
         "the lead disappears with depth",
         source,
         "The Mosaic's lead is that of shallow networks: with one block it is larger than with the "
         "most blocks that were trained.",
-        Tolerance(
-            "its lead in validation loss at depth 1, seed by seed, is above {margin:g} and by more "
-            "than that larger than at the largest depth of the preset, with the whole 95 % "
-            "intervals over seeds",
-            {"margin": 0.0},
-        ),
-        language.stating_corpus(lead_shrinks),
+        told_corpus(told(each(rules), after=_how_deep)),
+        "its lead in validation loss at depth 1, seed by seed, is above 0 and by more than that "
+        "larger than at the largest depth of the preset, with the whole 95 % intervals",
     )
 
 
+def _lead(depth: int) -> Drawn:
+    """The transformer's loss minus the Mosaic's, of each seed: both saw the same mini-batches."""
+    label = f"the Mosaic's lead at depth {depth}"
+
+    def draw(records: Records) -> Sample:
+        theirs, ours = (runs(model, depth).of(records) for model in (GPT2, MOSAIC))
+        losses = {run.seed: language.metric(run, "loss") for run in ours}
+
+        def lead(run: RunRecord) -> float | None:
+            own, other = language.metric(run, "loss"), losses.get(run.seed)
+            return None if own is None or other is None else own - other
+
+        items = paired_items(items_of(theirs, "loss"), items_of(ours, "loss"))
+        bounds = (-UNINFORMED, UNINFORMED)
+        return observe(label, theirs, lead, REAL, items=items, bounds=bounds)
+
+    return Drawn(label, draw)
+
+
+def _how_deep(records: Records) -> str:
+    deepest = max(depths_of(records), default=EQUAL[0])
+    return "" if deepest >= EQUAL[0] else f" ({deepest} is the deepest at this preset, not 8)"
+
+
 def _level(model: str) -> Claim:
+    rules = []
+    for name, of_windows in PUBLISHED_METRICS.items():
+        levels = published_levels(model, of_windows)
+        found = _loss(model, PUBLISHED_DEPTH, name, of_windows)
+        rules.append(within(found, min(levels) - TOLERANCE, max(levels) + TOLERANCE))
     return Claim(
         f"losses of {LABELS[model]}, 12 blocks",
         RELEASE_SOURCE if model == MOSAIC else f"{language.PAPER}, appendix C, table 2",
         f"A {LABELS[model]} of 12 blocks reaches the published training and validation loss.",
-        Tolerance(
-            "the means over seeds, of random windows as published, lie within {tolerance:g} nats "
-            "of the published losses with their whole 95 % intervals; on BabiStories only",
-            {"tolerance": 0.02},
-        ),
-        language.at_published_scale("published losses", partial(loss_is_as_published, model=model)),
+        once(language.at_published_scale("published losses"), told_corpus(each(rules))),
+        f"the means over seeds, of random windows as published, lie within {TOLERANCE:g} nats of "
+        "the published losses with their whole 95 % intervals; on BabiStories only",
     )
 
 
-REPRODUCTION = depths.reproduction(
+REPRODUCTION = reproduction(
     TITLE,
     SOURCE,
     DEPTHS,
     claims=(
-        ahead(1, SOURCE),
+        ahead(1, SOURCE, DEPTHS),
         shrinking(SOURCE),
-        *(equal(depth, SOURCE) for depth in EQUAL),
+        *(equal(depth, SOURCE, DEPTHS) for depth in EQUAL),
         *(_level(model) for model in MODELS),
     ),
 )

@@ -1,20 +1,23 @@
-"""Loss by position of runs on the encyclopedia: means over seeds, differences of models that were
-measured on the same windows, intervals over seeds and documents, and where two models cross.
+"""Loss by position of runs on the encyclopedia: means over seeds, how much they and their
+differences vary with the documents, and where two models cross.
+
+All models are measured on the same windows and on the same draws of documents, so the difference of
+two models' samples is that of a paired bootstrap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.ground.statistics import Interval
+from bench.ground.statistics import LOSS, Interval, Items, difference_interval
 from bench.records.schema import RunRecord
-from reproduce.regbench.regbench import MOSAIC
-from reproduce.stories import language
-from reproduce.stories.language import GPT2, Documents
+from reproduce.judging.grammar import Runs, setting
+from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.stories.language import GPT2
 
 KINDS = {
     "stream": "articles in one stream",
@@ -24,105 +27,50 @@ KINDS = {
 ARTICLES = ("stream", "article")
 BIN = 8  # positions of one kept bootstrap sample; see tasks.wikipedia
 SMOOTH = 2  # bins that the crossing is read from
-CROSSING_RULE = (
-    f"where the difference, averaged over {SMOOTH * BIN} positions and joined by straight lines, "
-    "rises above 0 for good; 1 where it is never below; none where it ends below"
-)
 
 Band = tuple[int, int]  # positions from 1, both ends included
 Losses = NDArray[np.float64]
+Read = Callable[[RunRecord, str], Losses]
 
 
-def kinds_of(records: Sequence[RunRecord]) -> list[str]:
-    """The kinds of windows that were measured, in the order of the panels."""
-    return [kind for kind in KINDS if any(kind in record.arrays for record in records)]
+class Stretch(NamedTuple):
+    """The mean loss over a band of positions, or with ``last`` its fall from there to that band."""
 
+    kind: str
+    first: Band
+    last: Band | None = None
 
-def runs(records: Sequence[RunRecord], model: str) -> list[RunRecord]:
-    """The runs of a model by seed, failed ones included."""
-    found = [r for r in language.trained(records) if r.model == model]
-    return sorted(found, key=lambda record: record.seed)
+    @property
+    def bands(self) -> list[Band]:
+        """One or both."""
+        return [self.first] if self.last is None else [self.first, self.last]
 
+    def __str__(self) -> str:
+        names = [f"{first}–{last}" for first, last in self.bands]
+        return f"{self.kind}, {'from ' if self.last else ''}positions {' to '.join(names)}"
 
-def by_position(record: RunRecord, kind: str) -> Losses:
-    """Mean loss of each position, float64 (length,)."""
-    return np.asarray(record.curves[f"{kind}_loss"].y)
-
-
-def samples(record: RunRecord, kind: str) -> Losses:
-    """The same with the documents drawn again, float64 (samples, bins). Every model is measured on
-    the same draws, so the differences of two models' samples are those of a paired bootstrap."""
-    return np.asarray(record.arrays[kind]["samples"])
-
-
-def over_seeds(
-    records: Sequence[RunRecord], model: str, read: Callable[[RunRecord], Losses]
-) -> Losses | None:
-    """Mean over the seeds that gave numbers; None if there is none."""
-    found = [read(record) for record in runs(records, model) if record.outcome == "ok"]
-    return np.mean(found, axis=0) if found else None
-
-
-def band_loss(record: RunRecord, kind: str, band: Band) -> float | None:
-    """Mean loss of the positions of a band that lie in the window."""
-    if f"{kind}_loss" not in record.curves:
-        return None
-    first, last = band
-    return float(by_position(record, kind)[first - 1 : last].mean())
-
-
-def inside(records: Sequence[RunRecord], bands: Sequence[Band]) -> list[Band]:
-    """The bands that begin inside of the windows, the last one cut to their end."""
-    length = length_of(records[0])
-    return [(first, min(last, length)) for first, last in bands if first <= length]
-
-
-def binned(record: RunRecord, kind: str) -> Losses:
-    """Mean loss of each bin, float64 (bins,); the last bin may be shorter."""
-    found = by_position(record, kind)
-    edges = np.arange(0, len(found), BIN)
-    return np.add.reduceat(found, edges) / np.diff(np.append(edges, len(found)))
-
-
-def centres(records: Sequence[RunRecord]) -> Losses:
-    """The middle position of each bin, float64 (bins,)."""
-    first = np.arange(1, length_of(records[0]) + 1, BIN)
-    last = np.minimum(first + BIN - 1, length_of(records[0]))
-    return np.asarray((first + last) / 2)
-
-
-def spread(
-    records: Sequence[RunRecord],
-    kind: str,
-    terms: Sequence[tuple[float, str, Band]],
-) -> Documents | None:
-    """How much a sum of (factor, model, band) varies with the documents that were drawn.
-
-    A bin on the border of two bands counts for each with the positions that it has there: only the
-    spread is taken from bins, the losses themselves are read from every position.
-    """
-    total: Losses | float = 0.0
-    for factor, model, band in terms:
-        found = over_seeds(records, model, lambda record: samples(record, kind))
-        if found is None:
+    def read(self, record: RunRecord) -> float | None:
+        """Of a run; a band ends where its windows do."""
+        if f"{self.kind}_loss" not in record.curves:
             return None
-        total = total + factor * (found @ _weights(found.shape[1], length_of(records[0]), band))
-    return over_documents(np.asarray(total), documents_of(records, kind))
+        found = by_position(record, self.kind)
+        means = [float(found[first - 1 : last].mean()) for first, last in self.bands]
+        return means[0] - sum(means[1:])
 
+    def spread(self, records: Sequence[RunRecord], model: str, minus: str = "") -> Items | None:
+        """How much it varies with the documents that were drawn, of a model or of a difference.
 
-def over_documents(drawn: Losses, count: int) -> Documents:
-    """The variance of a mean over documents from its bootstrap samples, float64 (samples,).
-
-    The variance over draws from n documents is on average (n − 1) / n of that over new documents
-    (Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 5.3).
-    """
-    unbiased = count / (count - 1) if count > 1 else 1.0
-    return Documents(unbiased * float(np.var(drawn, ddof=1)), count)
-
-
-def documents_of(records: Sequence[RunRecord], kind: str) -> int:
-    """How many documents the windows of a kind are from; the same for all runs."""
-    return int(next(r.arrays[kind]["documents"] for r in records if kind in r.arrays))
+        A bin on the border of two bands counts for each with the positions that it has there: only
+        the spread is taken from bins, the losses themselves are read from every position.
+        """
+        found = [over_seeds(records, one, self.kind, samples) for one in (model, minus) if one]
+        drawn = [one for one in found if one is not None]
+        if len(drawn) < len(found):
+            return None
+        length, bins = length_of(records[0]), drawn[0].shape[1]
+        first, *last = [_weights(bins, length, band) for band in self.bands]
+        total = (drawn[0] - sum(drawn[1:])) @ (first - sum(last))
+        return over_documents(np.asarray(total), documents_of(records, self.kind))
 
 
 def _weights(bins: int, length: int, band: Band) -> Losses:
@@ -132,8 +80,122 @@ def _weights(bins: int, length: int, band: Band) -> Losses:
     return np.asarray(shares / shares.sum())
 
 
+def over_documents(drawn: Losses, count: int) -> Items:
+    """The variance of a mean over documents from its bootstrap samples, float64 (samples,).
+
+    The variance over draws from n documents is on average (n − 1) / n of that over new documents
+    (Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 5.3).
+    """
+    unbiased = count / (count - 1) if count > 1 else 1.0
+    return Items(count, unbiased * float(np.var(drawn, ddof=1)), name="documents")
+
+
+def documents_of(records: Sequence[RunRecord], kind: str) -> int:
+    """How many documents the windows of a kind are from; the same for all runs."""
+    return int(next(r.arrays[kind]["documents"] for r in records if kind in r.arrays))
+
+
+def kinds_of(records: Sequence[RunRecord]) -> list[str]:
+    """The kinds of windows that were measured, in the order of the panels."""
+    return [kind for kind in KINDS if any(kind in record.arrays for record in records)]
+
+
+def of_model(model: str) -> Runs:
+    """The runs of a model."""
+    return Runs(LABELS[model], "wikipedia", model)
+
+
+def measured(records: Sequence[RunRecord], model: str, kind: str) -> list[RunRecord]:
+    """Those that gave losses of this kind of windows, by seed."""
+    return [record for record in of_model(model).of(records) if kind in record.arrays]
+
+
+def length_of(record: RunRecord) -> int:
+    """Positions of a window."""
+    return int(setting(record, "tasks.length"))
+
+
+def inside(records: Sequence[RunRecord], bands: Sequence[Band]) -> list[Band]:
+    """The bands that begin inside of the windows, the last one cut to their end."""
+    length = length_of(records[0])
+    return [(first, min(last, length)) for first, last in bands if first <= length]
+
+
+def by_position(record: RunRecord, kind: str) -> Losses:
+    """Mean loss of each position, float64 (length,)."""
+    return np.asarray(record.curves[f"{kind}_loss"].y)
+
+
+def binned(record: RunRecord, kind: str) -> Losses:
+    """Mean loss of each bin, float64 (bins,); the last bin may be shorter."""
+    found = by_position(record, kind)
+    edges = np.arange(0, len(found), BIN)
+    return np.add.reduceat(found, edges) / np.diff(np.append(edges, len(found)))
+
+
+def samples(record: RunRecord, kind: str) -> Losses:
+    """The same with the documents drawn again, float64 (samples, bins)."""
+    return np.asarray(record.arrays[kind]["samples"])
+
+
+def centres(records: Sequence[RunRecord]) -> Losses:
+    """The middle position of each bin, float64 (bins,)."""
+    first = np.arange(1, length_of(records[0]) + 1, BIN)
+    last = np.minimum(first + BIN - 1, length_of(records[0]))
+    return np.asarray((first + last) / 2)
+
+
+def over_seeds(records: Sequence[RunRecord], model: str, kind: str, read: Read) -> Losses | None:
+    """Mean over the seeds that gave numbers; None if there is none."""
+    found = [read(record, kind) for record in measured(records, model, kind)]
+    return np.mean(found, axis=0) if found else None
+
+
+class Difference(NamedTuple):
+    """The transformer's mean loss over seeds minus the Mosaic's.
+
+    Attributes:
+        means, intervals: of each bin, over seeds and documents.
+        crossing: from which position on the Mosaic is better; None: not at the end.
+        crossings: the 95 % range of this over documents; None for a single document.
+    """
+
+    means: list[float]
+    intervals: list[Interval | None]
+    crossing: int | None
+    crossings: tuple[int | None, int | None] | None
+
+    def __str__(self) -> str:
+        if self.crossing is None:
+            return "at the end of the window the Mosaic is not ahead"
+        if self.crossings is None:
+            return f"ahead from position {self.crossing} on (of a single document)"
+        low, high = ("never" if place is None else place for place in self.crossings)
+        return f"ahead from position {self.crossing} on (95 % over documents {low} to {high})"
+
+
+def difference(records: Sequence[RunRecord], kind: str) -> Difference | None:
+    """Of one kind of windows; None without runs of both models."""
+    pair = [measured(records, model, kind) for model in (GPT2, MOSAIC)]
+    if not all(pair):
+        return None
+    theirs, ours = (np.stack([binned(run, kind) for run in runs]) for runs in pair)
+    drawn = np.subtract(*(np.mean([samples(run, kind) for run in runs], 0) for runs in pair))
+    count = documents_of(records, kind)
+    intervals = [
+        difference_interval(a, b, LOSS, together=over_documents(column, count))
+        for a, b, column in zip(theirs.T.tolist(), ours.T.tolist(), drawn.T, strict=True)
+    ]
+    means = theirs.mean(axis=0) - ours.mean(axis=0)
+    found = sorted((crossing(row) for row in drawn), key=lambda x: np.inf if x is None else x)
+    tail = len(found) // 40  # 2.5 %
+    ends = (_whole(found[tail]), _whole(found[-1 - tail])) if count > 1 else None
+    return Difference(means.tolist(), intervals, _whole(crossing(means)), ends)
+
+
 def crossing(found: Losses) -> float | None:
-    """Where a difference (bins,) rises above zero for good, by ``CROSSING_RULE``."""
+    """Where a difference (bins,), averaged over 16 positions and joined by straight lines, rises
+    above 0 for good; 1 where it is never below, None where it ends below."""
     smooth = np.convolve(found, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
     below = np.flatnonzero(smooth <= 0)
     if not len(below):
@@ -145,62 +207,5 @@ def crossing(found: Losses) -> float | None:
     return float(BIN * (last + step) + (SMOOTH * BIN + 1) / 2)
 
 
-def crossings(records: Sequence[RunRecord], kind: str) -> dict[str, Any] | None:
-    """The position from which on the Mosaic is better: of the mean over seeds, its 95 % range over
-    documents (none for a single document), and of each pair of seeds; null: it is not better at the
-    end."""
-    ours, theirs = (
-        {run.seed: run for run in runs(records, model) if kind in run.arrays}
-        for model in (MOSAIC, GPT2)
-    )
-    if not ours or not theirs:
-        return None
-    means, drawn = (
-        [np.mean([read(run, kind) for run in of.values()], axis=0) for of in (theirs, ours)]
-        for read in (binned, samples)
-    )
-    places = [crossing(row) for row in drawn[0] - drawn[1]]
-    ordered = sorted(places, key=lambda place: np.inf if place is None else place)
-    tail = len(ordered) // 40  # 2.5 %
-    several = documents_of(records, kind) > 1
-    return {
-        "position": _whole(crossing(means[0] - means[1])),
-        "documents": [_whole(ordered[tail]), _whole(ordered[-1 - tail])] if several else None,
-        "seeds": {
-            str(seed): _whole(crossing(binned(theirs[seed], kind) - binned(ours[seed], kind)))
-            for seed in sorted(ours.keys() & theirs.keys())
-        },
-    }
-
-
 def _whole(position: float | None) -> int | None:
     return None if position is None else round(position)
-
-
-def difference(records: Sequence[RunRecord], kind: str) -> list[tuple[float, Interval | None]]:
-    """Of each bin the transformer's loss minus the Mosaic's, with an interval over seeds and
-    documents; empty without runs of both."""
-    measured = [[r for r in runs(records, model) if kind in r.arrays] for model in (GPT2, MOSAIC)]
-    if not all(measured):
-        return []
-    theirs, ours = (np.stack([binned(run, kind) for run in of]) for of in measured)
-    drawn = [np.mean([samples(run, kind) for run in of], axis=0) for of in measured]
-    paired = drawn[0] - drawn[1]
-    count = documents_of(measured[0], kind)
-    return [
-        language.interval(
-            (theirs[:, place].tolist(), ours[:, place].tolist()),
-            over_documents(paired[:, place], count),
-        )
-        for place in range(paired.shape[1])
-    ]
-
-
-def length_of(record: RunRecord) -> int:
-    """Positions of a window."""
-    return int(record.config["tasks"]["length"])
-
-
-def band_name(band: Band) -> str:
-    """ "51–150"."""
-    return f"{band[0]}–{band[1]}"

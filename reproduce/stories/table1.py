@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from bench.ground.statistics import COUNT
 from bench.records.schema import RunRecord
-from reproduce.drawing.style import BLUE, GREY, new_figure, quiet
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Claim, Finding, Tolerance
-from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import Plan, Reproduction, View
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.tables import markdown
+from reproduce.judging.claims import Claim
+from reproduce.judging.grammar import Drawn, Rule, each, once, told, within
+from reproduce.judging.observations import observe
+from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.stories import language
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from reproduce.stories.language import BABISTORIES, on_corpus, told_corpus
 
 TITLE = "Table 1. The corpus of stories: how many, how many tokens, how long"
 SOURCE = f"{language.PAPER}, appendix B, table 1"
 SPLITS = {"train": "training", "valid": "validation"}
-
-
-class Statistics(NamedTuple):
-    """Counts of one file; ``characters`` is the mean of a story."""
-
-    stories: float
-    tokens: float
-    characters: float
-
-
 QUANTITIES = {
     "stories": "stories",
     "tokens": "tokens",
@@ -37,10 +26,19 @@ QUANTITIES = {
 }
 # As printed. 4,749,107 tokens at 889 characters a story are 22 thousand stories, not 2.2.
 PUBLISHED = {
-    "train": Statistics(2.2e6, 474_704_907, 888),
-    "valid": Statistics(2.2e3, 4_749_107, 889),
+    "train": {"stories": 2.2e6, "tokens": 474_704_907, "characters": 888},
+    "valid": {"stories": 2.2e3, "tokens": 4_749_107, "characters": 889},
 }
-ROUNDED_BY = Statistics(0.05 / 2.2, 0, 0.5)  # of stories relative to the printed number
+# By how much the printed numbers are rounded: stories relative to them.
+STORIES, CHARACTERS = 0.05 / 2.2, 0.5
+WORDS = {
+    "stories": f"the count lies within {STORIES:.1%} of the printed number, which is rounded",
+    "tokens": "the count, with or without the end marks of stories, is the printed one",
+    "characters": "the mean rounds to the printed number",
+}
+ALIKE = 0.1
+
+Counts = Mapping[str, float]  # of one file
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -55,143 +53,122 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
     )
 
 
-def measured(records: Sequence[RunRecord]) -> dict[str, Statistics]:
-    """Split -> counts; tokens with the end mark of each story."""
+def counts(records: Sequence[RunRecord]) -> dict[str, Counts]:
+    """Split -> the three quantities; tokens with the end mark of each story, and without."""
     return {
-        split: Statistics(
-            facts["documents"], facts["tokens"], facts["characters"] / facts["documents"]
-        )
+        split: {
+            "stories": facts["documents"],
+            "tokens": facts["tokens"],
+            "tokens without end marks": facts["tokens_without_ends"],
+            "characters": facts["characters"] / facts["documents"],
+        }
         for split, facts in language.corpus_facts(records).items()
         if split in SPLITS
     }
 
 
-def as_published(
-    records: Sequence[RunRecord], numbers: Mapping[str, float], quantity: str, split: str
-) -> Finding:
-    """Does a count round to the printed one?"""
-    found = measured(records)
-    if not found:
-        return Finding(UNDECIDED, "no counts of a corpus", 0)
-    if language.corpus_name(records) != language.BABISTORIES:
-        reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
-        return LeftOut(UNDECIDED, reason, 0, topic="counts of BabiStories")
-    printed = getattr(PUBLISHED[split], quantity)
-    counts = [getattr(found[split], quantity)]
-    if quantity == "tokens":  # the paper does not say whether end marks are counted
-        counts.append(language.corpus_facts(records)[split]["tokens_without_ends"])
-    allowed = numbers["rounding"] * (printed if quantity == "stories" else 1)
-    agrees = any(abs(count - printed) <= allowed for count in counts)
-    shown = " or, without end marks, ".join(
-        f"{count:,.6g}" if count < 1000 else f"{count:,.0f}" for count in counts
-    )
-    evidence = f"{SPLITS[split]} file: {shown}; printed: {printed:,.0f}"
-    return Finding(REPRODUCED if agrees else CONTRADICTED, evidence, 1)
-
-
-def like_tiny_stories(records: Sequence[RunRecord], numbers: Mapping[str, float]) -> Finding:
-    """Are the stories of TinyStories as many and as long as those of BabiStories?"""
-    if not records or language.corpus_name(records) != "tinystories":
-        reason = "this compares TinyStories with the printed counts: use corpus=tinystories"
-        return LeftOut(UNDECIDED, reason, 0, topic="likeness to TinyStories")
-    found, printed = measured(records)["train"], PUBLISHED["train"]
-    ratios = {name: getattr(found, name) / getattr(printed, name) for name in QUANTITIES}
-    agrees = all(abs(ratio - 1) <= numbers["tolerance"] for ratio in ratios.values())
-    told = ", ".join(f"{QUANTITIES[name]} {ratio:.3f}" for name, ratio in ratios.items())
-    evidence = f"TinyStories relative to the printed counts of BabiStories: {told}"
-    return Finding(REPRODUCED if agrees else CONTRADICTED, evidence, 1)
-
-
-def draw(records: Sequence[RunRecord], view: View) -> Figure:
+def panels(records: Sequence[RunRecord]) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
-    figure = new_figure(10.5, 2.7)
-    panels = figure.subplots(1, len(QUANTITIES), sharey=True)
-    found = measured(records)
-    for axes, (quantity, name) in zip(panels, QUANTITIES.items(), strict=True):
-        quiet(axes)
-        axes.set_title(name, fontsize=9.5)
-        if quantity != "characters":
-            axes.set_xscale("log")
-        for row, split in enumerate(SPLITS):
-            if split in found:
-                _point(axes, getattr(found[split], quantity), row - 0.15, BLUE, "o", "here")
-            _point(axes, getattr(PUBLISHED[split], quantity), row + 0.15, GREY, "D", "published")
-        axes.margins(x=0.25)
-    panels[0].set_yticks(range(len(SPLITS)), list(SPLITS.values()))
-    panels[0].set_ylim(len(SPLITS) - 0.5, -0.5)
-    language.frame(figure, TITLE, records, view)
-    return figure
+    found = counts(records)
+    row = [
+        Panel(
+            name,
+            x=Axis(categories=[*SPLITS.values()]),
+            y=Axis(scale="linear" if quantity == "characters" else "log"),
+            traces=[
+                _points("here", found, quantity, colour="blue", aside=-1.5),
+                _points("published", PUBLISHED, quantity, role="published", aside=1.5),
+            ],
+            sideways=True,
+        )
+        for quantity, name in QUANTITIES.items()
+    ]
+    return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
 
 
-def _point(axes: Axes, value: float, row: float, colour: str, marker: str, whose: str) -> None:
-    axes.plot(value, row, marker, color=colour, markersize=6)
-    look: dict[str, Any] = {"fontsize": 7.5, "color": colour, "ha": "center", "va": "bottom"}
-    offset: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points"}
-    axes.annotate(f"{value:,.0f} {whose}", (value, row), **offset, **look)
-
-
-def curves(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Counts here and printed, and what the records say of the corpus."""
-    return {
-        "corpus": language.corpus_line(records),
-        "corpus_facts": language.corpus_facts(records),
-        "measured": {split: found._asdict() for split, found in measured(records).items()},
-        "published": {split: printed._asdict() for split, printed in PUBLISHED.items()},
-    }
+def _points(name: str, of: Mapping[str, Counts], quantity: str, **look: Any) -> Trace:
+    values = {x: of[split][quantity] for x, split in enumerate(SPLITS) if split in of}
+    texts = [f"{value:,.0f} {name}" for value in values.values()]
+    return Trace(name, [*values], [*values.values()], texts=texts, mark="dots", **look)
 
 
 def table(records: Sequence[RunRecord]) -> str:
     """The table, ours beside the printed counts."""
-    heads = [f"{name} | published" for name in QUANTITIES.values()]
-    lines = [f"| file | {' | '.join(heads)} |", "|---|" + "---|" * (2 * len(heads))]
-    for split, name in SPLITS.items():
-        found = measured(records).get(split)
-        cells = [name]
-        for quantity in QUANTITIES:
-            cells.append("none" if found is None else f"{getattr(found, quantity):,.0f}")
-            cells.append(f"{getattr(PUBLISHED[split], quantity):,.0f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", language.corpus_line(records), ""])
+    found = counts(records)
+
+    def cells(split: str, quantity: str) -> list[str]:
+        ours = f"{found[split][quantity]:,.0f}" if split in found else "none"
+        return [ours, f"{PUBLISHED[split][quantity]:,.0f}"]
+
+    heads = ["file", *(head for name in QUANTITIES.values() for head in (name, "published"))]
+    rows = [
+        [name, *(cell for quantity in QUANTITIES for cell in cells(split, quantity))]
+        for split, name in SPLITS.items()
+    ]
+    return f"{markdown(heads, rows)}\n{language.corpus_line(records)}\n"
 
 
-def _claim(quantity: str, split: str) -> Claim:
-    printed = getattr(PUBLISHED[split], quantity)
-    rounding = getattr(ROUNDED_BY, quantity)
-    rules = {
-        "stories": "the count lies within {rounding:.1%} of the printed number, which is rounded",
-        "tokens": "the count, with or without the end marks of stories, is the printed one",
-        "characters": "the mean rounds to the printed number",
-    }
-    name = QUANTITIES[quantity]
+def _counted(label: str, read: Callable[[dict[str, Counts]], float]) -> Drawn:
+    """A number of the corpus, which is exact: no seed enters it."""
+
+    def of_record(record: RunRecord) -> float | None:
+        found = counts([record])
+        return read(found) if found else None
+
+    return Drawn(label, lambda records: observe(label, records, of_record, COUNT))
+
+
+def _as_printed(quantity: str, split: str) -> Claim:
+    printed, name = PUBLISHED[split][quantity], f"{QUANTITIES[quantity]}, {SPLITS[split]} file"
+    allowed = {"stories": STORIES * printed, "characters": CHARACTERS}.get(quantity, 0.0)
+
+    def nearest(found: dict[str, Counts]) -> float:
+        """The paper does not say whether end marks are counted."""
+        given = [value for key, value in found[split].items() if key.startswith(quantity)]
+        return min(given, key=lambda count: abs(count - printed))
+
+    rule = within(_counted(name, nearest), printed - allowed, printed + allowed)
+    reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
+    ready = on_corpus(BABISTORIES, "counts of BabiStories", reason)
     return Claim(
-        f"{name}, {SPLITS[split]} file",
+        name,
         SOURCE,
-        f"The {SPLITS[split]} file of BabiStories: {name} {printed:,.0f}.",
-        Tolerance(rules[quantity], {"rounding": rounding}),
-        language.stating_corpus(partial(as_published, quantity=quantity, split=split)),
+        f"The {SPLITS[split]} file of BabiStories: {QUANTITIES[quantity]} {printed:,.0f}.",
+        once(ready, told_corpus(told(rule, after=lambda _: f"; printed: {printed:,.0f}"))),
+        WORDS[quantity],
     )
 
+
+def _like_tiny_stories(quantity: str) -> Rule:
+    ratio = _counted(
+        f"{QUANTITIES[quantity]}, relative to the printed number of BabiStories,",
+        lambda found: found["train"][quantity] / PUBLISHED["train"][quantity],
+    )
+    return within(ratio, 1 - ALIKE, 1 + ALIKE)
+
+
+TINY = "this compares TinyStories with the printed counts: use corpus=tinystories"
+CLAIMS = (
+    *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
+    Claim(
+        "like TinyStories",
+        SOURCE,
+        "Number, tokens and length of the stories essentially match those of TinyStories.",
+        once(
+            on_corpus("tinystories", "likeness to TinyStories", TINY),
+            told_corpus(each(map(_like_tiny_stories, QUANTITIES))),
+        ),
+        f"each of the three is within {ALIKE:.0%} of that of TinyStories",
+    ),
+)
 
 REPRODUCTION = Reproduction(
     title=TITLE,
     source=SOURCE,
     plan=plan,
     select=select,
-    draw=draw,
-    curves=curves,
+    panels=panels,
     note=language.corpus_line,
     table=table,
-    claims=(
-        *(_claim(quantity, split) for split in SPLITS for quantity in QUANTITIES),
-        Claim(
-            "like TinyStories",
-            SOURCE,
-            "Number, tokens and length of the stories essentially match those of TinyStories.",
-            Tolerance(
-                "each of the three is within {tolerance:.0%} of that of TinyStories",
-                {"tolerance": 0.1},
-            ),
-            language.stating_corpus(like_tiny_stories),
-        ),
-    ),
+    claims=CLAIMS,
 )

@@ -5,15 +5,14 @@ which one is scaled by the factor that lies between the published ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from bench.ground.statistics import Mean, mean_interval
 from bench.records.schema import RunRecord
 from reproduce.judging import presets
-from reproduce.judging.observations import Sample
+from reproduce.judging.grammar import Measured, Runs
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
@@ -87,30 +86,16 @@ def row_of(record: RunRecord) -> Row | None:
     return next((row for row in ROWS if settings(record.preset, row) == actual), None)
 
 
-def at(records: Sequence[RunRecord], row: Row) -> list[RunRecord]:
-    """The runs of a row by seed, failed ones included."""
-    found = [record for record in records if row_of(record) == row]
-    return sorted(found, key=lambda record: record.seed)
+def of_row(row: Row) -> Runs:
+    """The runs of a row."""
+    return Runs(row.name, choose=lambda record: row_of(record) == row)
 
 
-def sample(
-    records: Sequence[RunRecord], row: Row, metric: str, measured: str | None = None
-) -> Sample:
-    """A loss over seeds, in the words of ``metric`` even where another one is ``measured``.
-
-    A diverged run counts as a model that knows nothing: that a setting is bad is a result.
-    """
-    return language.losses(
-        f"{row.name}: {METRICS[metric]} loss",
-        at(records, row),
-        lambda record: language.metric(record, measured or metric),
-        diverged=UNINFORMED,
-    )
-
-
-def summary(records: Sequence[RunRecord], row: Row, metric: str) -> Mean:
-    """Mean and interval over seeds."""
-    return mean_interval([language.metric(record, metric) for record in at(records, row)])
+def loss(row: Row, name: str, measured: str | None = None) -> Measured:
+    """A loss of a row. A diverged run counts as a model that knows nothing: that a setting is bad
+    is a result."""
+    number = language.loss(name, measured, diverged=UNINFORMED)
+    return number.of(of_row(row), f"{row.name}: {METRICS[name]} loss")
 
 
 def published(row: Row, metric: str) -> float | None:

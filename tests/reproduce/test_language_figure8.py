@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.ground.errors import UserError
+from bench.ground.statistics import LOSS, Items, difference_interval
 from bench.records.schema import RunRecord
-from reproduce.command import render
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.stories import figure8, language, positions
-from reproduce.stories.language import GPT2, Documents
-from tests.reproduce.language_records import lost, of_documents, tables
+from reproduce.stories import figure8, positions
+from reproduce.stories.language import GPT2
+from reproduce.stories.positions import Stretch
+from tests.reproduce.language_records import lost, of_documents, tables, written
 
 SEEDS = range(3)
 CLAIMS = figure8.REPRODUCTION.claims
@@ -111,14 +111,15 @@ def test_the_crossing_is_where_the_curves_cross() -> None:
         for model, loss in ((MOSAIC, mosaic), (GPT2, transformer))
         for seed in SEEDS
     ]
-    found = positions.crossings(equal, "stream")
+    found = positions.difference(equal, "stream")
     assert found is not None
-    assert found["position"] == 50
-    assert found["documents"] == [50, 50]  # both models have the same offset for each document
-    assert set(found["seeds"]) == {"0", "1", "2"}
-    never = positions.crossings(world(ours=transformer, theirs=mosaic), "stream")
+    assert found.crossing == 50
+    assert found.crossings == (50, 50)  # both models have the same offset for each document
+    assert str(found) == "ahead from position 50 on (95 % over documents 50 to 50)"
+    never = positions.difference(world(ours=transformer, theirs=mosaic), "stream")
     assert never is not None
-    assert never["position"] is None
+    assert never.crossing is None
+    assert positions.difference(equal[:3], "stream") is None  # of one model alone
 
 
 @given(st.lists(st.integers(-3, 3), min_size=3, max_size=20))
@@ -158,7 +159,7 @@ def test_documents_alone_can_leave_it_open() -> None:
 
 
 def test_seeds_alone_can_leave_it_open() -> None:
-    shifts = {0: -0.5, 1: 0.0, 2: 0.5}
+    shifts = {0: -0.3, 1: 0.0, 2: 0.3}
     runs = [
         of_documents(model, seed, tables(loss, shift=shifts[seed] * (model == MOSAIC)))
         for model, loss in ((MOSAIC, mosaic), (GPT2, transformer))
@@ -180,8 +181,8 @@ def test_intervals_cover_new_seeds_and_new_documents() -> None:
         theirs = truth + generator.normal(0, 0.05, 3) + drawn.mean()
         ours = generator.normal(0, 0.1, 3)
         variance = float(np.var(drawn, ddof=1)) / documents
-        for name, spread in (("both", Documents(variance, documents)), ("seeds", None)):
-            _, found = language.interval((theirs.tolist(), ours.tolist()), spread)
+        for name, spread in (("both", Items(documents, variance)), ("seeds", None)):
+            found = difference_interval(theirs.tolist(), ours.tolist(), LOSS, together=spread)
             assert found is not None
             hits[name] += found.low < truth < found.high
     assert 0.93 < hits["both"] / rounds < 0.99
@@ -191,7 +192,7 @@ def test_intervals_cover_new_seeds_and_new_documents() -> None:
 def test_spread_is_that_of_a_bootstrap_over_whole_documents() -> None:
     runs = world()
     band = (57, 96)  # whole bins, so that nothing is approximate
-    found = positions.spread(runs, "stream", [(1, GPT2, band), (-1, MOSAIC, band)])
+    found = Stretch("stream", band).spread(runs, GPT2, minus=MOSAIC)
     assert found is not None
     losses = {
         model: np.mean(
@@ -215,7 +216,7 @@ def test_spread_is_that_of_a_bootstrap_over_whole_documents() -> None:
 def test_the_spread_of_few_documents_is_that_over_new_ones(documents: int) -> None:
     band = (1, 512)
     run = of_documents(GPT2, 0, tables(transformer, documents=documents))
-    found = positions.spread([run], "stream", [(1, GPT2, band)])
+    found = Stretch("stream", band).spread([run], GPT2)
     assert found is not None
     means = tables(transformer, documents=documents)["stream"].mean(axis=1)
     truth = np.var(means, ddof=1) / documents
@@ -230,9 +231,9 @@ def test_one_document_settles_nothing_and_few_are_called_few() -> None:
     evidence = one["ahead after 50 tokens (stream)"].evidence
     assert "1 of the documents: no interval" in evidence
     assert "(of a single document)" in evidence
-    assert all(
-        interval is None for _, interval in positions.difference(world(documents=1), "stream")
-    )
+    alone = positions.difference(world(documents=1), "stream")
+    assert alone is not None
+    assert set(alone.intervals) == {None}
     few = judge(world(documents=9))["ahead after 50 tokens (stream)"].evidence
     assert "over seeds and 9 documents, which are few" in few
     enough = judge(world(documents=10))["ahead after 50 tokens (stream)"].evidence
@@ -240,30 +241,47 @@ def test_one_document_settles_nothing_and_few_are_called_few() -> None:
 
 
 def test_seeds_that_agree_exactly_have_no_interval() -> None:
-    assert language.interval(([0.5, 0.5], [0.25, 0.25]), None) == (0.25, None)
-    still = Documents(0.0, 40)
-    assert language.interval(([0.5, 0.5], [0.25, 0.25]), still) == (0.25, None)
-    assert language.interval(([0.5, 0.5], [0.25, 0.25]), Documents(0.01, 40))[1] is not None
+    pair = [0.5, 0.5], [0.25, 0.25]
+    assert difference_interval(*pair, LOSS) is None
+    assert difference_interval(*pair, LOSS, together=Items(40, 0.0)) is None
+    assert difference_interval(*pair, LOSS, together=Items(40, 0.01)) is not None
 
 
 def test_bands_are_means_of_positions() -> None:
     run = of_documents(GPT2, 0, tables(transformer))
     exact = tables(transformer)["article"]
-    assert positions.band_loss(run, "article", (151, 512)) == pytest.approx(exact[:, 150:].mean())
-    assert positions.band_loss(run, "article", (1, 50)) == pytest.approx(exact[:, :50].mean())
+    late = Stretch("article", (151, 512))
+    assert late.read(run) == pytest.approx(exact[:, 150:].mean())
+    assert str(late) == "article, positions 151–512"
+    fall = Stretch("article", (1, 50), (151, 512))
+    assert fall.read(run) == pytest.approx(exact[:, :50].mean() - exact[:, 150:].mean())
+    assert str(fall) == "article, from positions 1–50 to 151–512"
+    assert fall.read(lost(run)) is None
+
+
+def test_the_spread_of_a_fall_is_that_of_its_difference() -> None:
+    run = of_documents(GPT2, 0, tables(transformer))
+    found = Stretch("stream", (1, 48), (153, 512)).spread([run], GPT2)
+    assert found is not None
+    table = tables(transformer)["stream"]
+    falls = table[:, :48].mean(axis=1) - table[:, 152:].mean(axis=1)
+    rows = np.random.default_rng(0).integers(len(falls), size=(200, len(falls)))
+    unbiased = len(falls) / (len(falls) - 1)
+    truth = unbiased * np.var(falls[rows].mean(axis=1), ddof=1)
+    assert found.variance == pytest.approx(truth, rel=1e-9)
 
 
 def test_short_windows_and_short_articles_are_left_out() -> None:
     short = judge(world(length=128))
-    assert isinstance(short["the transformer flattens (stream)"], LeftOut)
+    assert short["the transformer flattens (stream)"].verdict == NOT_ASKED
     assert "128 tokens" in short["the transformer flattens (stream)"].evidence
     assert short["ahead after 50 tokens (stream)"].verdict == REPRODUCED
     assert "51–128" in short["ahead after 50 tokens (stream)"].evidence
     shorter = judge(world(length=48))
-    assert isinstance(shorter["ahead after 50 tokens (stream)"], LeftOut)
-    assert isinstance(shorter["the lead comes from the context (stream)"], LeftOut)
+    assert shorter["ahead after 50 tokens (stream)"].verdict == NOT_ASKED
+    assert shorter["the lead comes from the context (stream)"].verdict == NOT_ASKED
     without = judge(world(kinds=("stream", "stories")))
-    assert isinstance(without["ahead after 50 tokens (article)"], LeftOut)
+    assert without["ahead after 50 tokens (article)"].verdict == NOT_ASKED
     assert without["ahead after 50 tokens (stream)"].verdict == REPRODUCED
 
 
@@ -292,17 +310,35 @@ def test_one_figure_shows_one_corpus_and_the_same_windows() -> None:
 
 
 @pytest.mark.parametrize("loss", [lost, lambda run: run])
-def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(loss: Any) -> None:
-    unigram = of_documents("unigram", 0, tables(transformer), role="baseline")
+def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(
+    loss: Any, tmp_path: Path
+) -> None:
+    unigram = of_documents("unigram", 0, tables(transformer, length=64), role="baseline")
     runs = [loss(run) for run in world(length=64)] + [unigram]
     if loss is not lost:
         runs = [*runs[:-1], lost(runs[0].model_copy(update={"seed": 3}))]
-    view = View("smoke")
-    pictures = [render(figure8.draw(runs, view), "salt") for _ in range(2)]
-    assert pictures[0] == pictures[1]
-    texts = [text.get_text() for text in figure8.draw(runs, view).texts]
-    assert any(text.startswith("corpus: grammar") for text in texts)
-    assert figure8.curves(runs)["corpus"].startswith("corpus: grammar")
+    picture = written(figure8.REPRODUCTION, runs, tmp_path)
+    assert picture.note.startswith("corpus: grammar")
+    assert len(picture.foot) == (6 if loss is lost else 1)
+
+
+def test_the_picture_has_losses_above_and_their_difference_below() -> None:
+    runs = world()
+    above, below = figure8.panels(runs).rows
+    assert [panel.title for panel in above.panels] == list(positions.KINDS.values())
+    stream, *_ = above.panels
+    found = {trace.name: trace for trace in stream.traces}
+    assert set(found) == {"Memory Mosaic", "GPT2"}
+    exact = tables(transformer, shift=wobble(9))["stream"].mean(axis=0)
+    assert found["GPT2"].seeds["0"][1] == pytest.approx(exact[8:16].mean(), abs=1e-9)
+    gap = {trace.name: trace for trace in below.panels[0].traces}
+    mean = gap["difference, 95 % over seeds and documents"]
+    y, theirs, ours = (np.array(t.y, float) for t in (mean, found["GPT2"], found["Memory Mosaic"]))
+    assert y == pytest.approx(theirs - ours, abs=1e-9)
+    low, high = np.array(mean.interval, float).T
+    assert (low < y).all()
+    assert (y < high).all()
+    assert 30 < gap["Mosaic ahead from here"].x[0] < 70
 
 
 def test_the_plan_pairs_models_by_seed() -> None:

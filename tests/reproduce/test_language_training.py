@@ -9,9 +9,8 @@ import pytest
 from bench.ground.errors import UserError
 from bench.ground.files import ROOT
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.console import LeftOut
 from reproduce.judging.reproduction import Reproduction
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, figure8, figure13
 from reproduce.stories.language import GPT2
@@ -44,8 +43,8 @@ def test_a_small_preset_judges_what_it_has() -> None:
         "2 is the deepest at this preset, not 8" in found["the lead disappears with depth"].evidence
     )
     for depth in (8, 12, 18):
-        assert isinstance(found[f"equal at depth {depth}"], LeftOut)
-    assert isinstance(found["losses of GPT2, 12 blocks"], LeftOut)
+        assert found[f"equal at depth {depth}"].verdict == NOT_ASKED
+    assert found["losses of GPT2, 12 blocks"].verdict == NOT_ASKED
     # No lead at all is not one that disappears.
     behind = judge(figure7.REPRODUCTION, of_depths({1: -0.1, 2: -0.3}))
     assert behind["the lead disappears with depth"].verdict == CONTRADICTED
@@ -55,7 +54,7 @@ def test_levels_are_judged_on_babistories_at_its_scale_only() -> None:
     name = "losses of GPT2, 12 blocks"
     for options in ({"preset": "paper"}, {"preset": "gpu", "corpus": "babistories"}):
         found = judge(figure7.REPRODUCTION, of_depths({12: -0.005}, **options))[name]
-        assert isinstance(found, LeftOut)
+        assert found.verdict == NOT_ASKED
 
 
 @pytest.mark.parametrize(
@@ -79,8 +78,8 @@ def test_levels_are_judged_at_the_published_settings_only(words: str, judged: bo
         for seed in SEEDS
     ]
     found = judge(figure7.REPRODUCTION, runs)["losses of GPT2, 12 blocks"]
-    assert isinstance(found, LeftOut) == (not judged)
-    assert found.verdict == (REPRODUCED if judged else UNDECIDED)
+    assert found.verdict == (REPRODUCED if judged else NOT_ASKED)
+    assert found.asked_at == ("" if judged else "paper")
 
 
 def test_one_lost_seed_leaves_it_open() -> None:

@@ -1,0 +1,27 @@
+"""Tables in Markdown, for reproductions whose original is one.
+
+Example: ``markdown(["model", "loss"], [["GPT2", cell(mean_interval(losses))]])``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.ground.statistics import Mean
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A head, a line below it, and the rows; ends with a line break."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def cell(found: Mean) -> str:
+    """A mean over seeds: "1.494 ± 0.003 (3 seeds)", and how many runs failed."""
+    failed = f", {found.failures} failed" if found.failures else ""
+    if found.mean is None:
+        return f"none{failed}"
+    if found.interval is None:
+        return f"{found.mean:.3f} (one seed{failed})"
+    half = (found.interval.high - found.interval.low) / 2
+    return f"{found.mean:.3f} ± {half:.3f} ({found.seeds} seeds{failed})"
