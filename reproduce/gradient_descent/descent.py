@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from bench.ground.statistics import CHANGE, REAL, Kind, mean_of
+from bench.ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from bench.records.schema import RunRecord
 from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
-from reproduce.judging.claims import UNDECIDED, Claim, Finding
-from reproduce.judging.grammar import Records, Rule, above, each, told, within
-from reproduce.judging.trials import drawn, fact, finished, over_trials, paired, pooled, settled
+from reproduce.judging.claims import Claim, Finding
+from reproduce.judging.grammar import Drawn, Records, Rule, above, each, told, within
+from reproduce.judging.trials import (
+    drawn,
+    exact,
+    fact,
+    finished,
+    over_trials,
+    paired,
+    pooled,
+    settled,
+)
 
 CORRELATED = 0.95
 UNEQUAL, EQUAL = 0.75, 0.5  # frequencies of the first of two tokens
-ONE_LARGE_STEP = 30.0
-FLOATS = ("float64", "float32")
+DISTANCE = 0.05  # of margins from their law
+SMALL, LARGE, RISES = 3, 10, 3  # steps without a rise of the loss, and steps with so many
+SOONER = 0.9  # the factor by which a larger step is sooner right
+# Of equally frequent tokens, as another implementation measured them.
+ONE_LARGE_STEP, ITS_RISES, ITS_LOSS, RIGHT_FROM = 30, 10, 8.87, 26
 SIZES, STEPS = (3, 5, 10), (3, 10, 20)
 CROWD = 30
 MOMENTS = (150, 1000)  # steps at which schedules are shown beside the mean
@@ -41,82 +53,73 @@ def measured(records: Records) -> list[RunRecord]:
 
 
 def paths(
-    overlap: float, p: float = UNEQUAL, dtype: str = FLOATS[0]
-) -> Callable[[Records], list[Path]]:
-    """Reads the paths of this overlap and frequency, by step."""
-
-    def read(records: Records) -> list[Path]:
-        rows = (r.arrays.get(f"two_tokens/{dtype}", []) for r in measured(records)[:1])
-        own = [Path(*row) for every in rows for row in every if row[:2] == [overlap, p]]
-        return sorted(own, key=lambda path: path.lr)
-
-    return read
+    records: Records, overlap: float, p: float = UNEQUAL, dtype: str = "float64"
+) -> list[Path]:
+    """Those of this overlap and frequency, by step."""
+    rows = (record.arrays.get(f"two_tokens/{dtype}", []) for record in measured(records)[:1])
+    own = [Path(*row) for every in rows for row in every if row[:2] == [overlap, p]]
+    return sorted(own, key=lambda path: path.lr)
 
 
-def margins_follow(found: Sequence[RunRecord], distance: float) -> Finding:
+def margins_follow(records: Records) -> Iterator[Rule]:
     """The largest distance from the law at the checkpoints."""
-    metrics = found[0].metrics["test"]
-    steps = max(int(name.rpartition("=")[2]) for name in metrics if name.startswith("margin/"))
-    gap = metrics["margin_gap"]
-    text = f"largest distance from ln(2 lr p t) at t = 100 to {steps:,} {gap:.3f}"
-    return settled(gap <= distance, text)
+    for record in measured(records)[:1]:
+        metrics = record.metrics["test"]
+        steps = max(int(name.rpartition("=")[2]) for name in metrics if name.startswith("margin/"))
+        label = f"largest distance from ln(2 lr p t) at t = 100 to {steps:,}"
+        yield within(exact(label, metrics["margin_gap"]), high=DISTANCE)
 
 
-def never_rises(found: Sequence[Path], increases: float) -> Finding:
-    """No rise of the loss, whatever the step."""
-    evidence = ", ".join(f"{path.increases} with step {path.lr:g}" for path in found)
-    calm = all(path.increases <= increases for path in found)
-    return settled(calm, f"rises of the loss: {evidence}")
+def rises(path: Path) -> Drawn:
+    """How often the loss rises on a path, which its highest value explains."""
+    label = f"rises of the loss with step {path.lr:g} (highest {path.highest_loss:.2f})"
+    return exact(label, path.increases, COUNT)
 
 
-def large_steps_rise(
-    found: Sequence[Path], increases: float, large: float, small: float
-) -> Finding:
+def orthogonal_tokens_are_calm(records: Records) -> Iterator[Rule]:
+    """No rise of the loss without overlap, whatever the step."""
+    return (within(rises(path), high=0) for path in paths(records, 0.0))
+
+
+def correlated_tokens_oscillate(records: Records) -> Iterator[Rule]:
     """Large steps raise the loss many times, small ones never."""
-    text = "rises of the loss: " + ", ".join(
-        f"{path.increases} with step {path.lr:g} (highest loss {path.highest_loss:.2f})"
+    found = paths(records, CORRELATED)
+    small = [within(rises(path), high=0) for path in found if path.lr <= SMALL]
+    large = [within(rises(path), low=RISES) for path in found if path.lr >= LARGE]
+    yield from small + large if small and large else []
+
+
+def equal_tokens_oscillate(records: Records) -> Iterator[Rule]:
+    """One path of equally frequent tokens, in float64."""
+    for path in paths(records, CORRELATED, EQUAL):
+        if path.lr == ONE_LARGE_STEP:
+            lasting = math.inf if path.perfect_from is None else path.perfect_from
+            yield within(rises(path), ITS_RISES, ITS_RISES)
+            yield within(exact("highest loss", path.highest_loss), ITS_LOSS - 0.01, ITS_LOSS + 0.01)
+            always = exact("first step from which on both are right", lasting, COUNT)
+            yield within(always, RIGHT_FROM, RIGHT_FROM)
+
+
+def in_single_precision(records: Records) -> str:
+    """What the same path is where rounding is larger."""
+    found = [p for p in paths(records, CORRELATED, EQUAL, "float32") if p.lr == ONE_LARGE_STEP]
+    return "".join(
+        f"; in float32 {path.increases} rises, highest loss {path.highest_loss:.2f}, both right "
+        f"from step {path.perfect_from} on"
         for path in found
     )
-    calm = [path.increases == 0 for path in found if path.lr <= small]
-    wild = [path.increases >= increases for path in found if path.lr >= large]
-    return settled(all(calm + wild), text) if calm and wild else Finding(UNDECIDED, text, 1)
 
 
-def equal_tokens(records: Records) -> dict[str, Path]:
-    """The path of equally frequent tokens by precision, of which float64 must be there."""
-    found = {
-        dtype: path
-        for dtype in FLOATS
-        for path in paths(CORRELATED, EQUAL, dtype)(records)
-        if path.lr == ONE_LARGE_STEP
-    }
-    return found if FLOATS[0] in found else {}
-
-
-def equal_tokens_oscillate(
-    found: dict[str, Path], increases: float, loss: float, distance: float, lasting: float
-) -> Finding:
-    """Judged in float64; what it is in float32 is said."""
-    evidence = "; ".join(
-        f"in {dtype} {path.increases} rises, highest loss {path.highest_loss:.2f}, both right "
-        f"from step {path.perfect_from} on"
-        for dtype, path in found.items()
-    )
-    path = found[FLOATS[0]]
-    counted = path.increases == increases and path.perfect_from == lasting
-    return settled(counted and abs(path.highest_loss - loss) < distance, evidence)
-
-
-def large_steps_are_sooner(found: Sequence[Path], ratio: float) -> Finding:
+def large_steps_are_sooner(records: Records) -> Iterator[Rule]:
     """The step from which on both answers stay right falls with the learning rate."""
-    text = "first perfect step (from which on all are): " + ", ".join(
-        f"{path.first_perfect} ({path.perfect_from}) with step {path.lr:g}" for path in found
-    )
-    if len(found) < 2:
-        return Finding(UNDECIDED, text, 1)
-    lasting = [math.inf if path.perfect_from is None else path.perfect_from for path in found]
-    falls = all(later <= ratio * sooner < math.inf for sooner, later in pairwise(lasting))
-    return settled(falls, text)
+    for small, large in pairwise(paths(records, CORRELATED)):
+        late, soon = small.perfect_from, large.perfect_from
+        ratio = math.inf if late is None or soon is None else soon / late
+        label = (
+            f"first perfect step (from which on all are) {small.first_perfect} ({late}) with step "
+            f"{small.lr:g} and {large.first_perfect} ({soon}) with step {large.lr:g}: ratio"
+        )
+        yield within(exact(label, ratio), high=SOONER)
 
 
 def descent_forgets(found: Sequence[RunRecord], rise: float) -> Finding:
@@ -210,73 +213,48 @@ CLAIMS = (
         "logarithmic growth of margins",
         f"{DYNAMICS}, orthogonal embeddings",
         "With orthogonal embeddings the margin of x approaches ln(2 lr p(x) t).",
-        fact(
-            "at 100, 1,000 and 10,000 steps (as far as the preset goes) each margin is within "
-            "{distance:g} of it; without random numbers one value is exact",
-            "path of two tokens",
-            measured,
-            margins_follow,
-            distance=0.05,
-        ),
+        over_trials(each(margins_follow), measured, "path of two tokens"),
+        "at 100, 1,000 and 10,000 steps (as far as the preset goes) each margin is within "
+        f"{DISTANCE:g} of it; without random numbers one value is exact",
     ),
     Claim(
         "orthogonal tokens never oscillate",
         f"{DYNAMICS}, orthogonal embeddings",
         "With orthogonal embeddings the loss falls whatever the step.",
-        fact(
-            "two orthogonal tokens, p = 0.75: at most {increases:g} rises of the loss at every "
-            "step of the preset",
-            "pair of orthogonal tokens",
-            paths(0.0),
-            never_rises,
-            increases=0,
-        ),
+        over_trials(each(orthogonal_tokens_are_calm), measured, "pair of orthogonal tokens"),
+        f"two orthogonal tokens, p = {UNEQUAL:g}: at most 0 rises of the loss at every step of the "
+        "preset",
     ),
     Claim(
         "correlated tokens oscillate",
         f"{DYNAMICS}, two particles",
         "Correlated embeddings of unequal frequency make large steps oscillate.",
-        fact(
-            "overlap 0.95, p = 0.75: at least {increases:g} rises of the loss with steps from "
-            "{large:g} on, none with steps up to {small:g}",
-            f"pair of tokens with overlap {CORRELATED}",
-            paths(CORRELATED),
-            large_steps_rise,
-            increases=3,
-            large=10,
-            small=3,
-        ),
+        over_trials(each(correlated_tokens_oscillate), measured, "pair of correlated tokens"),
+        f"overlap {CORRELATED:g}, p = {UNEQUAL:g}: at least {RISES} rises of the loss with steps "
+        f"from {LARGE} on, none with steps up to {SMALL}",
     ),
     Claim(
         "equally frequent correlated tokens oscillate",
         f"small version of this project after {DYNAMICS}, two particles, measured first by another "
         "implementation",
         "With one large step, correlated tokens oscillate even if they are equally frequent.",
-        fact(
-            f"overlap 0.95, p = 0.5, step {ONE_LARGE_STEP:g}, in float64: {{increases:g}} rises of "
-            "the loss, the highest within {distance:g} of {loss:g}, and both answers right from "
-            "step {lasting:g} on",
-            f"pair of equally frequent tokens with step {ONE_LARGE_STEP:g}",
-            equal_tokens,
-            equal_tokens_oscillate,
-            increases=10,
-            loss=8.87,
-            distance=0.01,
-            lasting=26,
+        over_trials(
+            told(each(equal_tokens_oscillate), after=in_single_precision),
+            measured,
+            "pair of equally frequent tokens",
         ),
+        f"overlap {CORRELATED:g}, p = {EQUAL:g}, step {ONE_LARGE_STEP}, in float64: {ITS_RISES} "
+        f"rises of the loss, the highest within 0.01 of {ITS_LOSS:g}, and both answers right from "
+        f"step {RIGHT_FROM} on",
     ),
     Claim(
         "large steps are sooner right",
         f"{DYNAMICS}, two particles",
         "Large steps reach perfect accuracy sooner, in spite of the spikes of the loss.",
-        fact(
-            "overlap 0.95, p = 0.75: from each step of the preset to the next larger one, the "
-            "time from which on both answers are right falls at least by the factor {ratio:g}",
-            f"pair of tokens with overlap {CORRELATED}",
-            paths(CORRELATED),
-            large_steps_are_sooner,
-            ratio=0.9,
-        ),
+        over_trials(each(large_steps_are_sooner), measured, "pair of correlated tokens"),
+        f"overlap {CORRELATED:g}, p = {UNEQUAL:g}: from each step of the preset to the next larger "
+        "one, the time from which on both answers are right falls at least by the factor "
+        f"{SOONER:g}",
     ),
     Claim(
         "oscillations of five tokens",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,8 @@ from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import over_trials
 from reproduce.drawing.traces import published as published_points
+from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
-from reproduce.gradient_descent.runs import (
-    BY_MODEL,
-    BY_RATE,
-    LARGE_BATCH,
-    LEARNED,
-    PATHS,
-    SCHEMES,
-    TRANSFORMER,
-    WIDTHS,
-    Cell,
-    by_dimension,
-    comparisons,
-    numbered,
-    published,
-)
 from reproduce.judging.grammar import Records
 from reproduce.judging.trials import finished
 
@@ -48,33 +35,26 @@ Array = NDArray[np.float64]
 def panels(records: Records) -> Picture:
     """The grid in the first row, the paths of descent in the next two, weights below. Without a
     run a panel keeps its title alone."""
-    paths, schemes, learned = (
-        next(iter(finished(runs.of(records))), None) for runs in (PATHS, SCHEMES, LEARNED)
-    )
-    wide = [TRANSFORMER.but(f"d = {d}", {"models.width": d}).of(records) for d in WIDTHS]
-    transformers = [next(iter(finished(runs)), None) for runs in wide]
+    one = [next(iter(finished(kind.of(records))), None) for kind in runs.SINGLE]
+    paths, schemes, learned, *transformers = one
     pictures = [_softmax(schemes, q) for q in ("p", "1")]
-    last = [
-        _transformer(transformers, trained, what)
-        for trained in ("output_2", "all")
-        for what in ("loss", "margin")
-    ]
+    last = product(("output_2", "all"), ("loss", "margin"))
     rows = [
         _grid(records),
         _paths(paths),
         [*(_landscape(paths, overlap) for overlap in LANDSCAPES), _first_perfect(paths)],
         _weights(schemes),
         [_single_samples(schemes), *pictures, _learned(learned)],
-        last,
+        [_transformer(transformers, trained, what) for trained, what in last],
     ]
     return Picture(TITLE, [Row(row, height=3.2) for row in rows], width=14)
 
 
 def _grid(records: Records) -> list[Panel]:
-    by_step = {f"step {cell.lr:g}": cell for cell in BY_RATE}
-    by_optimiser = {cell.label.partition(" ")[0]: cell for cell in LARGE_BATCH.values()}
-    by_model = dict(zip(TRAINED, BY_MODEL.values(), strict=True))
-    found = comparisons(records)
+    by_step = {f"step {cell.lr:g}": cell for cell in runs.BY_RATE}
+    by_optimiser = {cell.label.partition(" ")[0]: cell for cell in runs.LARGE_BATCH.values()}
+    by_model = dict(zip(TRAINED, runs.BY_MODEL.values(), strict=True))
+    found = runs.comparisons(records)
     x, y = [one.published for one in found], [one.measured for one in found]
     ends = [min(x), max(x)] if x else []
     equal = Trace("equal", ends, ends, role="reference", line="solid")
@@ -91,15 +71,15 @@ def _grid(records: Records) -> list[Panel]:
     ]
 
 
-def _by_dimension(records: Records, cells: Mapping[str, Cell], what: str) -> Panel:
+def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -> Panel:
     traces = []
     for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
-        levels = published().get(cell.label, {}).items()
-        trials, summarise = by_dimension(records, cell), partial(mean_interval, kind=SHARE)
+        levels = runs.published().get(cell.label, {}).items()
+        trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
         measured = over_trials(label, trials, summarise, colour=colour)
         traces.append(replace(measured, seeds={}))  # ten random seeds hide each other
-        whence = {"colour": colour, "legend": "published"}
-        traces.append(published_points(f"{label}, published", levels, marker="circle", **whence))
+        whence = {"colour": colour, "marker": "circle", "legend": "published"}
+        traces.append(published_points(f"{label}, published", levels, **whence))
     x, y = Axis("d", scale="log"), Axis(scale="log")
     return Panel(f"error by {what}", x=x, y=y, traces=traces, legend="best")
 
@@ -116,7 +96,7 @@ def _lines(record: RunRecord | None, names: Mapping[str, str], **look: Any) -> l
 
 def _by_number(record: RunRecord | None, beginning: str, label: str) -> dict[str, str]:
     """The same label with the number of each curve that is so called."""
-    names = numbered(record.curves if record else (), beginning)
+    names = runs.numbered(record.curves if record else (), beginning)
     return {label.format(number): name for number, name in names.items()}
 
 
@@ -241,7 +221,7 @@ def _softmax(record: RunRecord | None, q: str) -> Panel:
     traces: list[Trace] = []
     names: list[str] = []
     arrays = {} if record is None else record.arrays
-    for d, name in numbered(arrays, f"picture/q={q},d=").items():
+    for d, name in runs.numbered(arrays, f"picture/q={q},d=").items():
         tokens, classes = len(arrays[name]), len(arrays[name][0])
         names += [""] * bool(names)
         x = range(len(names), len(names) + classes)
@@ -271,8 +251,8 @@ def _transformer(records: Sequence[RunRecord | None], trained: str, what: str) -
     if what == "margin":
         own = {f"{step}, W_O² itself": f"memory_{name}" for step, name in narrow.items()}
         traces += _lines(records[0], own, line="dotted", legend="W_O² itself")
-    wider = {f"{step}, d = {WIDTHS[1]}": name for step, name in wide.items()}
-    traces += _lines(records[1], wider, line="dashed", legend=f"d = {WIDTHS[1]}")
+    wider = {f"{step}, {runs.WIDE.label}": name for step, name in wide.items()}
+    traces += _lines(records[1], wider, line="dashed", legend=runs.WIDE.label)
     matrices = "W_O² alone" if trained == "output_2" else "all matrices"
     zero = [Remark(y=0, line="solid", colour="black")] if what == "margin" else []
     y = LOSS if what == "loss" else Axis("margin")

@@ -7,35 +7,18 @@ from itertools import chain
 
 from bench.ground.statistics import CHANGE, mean_of
 from bench.records.schema import RunRecord
-from reproduce.gradient_descent.runs import (
-    BY_MODEL,
-    BY_RATE,
-    LARGE_BATCH,
-    NAMES,
-    ONE_STEP,
-    SCALING_LAWS,
-    SINGLE_SAMPLES,
-    STARRED,
-    STARRED_DIMENSION,
-    THE_SEEDS,
-    Cell,
-    Comparison,
-    by_dimension,
-    cell_of,
-    comparisons,
-    published,
-    with_the_seeds,
-)
+from reproduce.gradient_descent import runs
+from reproduce.gradient_descent.runs import Cell, Comparison
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Claim, Finding
 from reproduce.judging.grammar import Records, Rule, each, within
 from reproduce.judging.power_laws import Fit, fit_power_law, slope_difference
 from reproduce.judging.trials import drawn, fact, over_trials, paired
 from reproduce.judging.verdicts import place_of
 
-RELEASED = f"{SCALING_LAWS}, optimisation experiments, released results"
-SECTION = f"{SCALING_LAWS}, section on optimisation"
+RELEASED = f"{runs.SCALING_LAWS}, optimisation experiments, released results"
+SECTION = f"{runs.SCALING_LAWS}, section on optimisation"
 WITH_SLIDES = f"{SECTION}; slides of Bietti 2024, scaling laws and optimisation"
-SEEDS = int(THE_SEEDS["trials"])
+SEEDS = int(runs.THE_SEEDS["trials"])
 WIDE = 100  # dimensions from which on all tokens can be orthogonal
 
 
@@ -43,31 +26,31 @@ def starred(records: Records) -> list[Comparison]:
     """The seven cells at their dimension."""
     return [
         one
-        for one in comparisons(records)
-        if one.cell in STARRED and one.dimension == STARRED_DIMENSION
+        for one in runs.comparisons(records)
+        if one.cell in runs.STARRED and one.dimension == runs.STARRED_DIMENSION
     ]
 
 
 def starred_come_out(found: Sequence[Comparison], gap: float) -> Finding:
     """All seven cells, each to four decimals."""
     evidence = ", ".join(f"{one.measured:.4f} ({one.published:.4f})" for one in found)
-    text = f"measured (published) at d = {STARRED_DIMENSION}: {evidence}"
+    text = f"measured (published) at d = {runs.STARRED_DIMENSION}: {evidence}"
     if any(one.gap > gap for one in found):
         return Finding(CONTRADICTED, text, SEEDS)
-    if len(found) == len(STARRED):
+    if len(found) == len(runs.STARRED):
         return Finding(REPRODUCED, text, SEEDS)
-    return Finding(UNDECIDED, f"{text}; only {len(found)} of {len(STARRED)} cells", SEEDS)
+    return Finding(UNDECIDED, f"{text}; only {len(found)} of {len(runs.STARRED)} cells", SEEDS)
 
 
 def others(records: Records) -> tuple[int, list[Comparison]] | None:
     """How many more errors were asked for, and those that are there."""
     asked = {
-        (cell_of(record), dimension)
-        for record in with_the_seeds(records)
+        (runs.cell_of(record), dimension)
+        for record in runs.with_the_seeds(records)
         for dimension in record.config["tasks"]["dimensions"]
-        if dimension in published().get(cell_of(record).label, {})
-    } - {(cell, STARRED_DIMENSION) for cell in STARRED}
-    found = [one for one in comparisons(records) if (one.cell, one.dimension) in asked]
+        if dimension in runs.published().get(runs.cell_of(record).label, {})
+    } - {(cell, runs.STARRED_DIMENSION) for cell in runs.STARRED}
+    found = [one for one in runs.comparisons(records) if (one.cell, one.dimension) in asked]
     return (len(asked), found) if found else None
 
 
@@ -93,7 +76,7 @@ def grid_comes_out(
 
 def slopes(records: Records) -> tuple[Fit, Fit, int] | None:
     """In d, of the smallest and of the largest step, and over how many trials."""
-    both = [by_dimension(records, cell) for cell in (BY_RATE[0], BY_RATE[-1])]
+    both = [runs.by_dimension(records, cell) for cell in (runs.BY_RATE[0], runs.BY_RATE[-1])]
     rows = [list(zip(*trials.values(), strict=True)) for trials in both]
     fits = [
         fit_power_law(list(trials), values) if len(trials) > 1 else None
@@ -108,7 +91,7 @@ def slopes_move(found: tuple[Fit, Fit, int], steeper: float) -> Finding:
     small, large, trials = found
     interval = slope_difference(large, small)
     text = (
-        f"slope {small} with lr {BY_RATE[0].lr:g} and {large} with lr {BY_RATE[-1].lr:g}, fitted "
+        f"slope {small} with lr {runs.RATES[0]:g} and {large} with lr {runs.RATES[-1]:g}, fitted "
         f"over d = {small.low:g} to {small.high:g}: difference "
         f"{large.slope - small.slope:.2f} (95% interval {interval.low:.2f} to {interval.high:.2f})"
     )
@@ -119,7 +102,7 @@ def exponent(cell: Cell, low: float, high: float, where: str) -> Rule:
     """The exponent of the induced scheme at the largest dimension of a cell's runs."""
 
     def rules(records: Records) -> Iterator[Rule]:
-        for d, trials in list(by_dimension(records, cell, "exponent").items())[-1:]:
+        for d, trials in list(runs.by_dimension(records, cell, "exponent").items())[-1:]:
             yield within(drawn(f"exponent of q in the counts at d = {d}", trials), low, high)
 
     text = (
@@ -134,7 +117,7 @@ def lower(text: str, *pairs: tuple[Cell, Cell]) -> Rule:
 
     def rules(records: Records) -> Iterator[Rule]:
         for pair in pairs:
-            a, b = (by_dimension(records, cell) for cell in pair)
+            a, b = (runs.by_dimension(records, cell) for cell in pair)
             shared = [d for d in a if d in b and d >= WIDE]
             means = (
                 [mean_of(x) for x in zip(*(e[d] for d in shared), strict=True)] for e in (a, b)
@@ -204,19 +187,19 @@ CLAIMS = (
         "one large batch counts",
         SECTION,
         "One step on one large batch gives every token the weight of its frequency, q ~ p.",
-        exponent(ONE_STEP, 0.95, 1.05, "d ≥ N, where q is unique"),
+        exponent(runs.ONE_STEP, 0.95, 1.05, "d ≥ N, where q is unique"),
     ),
     Claim(
         "single samples and large steps only see",
         SECTION,
         "With batch 1, a large step and d ≫ N all tokens that were seen weigh the same, q ~ 1.",
-        exponent(SINGLE_SAMPLES, -0.15, 0.15, "step 10"),
+        exponent(runs.SINGLE_SAMPLES, -0.15, 0.15, "step 10"),
     ),
     Claim(
         "Adam helps at large batches",
         WITH_SLIDES,
         "At large batches and small steps Adam leaves fewer errors than SGD.",
-        lower(LARGE_BATCHES, (LARGE_BATCH["adam", False], LARGE_BATCH["sgd", False])),
+        lower(LARGE_BATCHES, (runs.LARGE_BATCH["adam", False], runs.LARGE_BATCH["sgd", False])),
     ),
     Claim(
         "layer normalisation helps at large batches",
@@ -225,7 +208,7 @@ CLAIMS = (
         "normalisation.",
         lower(
             f"{LARGE_BATCHES}, for both",
-            *((LARGE_BATCH[name, True], LARGE_BATCH[name, False]) for name in NAMES),
+            *((runs.LARGE_BATCH[name, True], runs.LARGE_BATCH[name, False]) for name in runs.NAMES),
         ),
     ),
     Claim(
@@ -237,8 +220,8 @@ CLAIMS = (
             "SGD, step 1, batch 16, n = 10,240: over seeds, paired, the whole 95 % intervals of "
             "both differences of errors (all trained below rectified embeddings below fixed; mean "
             "over d ≥ 100) are below zero",
-            (BY_MODEL["learnable"], BY_MODEL["exponential"]),
-            (BY_MODEL["exponential"], BY_MODEL["matrix"]),
+            (runs.BY_MODEL["learnable"], runs.BY_MODEL["exponential"]),
+            (runs.BY_MODEL["exponential"], runs.BY_MODEL["matrix"]),
         ),
     ),
 )

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from bench.ground.statistics import mean_of
-from reproduce.gradient_descent import descent, grid, weighting
+from reproduce.gradient_descent import descent, grid, runs, weighting
 from reproduce.gradient_descent.figure import TITLE, panels
-from reproduce.gradient_descent.runs import (
-    DYNAMICS,
-    GRID,
-    SCALING_LAWS,
-    VARIED,
-    by_dimension,
-    cell_of,
-    plan,
-    published,
-    select,
-    variant,
-)
 from reproduce.judging.grammar import Records
 from reproduce.judging.reproduction import Reproduction
 
 
 def table(records: Records) -> str:
     """Measured errors, and the published ones in brackets, of every cell that was run."""
-    cells = dict.fromkeys(cell_of(record) for record in records if GRID.has(record))
-    measured = {cell: by_dimension(records, cell) for cell in cells}
+    cells = dict.fromkeys(runs.cell_of(record) for record in records if runs.GRID.has(record))
+    measured = {cell: runs.by_dimension(records, cell) for cell in cells}
     dimensions = sorted({d for trials in measured.values() for d in trials})
     lines = [
         "| measured (published) | " + " | ".join(f"d = {d}" for d in dimensions) + " |",
         "| --- |" + " --- |" * len(dimensions),
     ]
     for cell, trials in sorted(measured.items(), key=lambda item: item[0].label):
-        levels = published().get(cell.label, {})
+        levels = runs.published().get(cell.label, {})
         entries = []
         for d in dimensions:
             mean = f"{mean_of(trials[d]):.4f}" if d in trials else ""
@@ -42,12 +30,12 @@ def table(records: Records) -> str:
 
 REPRODUCTION = Reproduction(
     title=TITLE,
-    source=f"{SCALING_LAWS}; {DYNAMICS}",
-    plan=plan,
-    select=select,
-    variant=variant,
+    source=f"{runs.SCALING_LAWS}; {runs.DYNAMICS}",
+    plan=runs.plan,
+    select=runs.select,
+    variant=runs.variant,
     panels=panels,
     table=table,
-    varied=VARIED,
+    varied=runs.VARIED,
     claims=(*grid.CLAIMS, *descent.CLAIMS, *weighting.CLAIMS),
 )

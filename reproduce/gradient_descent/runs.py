@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from typing import NamedTuple
 
 from bench.ground.files import ROOT
 from bench.ground.statistics import deviation_of, mean_of
@@ -110,19 +111,19 @@ GRID = Runs("the grid", "optimisation", tuple(MODELS))
 PATHS = Runs("paths of descent", "training_dynamics", "matrix")
 SCHEMES = Runs("weights of samples", "weighting_schemes", "matrix")
 LEARNED = Runs("learned embeddings", "learned_embeddings", "learnable")
-TRANSFORMER = Runs("the transformer", "attention_descent", "two_layer_attention")
-WIDTHS = (64, 128)  # of the transformer; W_O² alone is trained at the first
-OTHERS = (
-    *(("tasks=" + runs.task, f"models={runs.model}") for runs in (PATHS, SCHEMES, LEARNED)),
-    ("tasks=attention_descent", "models=two_layer_attention", f"models.width={WIDTHS[0]}"),
-    (
-        "tasks=attention_descent",
-        "models=two_layer_attention",
-        f"models.width={WIDTHS[1]}",
-        "tasks.output_lrs=[]",
-    ),
+NARROW, WIDE = (
+    Runs(f"d = {width}", "attention_descent", "two_layer_attention", {"models.width": width})
+    for width in (64, 128)
 )
-select = any_of(GRID, PATHS, SCHEMES, LEARNED, TRANSFORMER)
+SINGLE = (PATHS, SCHEMES, LEARNED, NARROW, WIDE)  # measurements beside the grid
+TRANSFORMER = ("tasks=attention_descent", "models=two_layer_attention")
+OTHERS = (
+    *((f"tasks={kind.task}", f"models={kind.model}") for kind in SINGLE[:3]),
+    (*TRANSFORMER, "models.width=64"),
+    # W_O² alone is trained at the first width only.
+    (*TRANSFORMER, "models.width=128", "tasks.output_lrs=[]"),
+)
+select = any_of(GRID, *SINGLE)
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -132,19 +133,17 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(tuple((*one, f"seed={seed}") for seed in range(seeds or 1) for one in words))
 
 
-def variant(record: RunRecord) -> tuple[str, Cell | int | None]:
+def variant(record: RunRecord) -> Cell | str:
     """Every cell of the grid is a setting of its own; the transformer is trained at two widths."""
-    if GRID.has(record):
-        return record.task, cell_of(record)
-    return record.task, record.config["models"]["width"] if TRANSFORMER.has(record) else None
+    own = (kind.label for kind in SINGLE if kind.has(record))
+    return cell_of(record) if GRID.has(record) else next(own, "")
 
 
 def cell_of(record: RunRecord) -> Cell:
     """The setting of a record."""
     task, model = record.config["tasks"], record.config["models"]
-    lr = float(task["lr"])
-    sizes = task["batch"], task["samples"]
-    return Cell(task["optimiser"], lr, *sizes, model["layer_norm"], record.model)
+    step = task["optimiser"], float(task["lr"])
+    return Cell(*step, task["batch"], task["samples"], model["layer_norm"], record.model)
 
 
 def by_dimension(records: Records, cell: Cell, name: str = "error") -> dict[int, list[float]]:
@@ -173,19 +172,14 @@ def published() -> dict[str, dict[int, float]]:
     }
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A measured mean over the published seeds beside the published one.
-
-    Attributes:
-        error: standard error over the seeds.
-    """
+class Comparison(NamedTuple):
+    """A measured mean over the published seeds, its standard error, and the published mean."""
 
     cell: Cell
     dimension: int
     measured: float
-    published: float
     error: float
+    published: float
 
     @property
     def gap(self) -> float:
@@ -203,18 +197,14 @@ def with_the_seeds(records: Records) -> list[RunRecord]:
 def comparisons(records: Records) -> list[Comparison]:
     """Every measured error that was published; runs with other random numbers are left out."""
     same = with_the_seeds(records)
-    return [
-        Comparison(
-            cell,
-            dimension,
-            mean_of(values),
-            published()[cell.label][dimension],
-            deviation_of(values) / math.sqrt(len(values)),
-        )
-        for cell in dict.fromkeys(map(cell_of, same))
-        for dimension, values in by_dimension(same, cell).items()
-        if dimension in published().get(cell.label, {})
-    ]
+    found = []
+    for cell in dict.fromkeys(map(cell_of, same)):
+        levels = published().get(cell.label, {})
+        for d, values in by_dimension(same, cell).items():
+            if d in levels:
+                error = deviation_of(values) / math.sqrt(len(values))
+                found.append(Comparison(cell, d, mean_of(values), error, levels[d]))
+    return found
 
 
 def numbered(names: Iterable[str], beginning: str) -> dict[float, str]:

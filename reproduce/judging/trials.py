@@ -22,6 +22,7 @@ from reproduce.judging.grammar import Drawn, Records, Rule
 from reproduce.judging.observations import Observation, Sample, how_it_ended
 from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 
+EXACT = -1  # in the place of a seed, where no random number enters
 Found = TypeVar("Found")
 
 
@@ -39,6 +40,12 @@ def sample(label: str, values: Sequence[float], kind: Kind = REAL, items: float 
 def drawn(label: str, values: Sequence[float], kind: Kind = REAL, items: float = 0.0) -> Drawn:
     """Such a sample where the grammar takes a number that is still to be read."""
     return Drawn(label, lambda _: sample(label, values, kind, items))
+
+
+def exact(label: str, value: float, kind: Kind = REAL) -> Drawn:
+    """A number that no seed enters."""
+    found = Sample(label, (Observation(EXACT, value, value),), deterministic=True, kind=kind)
+    return Drawn(label, lambda _: found)
 
 
 def paired(label: str, both: Iterable[Sequence[float | None]], kind: Kind = REAL) -> Drawn:
@@ -74,7 +81,7 @@ def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], what: str)
         own = of(records)
         finding = rule.judge(records, level)
         if not finished(own) or (finding.verdict == UNDECIDED and not finding.seeds):
-            return missing(what, own)
+            return missing(what, own or records)
         if failures := lost(own):
             evidence = "; ".join([finding.evidence, *failures])
             return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
