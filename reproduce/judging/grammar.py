@@ -340,3 +340,36 @@ def _between(low: float, high: float) -> str:
     if math.isinf(high):
         return f"at least {low:g}"
     return f"at most {high:g}" if math.isinf(low) else f"between {low:g} and {high:g}"
+
+
+def largest_of(
+    parts: Callable[[Records], Iterable[tuple[float, Rule]]], what: str, text: str
+) -> Rule:
+    """Every rule holds, as in :func:`each`, where there are too many to tell the evidence of all.
+
+    Args:
+        parts: finds the rules in the records, each with a size, such as an error.
+        what: they are, in words; the evidence is that of the largest, and of all that fail.
+    """
+
+    def judge(records: Records, level: float) -> Finding:
+        found = sorted(parts(records), key=lambda part: -part[0])
+        finding = verdicts.every([partial(rule.judge, records) for _, rule in found], level)
+        if not found:
+            return finding
+        first, *others = (rule.judge(records, level) for _, rule in found)
+        failing = [other.evidence for other in others if other.verdict != verdicts.REPRODUCED]
+        shown = f"the largest of {len(found)} {what}: {first.evidence}"
+        return replace(finding, evidence="; ".join([shown, *failing]))
+
+    return Rule(text, judge)
+
+
+def any_of(*kinds: Runs) -> Callable[[Records], list[RunRecord]]:
+    """Selects the records of any of these runs, sorted by run id."""
+
+    def select(records: Records) -> list[RunRecord]:
+        own = [record for record in records if any(runs.has(record) for runs in kinds)]
+        return sorted(own, key=lambda record: record.run_id)
+
+    return select

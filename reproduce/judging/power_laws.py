@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +94,12 @@ def _lines(
     away = (x - centre_x[:, None]) * used
     slopes = (away * y).sum(1) / (away * away).sum(1)
     return slopes, np.exp(centre_y - slopes * centre_x)
+
+
+def slope_difference(a: Fit, b: Fit, level: float = LEVEL) -> Interval:
+    """Percentile bootstrap interval of the slope of ``a`` minus that of ``b``, over the same
+    trials."""
+    return replace(a, slopes=a.slopes - b.slopes).interval(level)
 
 
 def slope_within(

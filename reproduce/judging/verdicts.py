@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.ground.statistics import (
+    COUNT,
     LEVEL,
     MAXIMUM_SEEDS,
     POWER,
@@ -245,7 +246,8 @@ def describe_mean(sample: Sample, level: float = LEVEL) -> str:
         return "gave no number"
     interval = sample.interval(sample.values, level)
     words = in_words(interval, level, sample.items, len(sample.values))
-    return f"{mean_of(sample.values):.3f}{words}"
+    counted = sample.deterministic and sample.kind is COUNT
+    return f"{mean_of(sample.values):{'.0f' if counted else '.3f'}}{words}"
 
 
 def place_of(interval: Interval | None, low: float, high: float) -> Verdict:

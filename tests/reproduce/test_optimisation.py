@@ -14,11 +14,11 @@ from bench.ground.errors import UserError
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
 from reproduce.command import main
-from reproduce.drawing.renderer import saved as render
-from reproduce.gradient_descent import descent, optimiser_grid
-from reproduce.gradient_descent.descent_figure import landscape
+from reproduce.drawing.renderer import images
+from reproduce.gradient_descent import descent
+from reproduce.gradient_descent.figure import landscape, panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION, table
-from reproduce.gradient_descent.optimiser_grid import (
+from reproduce.gradient_descent.runs import (
     BY_MODEL,
     BY_RATE,
     CELLS,
@@ -34,9 +34,9 @@ from reproduce.gradient_descent.optimiser_grid import (
     comparisons,
     published,
 )
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
-from reproduce.judging.reproduction import View
+from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.judging.trials import in_seeds, sample
+from reproduce.judging.verdicts import mean_within
 from tests.bench.records import make_record
 from tests.reproduce.test_weighting import published as weights
 
@@ -97,12 +97,13 @@ def paths(**changes: Any) -> RunRecord:
     }
     for size in descent.SIZES:
         for place, lr in enumerate(descent.STEPS):
-            rises = [10 * place + k % 3 if size == 3 else 0 for k in range(10)]
+            rises = [10 * place + k * place % 3 if size == 3 else k // 9 for k in range(10)]
             arrays[f"increases/d={size},lr={lr}"] = rises
-            arrays[f"first_perfect/d={size},lr={lr}"] = [30 - 10 * place + k % 3 for k in range(10)]
+            first = [30 - 10 * place + k * place % 3 for k in range(10)]
+            arrays[f"first_perfect/d={size},lr={lr}"] = first
     late = {"large": 0.2, "small": 0.5, "decreasing": 0.1}
     for what in ("error", "loss"):
-        arrays |= {f"late_{what}/{name}": [v + s for s in SPREAD] for name, v in late.items()}
+        arrays |= {f"late_{what}/{name}": [v * (1 + s) for s in SPREAD] for name, v in late.items()}
     curve = Curve(x=[0.0, 150.0, 1000.0], y=[1.0, 0.5, 0.2])
     names = [f"{what}/{name}" for what in ("error", "loss") for name in late]
     names += [f"{what}/token={token}" for what in ("margin", "law") for token in (0, 1)]
@@ -164,7 +165,7 @@ def test_nothing_is_concluded_from_nothing() -> None:
     found = REPRODUCTION.claims[0].judge(failed).finding
     assert found.verdict == UNDECIDED
     assert "diverged (not finite)" in found.evidence
-    render(REPRODUCTION.draw(failed, View("smoke")), "x")
+    images(panels(failed), "x")
 
 
 @pytest.mark.parametrize(
@@ -258,10 +259,10 @@ def test_cells_that_gave_no_number_are_not_dropped() -> None:
             "large steps are sooner right",
             two_tokens([0.95, 0.75, 1.0, 5, 5, 0.7, 0], [0.95, 0.75, 10.0, 5, None, 0.7, 0]),
         ),
-        ("oscillations of five tokens", {"increases/d=3,lr=20": [k % 3 for k in range(10)]}),
+        ("oscillations of five tokens", {"increases/d=3,lr=20": [k % 4 for k in range(10)]}),
         (
             "five tokens are learned sooner with large steps",
-            {"first_perfect/d=5,lr=20": [40 + k % 3 for k in range(10)]},
+            {"first_perfect/d=5,lr=20": [40 + k % 4 for k in range(10)]},
         ),
         (
             "smaller late steps against a large step",
@@ -332,9 +333,14 @@ def test_plan_figure_and_table() -> None:
     assert len(REPRODUCTION.plan("paper", 2).runs) == 2 * (3 * 192 + 2 + 4)
     records = REPRODUCTION.select([*cells(), paths()])
     assert len({REPRODUCTION.variant(record) for record in records}) == len(records)
-    assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]
+    picture = panels(records)
+    assert images(picture, "x")["png"]
+    assert len(picture.panels) == 24
     assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)
-    assert optimiser_grid.BY_RATE[0].label in REPRODUCTION.curves(records)["grid"]
+    traces = {trace.name: trace for trace in picture.panels[0].traces}
+    known = published()[BY_RATE[0].label]
+    assert list(traces["step 0.1"].y) == pytest.approx([known[d] for d in DIMENSIONS])
+    assert list(traces["step 0.1, published"].x) == list(known)
 
 
 def test_the_landscape_is_the_loss_of_the_matrix() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
-from reproduce.command import render
+from reproduce.drawing.renderer import images
 from reproduce.gradient_descent import weighting
+from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION
+from reproduce.gradient_descent.runs import OTHERS
 from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.reproduction import View
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]
@@ -23,7 +24,11 @@ LINE = Curve(x=[0.0, 1.0, 2.0], y=[1.0, 0.5, 0.2])
 
 def weights_record(exponents: dict[float, float] = EXPONENTS) -> RunRecord:
     names = [
-        *(f"population_{what}/{rule}" for what in ("error", "loss") for rule in weighting.RULES),
+        *(
+            f"population_{what}/{rule}"
+            for what in ("error", "loss")
+            for rule in ("sgd", "sign", "normalised")
+        ),
         *("batch_error/B=1", "approximation/descent", "approximation/weights", "weights/lr=0.1"),
     ]
     return make_record(
@@ -40,14 +45,21 @@ def weights_record(exponents: dict[float, float] = EXPONENTS) -> RunRecord:
     )
 
 
-def learned_record(levels: list[float] | None = None, **changes: Any) -> RunRecord:
+def learned_record(
+    levels: list[float] | None = None, trials: int = 41, **changes: Any
+) -> RunRecord:
     means = levels or [0.0, 0.0, 0.001, 0.02, 0.02]
+    spread = [(k - trials // 2) / trials for k in range(trials)]
     return make_record(
         task="learned_embeddings",
         model="learnable",
-        config={"tasks": {"classes": CLASSES}, "models": {}, "training": {}},
+        config={
+            "tasks": {"classes": CLASSES, "tokens": 100, "alpha": 2.0},
+            "models": {},
+            "training": {},
+        },
         metrics={"test": {"error": means[-1]}},
-        arrays={"error": [[mean * (1 + k / 10) for k in range(-2, 3)] for mean in means]},
+        arrays={"error": [[mean * (1 + k / 5) for k in spread] for mean in means]},
         curves={"error": Curve(x=[float(m) for m in CLASSES], y=means)},
         **changes,
     )
@@ -68,7 +80,7 @@ def transformer_record(width: int) -> RunRecord:
 
 def published() -> list[RunRecord]:
     """All parts, as the paper has them."""
-    return [weights_record(), learned_record(), *map(transformer_record, weighting.WIDTHS)]
+    return [weights_record(), learned_record(), *map(transformer_record, (64, 128))]
 
 
 def verdicts(records: list[RunRecord]) -> list[str]:
@@ -88,6 +100,16 @@ def test_every_number_of_classes_but_the_single_one_counts() -> None:
     assert verdicts([learned_record([0.0, 0.0, 0.0, 0.0, 0.9])])[0] == CONTRADICTED
 
 
+def test_few_trials_without_an_error_settle_nothing() -> None:
+    """An error weighs tokens by Zipf's law, so that those of a trial count as 1 / Σ p² = 2.5."""
+    probabilities = [rank**-2 / sum(k**-2 for k in range(1, 101)) for rank in range(1, 101)]
+    expected = 1 / sum(p * p for p in probabilities)
+    assert weighting.effective_tokens(learned_record()) == pytest.approx(expected)
+    finding = weighting.CLAIMS[0].judge([learned_record([0.0] * 5, trials=5)]).finding
+    assert finding.verdict == UNDECIDED
+    assert "error at M = 2 0.000 (95% interval over seeds and 12 test items" in finding.evidence
+
+
 def test_each_exponent_is_compared_with_the_released_one() -> None:
     claim = {claim.name: claim for claim in weighting.CLAIMS}["exponents of single samples"]
     flat = {
@@ -100,12 +122,12 @@ def test_each_exponent_is_compared_with_the_released_one() -> None:
     finding = claim.judge([weights_record(flat)]).finding
     assert finding.verdict == CONTRADICTED
     assert finding.evidence == (
-        "step 0.001: 0.987, released 1; step 0.1: 0.353, released 0.35; "
-        "step 1: 0.162, released 0.05, too far"
+        "exponent with step 0.001 (released 1) 0.987; exponent with step 0.1 (released 0.35) "
+        "0.353; exponent with step 1 (released 0.05) 0.162"
     )
     some = claim.judge([weights_record({0.001: 0.96, 0.01: 0.7})]).finding
     assert some.verdict == UNDECIDED
-    assert "step 1: not among the records" in some.evidence
+    assert "no weights with every released step among the records" in some.evidence
 
 
 def test_a_failed_training_is_named() -> None:
@@ -118,17 +140,18 @@ def test_a_failed_training_is_named() -> None:
 @pytest.mark.parametrize("records", [published(), published()[:1], published()[3:], []])
 def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) -> None:
     assert REPRODUCTION.select(records) == sorted(records, key=lambda record: record.run_id)
-    assert render(REPRODUCTION.draw(records, View("laptop")), "x")["png"]
-    assert len(REPRODUCTION.curves(records)["weights"]) == len(records)
+    picture = panels(records)
+    assert images(picture, "x")["png"]
+    assert bool(records) == any(panel.traces for panel in picture.panels[12:])
 
 
 def test_runs_are_told_apart_and_found_again() -> None:
     seen = set()
-    for words in weighting.runs(1):
+    for words in OTHERS:
         configuration = compose([*words, "preset=smoke"])
         record = make_record(
             task=configuration.task, model=configuration.model, config=configuration.resolved()
         )
         assert REPRODUCTION.select([record]) == [record]
         seen.add(REPRODUCTION.variant(record))
-    assert len(seen) == len(weighting.runs(1)) == len(weighting.runs(2)) / 2
+    assert len(seen) == len(OTHERS) == 5

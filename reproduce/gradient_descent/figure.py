@@ -1,0 +1,259 @@
+"""How descent on associations is drawn: the grid, paths of descent, weights, a transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.ground.statistics import SHARE, mean_interval
+from bench.records.schema import RunRecord
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing.traces import over_trials
+from reproduce.drawing.traces import published as published_points
+from reproduce.gradient_descent import runs
+from reproduce.gradient_descent.descent import CORRELATED
+from reproduce.judging.grammar import Records
+from reproduce.judging.trials import finished
+
+TITLE = "Associations by gradient steps: what optimiser, step and batch make of one matrix"
+COLOURS = ("blue", "green", "orange", "vermillion", "purple")
+TRAINED = ("the matrix alone", "rectified embeddings", "all")  # in the order of the models
+LANDSCAPES = (-0.5, 0.5, 0.95)  # overlaps
+WATCHED = {10.0: "vermillion", 1.0: "blue"}  # steps whose paths are drawn on them
+POINTS = 60  # of a landscape's grid, along each axis
+STEPS = Axis("steps")
+ERROR, LOSS = Axis("error"), Axis("nats", scale="log")
+Array = NDArray[np.float64]
+
+
+def panels(records: Records) -> Picture:
+    """The grid in the first row, the paths of descent in the next two, weights below. Without a
+    run a panel keeps its title alone."""
+    one = [next(iter(finished(kind.of(records))), None) for kind in runs.SINGLE]
+    paths, schemes, learned, *transformers = one
+    pictures = [_softmax(schemes, q) for q in ("p", "1")]
+    last = product(("output_2", "all"), ("loss", "margin"))
+    rows = [
+        _grid(records),
+        _paths(paths),
+        [*(_landscape(paths, overlap) for overlap in LANDSCAPES), _first_perfect(paths)],
+        _weights(schemes),
+        [_single_samples(schemes), *pictures, _learned(learned)],
+        [_transformer(transformers, trained, what) for trained, what in last],
+    ]
+    return Picture(TITLE, [Row(row, height=3.2) for row in rows], width=14)
+
+
+def _grid(records: Records) -> list[Panel]:
+    by_step = {f"step {cell.lr:g}": cell for cell in runs.BY_RATE}
+    by_optimiser = {cell.label.partition(" ")[0]: cell for cell in runs.LARGE_BATCH.values()}
+    by_model = dict(zip(TRAINED, runs.BY_MODEL.values(), strict=True))
+    found = runs.comparisons(records)
+    x, y = [one.published for one in found], [one.measured for one in found]
+    ends = [min(x), max(x)] if x else []
+    equal = Trace("equal", ends, ends, role="reference", line="solid")
+    return [
+        _by_dimension(records, by_step, "step (SGD, batch 64)"),
+        _by_dimension(records, by_optimiser, "optimiser (step 1, batch 1,024)"),
+        _by_dimension(records, by_model, "what is trained (SGD, step 1, batch 16)"),
+        Panel(
+            "every cell that was run",
+            x=Axis("published error", scale="log"),
+            y=Axis("measured error", scale="log"),
+            traces=[equal, Trace("cells", x, y, mark="dots")],
+        ),
+    ]
+
+
+def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -> Panel:
+    traces = []
+    for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
+        levels = runs.published().get(cell.label, {}).items()
+        trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
+        measured = over_trials(label, trials, summarise, colour=colour)
+        traces.append(replace(measured, seeds={}))  # ten random seeds hide each other
+        whence = {"colour": colour, "marker": "circle", "legend": "published"}
+        traces.append(published_points(f"{label}, published", levels, **whence))
+    x, y = Axis("d", scale="log"), Axis(scale="log")
+    return Panel(f"error by {what}", x=x, y=y, traces=traces, legend="best")
+
+
+def _lines(record: RunRecord | None, names: Mapping[str, str], **look: Any) -> list[Trace]:
+    """Curves of a record by label, in the order of colours."""
+    curves = {} if record is None else record.curves
+    return [
+        Trace(label, curves[name].x, curves[name].y, **{"colour": colour, **look})
+        for (label, name), colour in zip(names.items(), COLOURS, strict=False)
+        if name in curves
+    ]
+
+
+def _by_number(record: RunRecord | None, beginning: str, label: str) -> dict[str, str]:
+    """The same label with the number of each curve that is so called."""
+    names = runs.numbered(record.curves if record else (), beginning)
+    return {label.format(number): name for number, name in names.items()}
+
+
+def _panel(title: str, traces: Sequence[Trace], y: Axis, x: Axis = STEPS, **look: Any) -> Panel:
+    return Panel(title, x=x, y=y, traces=traces, **{"legend": "best", **look})
+
+
+def _paths(record: RunRecord | None) -> list[Panel]:
+    by_step = _by_number(record, f"loss/a={CORRELATED:g},lr=", "step {:g}")
+    first = _first(record)
+    margins = {f"p = {p:g}": f"margin/token={k}" for k, p in enumerate((first, 1 - first))}
+    laws = {f"law, {p}": name.replace("margin", "law") for p, name in margins.items()}
+    steps = {f"{name} step": f"error/{name}" for name in ("small", "decreasing", "large")}
+    both = {name: f"forgetting/{name}" for name in ("loss", "error")}
+    fewest = {"fewest errors": "forgetting/fewest errors"}
+    return [
+        _panel(f"two tokens, overlap {CORRELATED:g}: loss", _lines(record, by_step), LOSS),
+        _panel(
+            "orthogonal tokens: margins",
+            [
+                *_lines(record, margins, role="emphasis"),
+                *_lines(record, laws, role="theory", colour="black", legend="ln(2 lr p t)"),
+            ],
+            Axis("margin"),
+            Axis("steps", scale="log"),
+        ),
+        _panel(
+            "N = 10, d = 5, batch 1: error by step size",
+            _lines(record, steps),
+            Axis("error", scale="log"),
+        ),
+        _panel(
+            "N = 10, d = 2: the loss falls, the error rises",
+            [*_lines(record, both), *_lines(record, fewest, role="reference", colour="grey")],
+            Axis(limits=(0, None)),
+        ),
+    ]
+
+
+def _first(record: RunRecord | None) -> float:
+    """p_1 of the curves."""
+    return float(record.config["tasks"]["first_probabilities"][0]) if record else 0.75
+
+
+def landscape(across: Array, up: Array, overlap: float, first: float) -> Array:
+    """Cross-entropy in nats over W_11 and W_12, of any shape, where W_2 = -W_1: the plane in which
+    descent from zero stays, so that nothing of the landscape that it sees is left out."""
+    second = overlap * across + np.sqrt(1 - overlap**2) * up
+    loss = first * np.logaddexp(0, -2 * across) + (1 - first) * np.logaddexp(0, 2 * second)
+    return np.asarray(loss)
+
+
+def _landscape(record: RunRecord | None, overlap: float) -> Panel:
+    first, paths = _first(record), []
+    for lr, colour in WATCHED.items():
+        name = {f"step {lr:g}": f"path/a={overlap:g},lr={lr:g}"}
+        paths += _lines(record, name, mark="both", role="faint", colour=colour)
+    levels = []
+    if paths:
+        x, y = (_around([v for path in paths for v in getattr(path, axis)]) for axis in ("x", "y"))
+        loss = landscape(*np.meshgrid(x, y), overlap, first)
+        z = [[float(f"{value:.4g}") for value in row] for row in loss]
+        levels = [Trace("loss", x.tolist(), y.tolist(), z=z, mark="contour")]
+    return Panel(
+        f"overlap {overlap:g}, p = {first:g}: loss by W, and 35 steps",
+        x=Axis("W_11 = -W_21 (levels by equal factors)"),
+        y=Axis("W_12 = -W_22"),
+        z=Axis(scale="log"),
+        traces=[*levels, *paths],
+        legend="upper right",
+    )
+
+
+def _around(values: Sequence[float]) -> Array:
+    low, high = min(values), max(values)
+    room = 0.15 * (high - low) + 0.5
+    return np.linspace(low - room, high + room, POINTS).round(4)
+
+
+def _first_perfect(record: RunRecord | None) -> Panel:
+    """The layer of the map whose p_1 is nearest to that of the curves."""
+    if record is None:
+        return Panel("first step with both right")
+    first, lrs, overlaps = record.arrays["map_axes"]
+    layer = min(range(len(first)), key=lambda place: abs(first[place] - _first(record)))
+    steps = record.arrays["first_perfect_map"][layer]
+    places = range(len(overlaps)), range(len(lrs))
+    return Panel(
+        f"first step with both right, p = {first[layer]:.2f}",
+        x=Axis("overlap (–: not in reach)", categories=[f"{a:.2f}" for a in overlaps]),
+        y=Axis("learning rate", categories=[f"{lr:.2g}" for lr in lrs]),
+        z=Axis(scale="log", limits=(1, 2000)),
+        traces=[Trace("first step", *places, z=steps, mark="heat", numbers=".0f")],
+    )
+
+
+def _weights(record: RunRecord | None) -> list[Panel]:
+    rules = {"SGD": "sgd", "sign": "sign", "direction": "normalised"}
+    error, loss = (
+        {label: f"population_{what}/{name}" for label, name in rules.items()}
+        for what in ("error", "loss")
+    )
+    sizes = _by_number(record, "batch_error/B=", "batch {:,.0f}")
+    both = {"descent": "approximation/descent", "its weights": "approximation/weights"}
+    samples = Axis("samples", scale="log")
+    return [
+        _panel("population's gradient: error by rule", _lines(record, error), ERROR),
+        _panel("population's gradient: cross-entropy", _lines(record, loss), LOSS),
+        _panel("N = 30, d = 30: error by batch", _lines(record, sizes), ERROR, samples),
+        _panel("N = 100, d = 10: error of q in closed form", _lines(record, both), ERROR),
+    ]
+
+
+def _single_samples(record: RunRecord | None) -> Panel:
+    by_step = _by_number(record, "weights/lr=", "step {:g}")
+    x, y = Axis("c", scale="log"), Axis("q", scale="log")
+    return _panel("q after c single samples", _lines(record, by_step), y, x)
+
+
+def _softmax(record: RunRecord | None, q: str) -> Panel:
+    """Softmax of the scores, tokens by classes, each size on its own scale."""
+    traces: list[Trace] = []
+    names: list[str] = []
+    arrays = {} if record is None else record.arrays
+    for d, name in runs.numbered(arrays, f"picture/q={q},d=").items():
+        tokens, classes = len(arrays[name]), len(arrays[name][0])
+        names += [""] * bool(names)
+        x = range(len(names), len(names) + classes)
+        names += [str(one + 1) for one in range(classes)]
+        traces.append(Trace(f"d = {d:g}", x, range(tokens), z=arrays[name], mark="heat"))
+    shown = ", ".join(trace.name for trace in traces)
+    rows = [str(one + 1) for one in range(len(traces[0].y))] if traces else []
+    return Panel(
+        f"q = {q}: softmax of scores, {shown}",
+        x=Axis("class", categories=names),
+        y=Axis("token", categories=rows, inverted=True),
+        traces=traces,
+    )
+
+
+def _learned(record: RunRecord | None) -> Panel:
+    traces = _lines(record, {"all trained": "error"})
+    y = Axis("error", limits=(0, max([0.1, *(v for t in traces for v in t.y if v is not None)])))
+    return _panel("learned embeddings, d = 2: error by classes", traces, y, Axis("M"))
+
+
+def _transformer(records: Sequence[RunRecord | None], trained: str, what: str) -> Panel:
+    """Learning rates by colour, widths by line; margins of W_O² itself are dotted."""
+    beginning, label = f"{what}/{trained},lr=", "step {:g}"
+    narrow, wide = (_by_number(record, beginning, label) for record in records)
+    traces = _lines(records[0], narrow)
+    if what == "margin":
+        own = {f"{step}, W_O² itself": f"memory_{name}" for step, name in narrow.items()}
+        traces += _lines(records[0], own, line="dotted", legend="W_O² itself")
+    wider = {f"{step}, {runs.WIDE.label}": name for step, name in wide.items()}
+    traces += _lines(records[1], wider, line="dashed", legend=runs.WIDE.label)
+    matrices = "W_O² alone" if trained == "output_2" else "all matrices"
+    zero = [Remark(y=0, line="solid", colour="black")] if what == "margin" else []
+    y = LOSS if what == "loss" else Axis("margin")
+    return _panel(f"transformer, {matrices}: {what}", traces, y, remarks=zero)
