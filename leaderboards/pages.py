@@ -239,7 +239,8 @@ def verdicts(figure: Figure) -> str:
 def _verdict(claim: ClaimLine) -> str:
     sign, _ = VERDICTS[claim.verdict]
     if claim.seeds_needed:
-        return f"{sign} {claim.verdict} ({claim.seeds_needed} seeds would settle it with 80 % probability)"
+        settled = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
+        return f"{sign} {claim.verdict} ({settled})"
     if claim.asked_at:
         cost = f", {escaped(claim.cost)}" if claim.cost else ""
         return f"{sign} {claim.verdict} (asked at `{claim.asked_at}`{cost})"
