@@ -105,7 +105,8 @@ def describe_board(path: Path, board: Board) -> str:
     """Which board this is."""
     which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
     kind = which.get(path.resolve(), "a board")
-    return f"{path} is {kind}: {len(board.records)} records, {len(board.claims)} verdicts."
+    judged = sum(claim.verdict != render.NOT_ASKED for claim in board.claims)
+    return f"{path} is {kind}: {len(board.records)} records, {judged} verdicts."
 
 
 def tasks(board: Board) -> list[str]:
@@ -142,9 +143,9 @@ def show_table(board: Board, task: str, preset: str) -> None:
     st.html(render.table(shown))
     st.html(
         render.block(
-            '<p class="muted">Mean and Student-t interval over seeds. A rank is a range where '
-            "intervals overlap; rows of a single seed or with a failed one, references and "
-            "published numbers have none. Trials: settings tried to choose this one, on the "
+            f'<p class="muted">Mean and 95 % interval {render.covered(shown)}. A rank is a range '
+            "where intervals overlap; rows without an interval or with a failed seed, references "
+            "and published numbers have none. Trials: settings tried to choose this one, on the "
             "validation split. Seeds lead to the records.</p>",
             render.notes(shown),
         )
@@ -221,8 +222,8 @@ def show_sizes(board: Board, task: str, preset: str) -> None:
         references(board, task, preset),
         f"{metric} {arrow}",
         True,
-        "Filled markers, solid lines: ours at this preset, with 95 % intervals over seeds; grey "
-        "without training. Hollow markers, dashed lines: published, with the error of reading "
+        "Filled markers, solid lines: ours at this preset, with 95 % intervals as in the table; "
+        "grey without training. Hollow markers, dashed lines: published, with the error of reading "
         "them; another scale of training unless the preset is paper.",
     )
 

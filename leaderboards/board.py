@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from bench.ground.statistics import Direction, Interval, mean_interval, rank_ranges
+from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord
 from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
@@ -87,7 +88,8 @@ def _row(
     setting: Setting, metric: str, direction: Direction | None, unit: str, headline: bool
 ) -> Row:
     first = setting.first
-    summary = mean_interval(setting.values(metric))
+    items = items_of(setting.records, metric)
+    summary = mean_interval(setting.values(metric), kind_of(first.task, metric), items)
     outcome, cause = setting.outcome(metric)
     costs = [r.cost for r in setting.records if r.outcome == "ok"] or [first.cost]
     flops = [cost.training_flops for cost in costs if cost.training_flops is not None]
@@ -129,19 +131,20 @@ def _row(
         peak_memory_bytes=max(peaks, default=None),
         device=", ".join(sorted({r.provenance.device for r in setting.records})),
         run_ids=tuple(record.run_id for record in setting.records),
+        items=items.count if items and summary.interval else None,
     )
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Ranks for the measured rows of two seeds or more of which every seed ended well.
+    """Ranks for the measured rows with an interval of which every seed ended well.
 
     A mean over the seeds that survived would flatter, a reference is no contestant, and the unknown
-    interval of a single seed would leave every other rank open.
+    interval of a single seed, or of equal ones, would leave every other rank open.
     """
     contestants = [
         row
         for row in rows
-        if row.kind == MEASURED and row.outcome == "ok" and row.direction and (row.seeds or 0) >= 2
+        if row.kind == MEASURED and row.outcome == "ok" and row.direction and _interval(row)
     ]
     if not contestants:
         return list(rows)
@@ -185,7 +188,7 @@ def _lines(setting: Setting) -> list[Line]:
         if not points:
             continue
         xs = sorted(points)
-        means = [mean_interval(points[x]) for x in xs]
+        means = [mean_interval(points[x], kind_of(setting.first.task, name)) for x in xs]
         lines.append(
             replace(
                 _blank_line(setting),

@@ -125,7 +125,7 @@ def chart(
 
 def _points(name: str, line: Line, series: str) -> list[dict[str, Any]]:
     def clipped(value: float | None) -> float | None:
-        # Over few sequences Student's interval of a share leaves the range of shares.
+        # The reading error of a published share may reach beyond the range of shares.
         return value if value is None or not is_share(line.metric) else min(max(value, 0.0), 1.0)
 
     return [

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bench.ground.errors import RUN_FAILED, UserError
 from bench.ground.files import write_atomically
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Row:
     peak_memory_bytes: int | None
     device: str | None
     run_ids: tuple[str, ...]
+    items: int | None = None  # of the test, where the interval is over these too
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ClaimLine:
-    """The verdict on one published statement."""
+    """The verdict on one published statement, or that its preset does not ask for one."""
 
     figure: str
     title: str

@@ -14,12 +14,11 @@ from bench.settings.config import card, choices
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
+from leaderboards.render import NOT_ASKED, VERDICTS, WAYS, covered, plain
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.render import VERDICTS, WAYS, plain
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
 IN_README = "regbench"  # the task of which the README shows a table
-NOT_ASKED = "not asked here"  # by a preset: no verdict, so it is counted by itself
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
@@ -240,7 +239,8 @@ def verdicts(figure: Figure) -> str:
 def _verdict(claim: ClaimLine) -> str:
     sign, _ = VERDICTS[claim.verdict]
     if claim.seeds_needed:
-        return f"{sign} {claim.verdict} (about {claim.seeds_needed} seeds would settle it)"
+        needed = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
+        return f"{sign} {claim.verdict} ({needed})"
     if claim.asked_at:
         cost = f", {escaped(claim.cost)}" if claim.cost else ""
         return f"{sign} {claim.verdict} (asked at `{claim.asked_at}`{cost})"
@@ -253,7 +253,8 @@ def table(rows: Sequence[Row]) -> str:
     metric, way = escaped(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
     variant = f" ({escaped(first.variant)})" if first.variant else ""
     repeated = any((row.seeds or 0) > 1 for row in rows)
-    shown = "mean over seeds" if repeated else "one seed: no interval, no rank"
+    over = f"mean over seeds, interval {covered(rows)}"
+    shown = over if repeated else "one seed: no interval, no rank"
     alone = Counter(row.label for row in rows)
     head = ("model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials")
     return "\n".join(

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from urllib.parse import urlencode
 
+from bench.ground.statistics import POWER
 from leaderboards.contents import ClaimLine, Line, Row
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS = {"maximise": "↑", "minimise": "↓"}
 WAYS = {"maximise": "higher is better", "minimise": "lower is better"}
+NOT_ASKED = "not asked here"  # no verdict: the preset leaves it to another
 VERDICTS = {  # sign and class: the word says it too, colour is never alone
     "reproduced": ("✓", "yes"),
     "contradicted": ("✗", "no"),
     "not enough evidence": ("?", "open"),
+    NOT_ASKED: ("○", "unasked"),
 }
 
 STYLE = """
@@ -46,9 +49,10 @@ STYLE = """
 .mb tr.other { background: rgba(128, 128, 128, 0.06); }
 .mb .card { border-left: 4px solid #8a8a8a; padding: 0.35rem 0 0.35rem 0.9rem; margin: 0.7rem 0; }
 .mb .card.yes { border-color: #2e7d4f; } .mb .card.no { border-color: #b3392f; }
-.mb .card.open { border-color: #b88a1b; }
+.mb .card.open { border-color: #b88a1b; } .mb .card.unasked { border-color: #b4b4b4; }
 .mb .verdict { font-weight: 650; } .mb .yes .verdict { color: #2e7d4f; }
 .mb .no .verdict { color: #b3392f; } .mb .open .verdict { color: #8f6a0e; }
+.mb .unasked .verdict, .mb .unasked .sentence { color: #6b6b6b; }
 .mb .sentence { font-size: 1.02rem; }
 .mb .strip { position: relative; width: 11rem; height: 1.1rem; margin: 0 0.6rem; }
 .mb .strip::before { content: ""; position: absolute; left: 0; right: 0; top: 50%;
@@ -112,6 +116,8 @@ def summary(rows: Sequence[Row]) -> str:
             return "Nothing of ours is measured here yet: these are published numbers."
         if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
             return "Nothing can be ranked here yet: a rank needs two seeds or more."
+        if any(row.outcome == "ok" and row.direction and row.low is None for row in measured):
+            return "Nothing can be ranked here: seeds that are all equal give no interval."
         return "No measured row can be ranked here."
     leaders = [row for row in ranked if row.rank_best == 1]
     best = leaders[0]
@@ -233,7 +239,8 @@ def _interval(row: Row) -> str:
     if row.kind == "reference":
         return '<span class="muted">deterministic</span>'
     if row.kind == "measured":
-        return '<span class="muted">one seed: unknown</span>'
+        why = "one seed" if (row.seeds or 0) < 2 else "no spread over seeds"
+        return f'<span class="muted">{why}: unknown</span>'
     return "–"
 
 
@@ -288,10 +295,12 @@ def notes(shown: Iterable[Row | Line]) -> str:
 
 
 def verdict_counts(claims: Iterable[ClaimLine]) -> str:
-    """How many claims got which verdict."""
+    """How many claims got which verdict, and how many are not asked, if any."""
     counts = Counter(claim.verdict for claim in claims)
     return " · ".join(
-        f"{sign} {counts[verdict]} {verdict}" for verdict, (sign, _) in VERDICTS.items()
+        f"{sign} {counts[verdict]} {verdict}"
+        for verdict, (sign, _) in VERDICTS.items()
+        if verdict != NOT_ASKED or counts[NOT_ASKED]
     )
 
 
@@ -300,14 +309,34 @@ def verdict_card(claim: ClaimLine) -> str:
     sign, kind = VERDICTS[claim.verdict]
     seeds = "" if claim.seeds is None else f"{claim.seeds} seed{'s' * (claim.seeds != 1)}"
     if claim.seeds_needed is not None:
-        seeds += f"; about {claim.seeds_needed} would settle it, if the spread stays as it is"
+        seeds += (
+            f"; {claim.seeds_needed} would settle it with a probability of {POWER:.0%}, if spread "
+            "and effect are as they seem"
+        )
+    if claim.verdict == NOT_ASKED:
+        seeds = asked_at(claim)
     return (
         f'<div class="card {kind}"><p class="verdict">{sign} {escape(claim.verdict)}</p>'
         f'<p class="sentence">{escape(claim.sentence)}</p>'
         f"<p>{escape(claim.evidence)}</p>"
-        f'<p class="muted">{seeds} · counts as reproduced: {escape(claim.tolerance)} · '
+        f'<p class="muted">{escape(seeds)} · counts as reproduced: {escape(claim.tolerance)} · '
         f"{escape(claim.source)}</p></div>"
     )
+
+
+def asked_at(claim: ClaimLine) -> str:
+    """Which preset asks a claim that this one does not, and what that would cost."""
+    if not claim.asked_at:
+        return "no preset asks it of these runs"
+    return f"preset {claim.asked_at} asks it" + (f", with {claim.cost}" if claim.cost else "")
+
+
+def covered(rows: Iterable[Row]) -> str:
+    """What the intervals of a table are over."""
+    known = {row.items for row in rows if row.low is not None and row.kind == "measured"}
+    if not known - {None}:
+        return "over seeds"
+    return "over seeds and test items" + (", where the records hold these" if None in known else "")
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.ground.screen import console
 from bench.ground.statistics import Mean, mean_interval
+from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Headline, RunRecord
 from bench.records.store import record_path
 from bench.search.driver import ModelResult, SweepResult
@@ -47,13 +48,20 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
     unit = f" ({headline.unit})" if headline.unit else ""
     table = Table(
         title=f"{example.task}, preset {example.preset}: {headline.name}{unit} on test, "
-        f"{headline.direction}d; mean ± 95 % interval over seeds",
+        f"{headline.direction}d; mean and 95 % interval over seeds{_and_items(result.models)}",
         title_justify="left",
         caption=_budgets(result.models),
         caption_justify="left",
     )
     table.add_column("model")
-    for column in (f"{headline.name}", "± 95 %", "seeds", "parameters", "trials", "seconds a run"):
+    for column in (
+        f"{headline.name}",
+        "95 % interval",
+        "seeds",
+        "parameters",
+        "trials",
+        "seconds a run",
+    ):
         table.add_column(column, justify="right")
     table.add_column("setting chosen on validation")
     rows = [(_summary(m.records).mean, _model_row(m)) for m in result.models]
@@ -73,8 +81,18 @@ def _budgets(models: Sequence[ModelResult]) -> str | None:
 
 
 def _summary(records: Sequence[RunRecord]) -> Mean:
-    """Over seeds; a run that did not end well has no number, whatever was measured before."""
-    return mean_interval([r.headline.value if r.outcome == "ok" else None for r in records])
+    """Over seeds and test items; a run that did not end well has no number, whatever was measured
+    before."""
+    values = [r.headline.value if r.outcome == "ok" else None for r in records]
+    if not records:
+        return mean_interval(values)
+    task, name = records[0].task, records[0].headline.name
+    return mean_interval(values, kind_of(task, name), items_of(records, name))
+
+
+def _and_items(models: Sequence[ModelResult]) -> str:
+    known = [m for m in models if m.records and items_of(m.records, m.records[0].headline.name)]
+    return " and test items" if known else ""
 
 
 def _rank(mean: float | None, headline: Headline) -> float:
@@ -94,7 +112,7 @@ def _model_row(model: ModelResult) -> list[str]:
     return [
         model.label,
         "failed" if summary.mean is None else f"{summary.mean:.4f}",
-        "" if interval is None else f"{(interval.high - interval.low) / 2:.4f}",
+        "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
         f"{len(model.records) - summary.failures}/{len(model.records)}",
         f"{model.records[0].cost.parameters:,}",
         trials,

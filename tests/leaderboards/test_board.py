@@ -40,10 +40,56 @@ def test_means_and_intervals_are_those_of_scipy(sample_records):
                 and record.config["tasks"]["training_automata"] == size
             ]
             (row,) = find(board, label=name, variant=f"training_automata={size}")
-            interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-            assert row.mean == pytest.approx(np.mean(values))
-            assert (row.low, row.high) == pytest.approx((interval.low, interval.high))
+            # A share: Clopper and Pearson's limits at Korn and Graubard's effective number.
+            p = np.mean(values)
+            ratio = stats.norm.ppf(0.975) / stats.t.ppf(0.975, 2)
+            n = max(3, p * (1 - p) / (np.var(values, ddof=1) / 3) * ratio**2)
+            low = stats.beta.ppf(0.025, n * p, n - n * p + 1)
+            high = stats.beta.ppf(0.975, n * p + 1, n - n * p)
+            assert row.mean == pytest.approx(p)
+            assert (row.low, row.high) == pytest.approx((low, high))
+            assert row.items is None
             assert (row.seeds, row.trials, row.outcome) == (3, 8, "ok")
+
+
+def test_intervals_are_over_test_items_too_where_records_hold_them(make_record):
+    """A loss of 40 documents, by the analysis of variance of scipy's numbers."""
+    generator = np.random.default_rng(1)
+    table = 2 + generator.standard_normal(40) + 0.3 * generator.standard_normal((3, 40))
+    records = [
+        make_record(
+            seed=seed,
+            per_sequence={"loss": row.tolist()},
+            metrics={"test": {"accuracy": 0.5 + seed / 10, "loss": row.mean()}},
+        )
+        for seed, row in enumerate(table)
+    ]
+    (row,) = find(build_board(records), "loss")
+    assert row.items == 40
+    residual = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
+    variance = table.mean(1).var(ddof=1) / 3 + table.mean(0).var(ddof=1) / 40
+    variance -= (residual**2).sum() / (2 * 39) / 120
+    # The documents dominate: nearly their Student's interval.
+    assert row.low is not None
+    half = (row.high - row.low) / 2
+    assert half == pytest.approx(stats.t.ppf(0.975, 39) * variance**0.5, rel=0.02)
+    assert [row.items for row in find(build_board(records), "accuracy")] == [None]
+
+
+def test_equal_seeds_have_no_rank_and_take_none_from_others(make_record):
+    levels = {"a": (0.90, 0.91, 0.92), "b": (0.60, 0.61, 0.62), "c": (0.75, 0.75, 0.75)}
+    records = [
+        make_record(name, name, seed, value)
+        for name, values in levels.items()
+        for seed, value in enumerate(values)
+    ]
+    rows = {row.label: row for row in find(build_board(records))}
+    assert {n: (r.rank_best, r.rank_worst) for n, r in rows.items()} == {
+        "a": (1, 1),
+        "b": (2, 2),
+        "c": (None, None),
+    }
+    assert rows["c"].low is None
 
 
 def test_ranks_are_ranges_where_intervals_overlap(make_record):
@@ -101,7 +147,11 @@ def trained(make_record):
 
 def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
     lengths = (("a", 100), ("b", 100), ("c", 400))
-    models = [trained(name, steps, seed=seed) for name, steps in lengths for seed in (0, 1)]
+    models = [
+        trained(name, steps, seed=seed, accuracy=0.9 + seed / 100)
+        for name, steps in lengths
+        for seed in (0, 1)
+    ]
     untrained = make_record("oracle", "Oracle", role="baseline")
     rows = find(build_board([*models, untrained]))
     tables = {variant: [] for variant in (f"{SIZE}, steps=100", f"{SIZE}, steps=400")}
@@ -220,14 +270,14 @@ def test_settings_of_one_label_are_told_apart_by_what_differs(make_record):
 def test_curves_are_pointwise_means_with_intervals(make_record):
     values = np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.9]])
     records = [
-        make_record(seed=seed, curves={"accuracy": Curve(x=[1.0, 2.0], y=row.tolist())})
+        make_record(seed=seed, curves={"loss": Curve(x=[1.0, 2.0], y=row.tolist())})
         for seed, row in enumerate(values)
     ]
     (line,) = (line for line in build_board(records).lines if not line.by_size)
     assert (line.x, line.abscissa, line.seeds) == ((1.0, 2.0), "position", 3)
     assert line.y == pytest.approx(values.mean(axis=0))
     interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert line.y_low == pytest.approx(interval.low)
+    assert line.y_low == pytest.approx(np.maximum(interval.low, 0))  # no loss is less
     assert line.y_high == pytest.approx(interval.high)
 
 

@@ -110,11 +110,7 @@ def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board
     assert f"**{len(judged)} published claims" in summary(board)
 
 
-def test_what_a_preset_does_not_ask_is_no_verdict(
-    board: Board, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(VERDICTS, NOT_ASKED, ("–", "grey"))
-
+def test_what_a_preset_does_not_ask_is_no_verdict(board: Board) -> None:
     def not_asked(claim: ClaimLine) -> ClaimLine:
         cost = "about 3 hours"
         return replace(claim, verdict=NOT_ASKED, asked_at="gpu", cost=cost, seeds_needed=None)
@@ -126,7 +122,7 @@ def test_what_a_preset_does_not_ask_is_no_verdict(
     made = pages(replace(board, claims=claims))
     assert f"; {left_out} more are asked only at a larger" in summary(replace(board, claims=claims))
     page = made["wikipedia.md"].partition('id="figure8-laptop"')[2].partition("</details>")[0]
-    assert page.count("– not asked here (asked at `gpu`, about 3 hours)") == len(mine) > 0
+    assert page.count("○ not asked here (asked at `gpu`, about 3 hours)") == len(mine) > 0
     [line] = [line for line in made["README.md"].splitlines() if "#figure8-laptop" in line]
     assert line.endswith(f"| 0 | 0 | 0 | {len(mine)} |")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -174,9 +175,13 @@ def test_no_text_of_a_claim_becomes_markup(sentence, evidence):
         evidence=evidence,
         seeds=1,
         seeds_needed=None,
+        asked_at=sentence,
+        cost=evidence,
         run_ids=(),
     )
-    page = Tags(render.verdict_card(claim) + render.facts([(sentence, evidence)]))
+    unasked = replace(claim, verdict="not asked here")
+    cards = render.verdict_card(claim) + render.verdict_card(unasked)
+    page = Tags(cards + render.facts([(sentence, evidence)]))
     assert page.tags <= HARMLESS
     assert not page.handlers
 

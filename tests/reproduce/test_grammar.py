@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bench.ground.statistics import COUNT, REAL, SHARE
 from bench.records.schema import RunRecord
 from reproduce.bigram.bigram import REPRODUCTION, plan
+from reproduce.command import entry
 from reproduce.judging.claims import Claim
 from reproduce.judging.console import join_topics, not_asked_lines, print_verdicts
 from reproduce.judging.costs import cost_of
@@ -33,7 +34,7 @@ from reproduce.judging.grammar import (
     trained_for,
     within,
 )
-from reproduce.judging.reproduction import View, entry
+from reproduce.judging.reproduction import View
 from reproduce.judging.verdicts import (
     CONTRADICTED,
     LEVEL,
