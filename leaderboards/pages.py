@@ -239,8 +239,8 @@ def verdicts(figure: Figure) -> str:
 def _verdict(claim: ClaimLine) -> str:
     sign, _ = VERDICTS[claim.verdict]
     if claim.seeds_needed:
-        settled = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
-        return f"{sign} {claim.verdict} ({settled})"
+        needed = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
+        return f"{sign} {claim.verdict} ({needed})"
     if claim.asked_at:
         cost = f", {escaped(claim.cost)}" if claim.cost else ""
         return f"{sign} {claim.verdict} (asked at `{claim.asked_at}`{cost})"
