@@ -26,14 +26,3 @@ def forms_in_words(board: Board) -> str:
     counts = count_forms(board)
     numbers = ", ".join(f"{counts[form]} {form}" for form in FORMS)
     return f"The code behind these records is {numbers} (docs/identity.md)."
-
-
-def warning(board: Board) -> str:
-    """One sentence where records are of an earlier form, else nothing."""
-    earlier = count_forms(board)["of an earlier form"]
-    return (
-        f"{earlier} of {len(board.records)} records are of an earlier form: the code that made "
-        "them is not the code that is here, and is not proven to give the same numbers.\n"
-        if earlier
-        else ""
-    )

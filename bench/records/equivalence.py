@@ -53,9 +53,10 @@ class Code(_Frozen):
         )
 
     def is_current(self) -> bool:
-        """Whether this project holds this very code; code of other packages is not looked at."""
+        """Whether this project holds this very code; what other packages have is not looked at."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
-        return all(not is_own(target) or code_hash(target) == code for target, code in pairs)
+        own = [(target, code) for target, code in pairs if is_own(target)]
+        return bool(own) and all(code_hash(target) == code for target, code in own)
 
 
 @dataclass(frozen=True)

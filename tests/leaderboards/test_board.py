@@ -10,11 +10,14 @@ import pytest
 from scipy import stats
 
 from bench.ground.errors import UserError
+from bench.records.code import code_hash
 from bench.records.schema import Curve
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
+from leaderboards.forms import count_forms, forms_in_words
 from published.numbers import read_published
+from tests.bench.records import make_record as plain_record
 
 SIZE = "training_automata=100"  # of every record here
 PUBLISHED = read_published(FOLDER.parent / "published")
@@ -364,3 +367,17 @@ def test_a_board_that_cannot_be_read_names_the_command_that_makes_one(tmp_path, 
         path.write_bytes(content)
     with pytest.raises(UserError, match=r"python -m leaderboards\.build"):
         read_board(path)
+
+
+def test_the_board_counts_records_by_the_form_of_their_code() -> None:
+    target, model = "tasks.capacity.Capacity", "models.memories.delta_rule.DeltaRule"
+    config = {"tasks": {"_target_": target}, "models": {"_target_": model}}
+    hashes = {"task_code": code_hash(target), "model_code": code_hash(model)}
+    here = plain_record(config=config)
+    here = here.model_copy(update={"provenance": here.provenance.model_copy(update=hashes)})
+    older = plain_record(config=config, seed=1)
+    foreign = {**config, "models": {"_target_": "elsewhere.Model"}}
+    theirs = here.model_copy(update={"config": foreign, "seed": 2, "run_id": "theirs"})
+    board = build_board([here, older, theirs])
+    assert count_forms(board) == {"current": 2, "of an earlier form": 1}
+    assert "2 current, 0 equivalent, 1 of an earlier form" in forms_in_words(board)
