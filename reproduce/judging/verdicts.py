@@ -245,7 +245,9 @@ def describe_mean(sample: Sample, level: float = LEVEL) -> str:
         return "gave no number"
     interval = sample.interval(sample.values, level)
     words = in_words(interval, level, sample.items, len(sample.values))
-    return f"{mean_of(sample.values):.3f}{words}"
+    mean = mean_of(sample.values)
+    whole = mean == round(mean) and mean >= 1000  # a count
+    return f"{mean:{',.0f' if whole else '.3f'}}{words}"
 
 
 def place_of(interval: Interval | None, low: float, high: float) -> Verdict:

@@ -185,6 +185,8 @@ def test_table_1_of_the_published_corpus() -> None:
     }
     valid["characters"] = 889.4 * 22_010
     found = judge(table1.REPRODUCTION, counts("babistories", train, valid))
+    evidence = found["tokens, validation file"].evidence
+    assert evidence.endswith("tokens, validation file 4,749,107; printed: 4,749,107")
     # 2.2k stories cannot have 4.7 million tokens of 889 characters each: a slip in the paper.
     assert found.pop("stories, validation file").verdict == CONTRADICTED
     assert found.pop("like TinyStories").verdict == NOT_ASKED
