@@ -18,7 +18,7 @@ from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, language, table1, table2
 from reproduce.stories.figure7 import published_levels
 from reproduce.stories.language import GPT2
-from reproduce.stories.transformer_settings import (
+from reproduce.stories.table2 import (
     FIRST,
     HALF,
     NO_DROPOUT,
