@@ -247,7 +247,7 @@ def describe_mean(sample: Sample, level: float = LEVEL) -> str:
     interval = sample.interval(sample.values, level)
     words = in_words(interval, level, sample.items, len(sample.values))
     counted = sample.deterministic and sample.kind is COUNT
-    return f"{mean_of(sample.values):{'.0f' if counted else '.3f'}}{words}"
+    return f"{mean_of(sample.values):{',.0f' if counted else '.3f'}}{words}"
 
 
 def place_of(interval: Interval | None, low: float, high: float) -> Verdict:

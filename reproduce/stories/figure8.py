@@ -86,8 +86,8 @@ def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
     shown = [model for model in MODELS if positions.measured(records, model, kind)]
     unigram = [r for r in records if r.role == "baseline" and r.label == "unigram"]
     levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
-    end, side = min(150, length), "right" if length > 300 else "left"  # where there is room
-    flat = Remark("published: GPT2 flat from here", x=100, to=end, side=side)
+    room: Any = "right" if length > 300 else "left"
+    flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=room)
     return Panel(
         KINDS[kind],
         x=Axis(limits=(0, length + 1)),

@@ -13,7 +13,7 @@ from leaderboards.verdicts import read_verdicts
 from reproduce.__main__ import reproductions
 from reproduce.command import HELP, main
 from reproduce.judging.reproduction import View
-from reproduce.stories import transformer_settings
+from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
 
 FIGURES = reproductions()
@@ -185,7 +185,7 @@ def test_mistakes_get_one_sentence(words: list[str], sentence: str, tmp_path: Pa
         *((name, "models.layers=3", "models.layers") for name in ("figure7", "figure13", "table5")),
         *((f"figure{k}", "models.layers=2", "models.layers") for k in (14, 15, 16)),
         *((f"figure{k}", "models.positions=rope", "models.positions") for k in (14, 15)),
-        *(("table2", f"{key}=1", key) for key in transformer_settings.VARIED),
+        *(("table2", f"{key}=1", key) for key in table2.VARIED),
         ("table2", "sweep.search_space={training.lr:[1e-3]}", "sweep.search_space"),
         ("figure9", "training_automata=100", "tasks.training_automata"),
         ("table3", "tasks.variant=iid", "tasks.variant"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,11 @@ def test_trials_may_be_of_different_number() -> None:
     assert trace.y == (2, 5)
     assert trace.seeds == {"0": (1, 5), "1": (3, None)}
     assert trace.interval[1] is None
+
+
+def test_clips_of_an_svg_are_named_by_their_order_and_each_is_there() -> None:
+    svg = images(every_kind(), "salt")["svg"].decode()
+    used = re.findall(r"url\(#(\w+)\)", svg)
+    assert set(used) <= set(re.findall(r'<clipPath id="(\w+)"', svg))
+    assert list(dict.fromkeys(used))[:2] == ["clip0", "clip1"]
+    assert all(re.fullmatch(r"clip\d+", name) for name in used)

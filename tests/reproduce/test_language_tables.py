@@ -18,7 +18,7 @@ from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, language, table1, table2
 from reproduce.stories.figure7 import published_levels
 from reproduce.stories.language import GPT2
-from reproduce.stories.transformer_settings import (
+from reproduce.stories.table2 import (
     FIRST,
     HALF,
     NO_DROPOUT,
@@ -185,6 +185,8 @@ def test_table_1_of_the_published_corpus() -> None:
     }
     valid["characters"] = 889.4 * 22_010
     found = judge(table1.REPRODUCTION, counts("babistories", train, valid))
+    evidence = found["tokens, validation file"].evidence
+    assert evidence.endswith("tokens, validation file 4,749,107; printed: 4,749,107")
     # 2.2k stories cannot have 4.7 million tokens of 889 characters each: a slip in the paper.
     assert found.pop("stories, validation file").verdict == CONTRADICTED
     assert found.pop("like TinyStories").verdict == NOT_ASKED
