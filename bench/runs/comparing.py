@@ -23,14 +23,8 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
 from bench.settings.config import group_file, load_groups, models_of
 
-COSTS = (
-    "parameters",
-    "state_bytes",
-    "state_length",
-    "training_flops",
-    "training_tokens",
-    "training_steps",
-)
+# What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
+COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
 
 
 @dataclass(frozen=True)
