@@ -74,7 +74,8 @@ class Tree:
         if not records:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise UserError(
-                f"{self.name} makes no such run (bench.sweep {' '.join(words)}): {said[-1]}",
+                f"{self.name} makes no such run: {said[-1].removeprefix('error: ')} "
+                f"(bench.sweep {' '.join(words)})",
                 VERIFICATION_FAILED,
             )
         return records

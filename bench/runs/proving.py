@@ -214,12 +214,12 @@ def _judged(
     return entry
 
 
-def of_records(task: str | None) -> dict[tuple[str, str], list[Wanted]]:
+def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
     """(commit, task) -> committed records of an earlier form."""
     found: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
     for record in read_records([COMMITTED]):
         earlier = form(record.config, record.provenance) == "of an earlier form"
-        if earlier and task in (None, record.task):
+        if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)
             found[key].append(_wanted(record, record.config, code))
