@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 usage: python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
-       python -m bench.equivalence records=true [tasks=TASK]
+       python -m bench.equivalence records=true [tasks=TASK] [preset=PRESET]
 
 Prove that a task and its models compute what they did in an older commit, so that records and runs
 of that code are served on. The commit is unpacked into a temporary folder; it and this checkout, as
@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
     extra = {key: given.pop(key) for key in list(given) if key not in OWN}
     _check(given, extra)
     if given.get("records"):
-        wanted = of_records(given.get("tasks"))
+        wanted = of_records(given.get("tasks"), given.get("preset"))
     else:
         models = given.get("models")
         named = [models] if isinstance(models, str) else models
@@ -87,7 +87,7 @@ def _check(given: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
         raise UserError("name a task by tasks=TASK, or ask for records=true; --help explains")
     if task is not None and task not in choices("tasks"):
         raise UserError(f"there is no task '{task}': {nearest(str(task), choices('tasks'))}")
-    if records and (other := [key for key in ("models", "commit", "preset") if key in given]):
+    if records and (other := [key for key in ("models", "commit") if key in given]):
         raise UserError(
             f"records=true goes by what the records say of {other[0]}: leave {other[0]}= out"
         )

@@ -23,14 +23,8 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
 from bench.settings.config import group_file, load_groups, models_of
 
-COSTS = (
-    "parameters",
-    "state_bytes",
-    "state_length",
-    "training_flops",
-    "training_tokens",
-    "training_steps",
-)
+# What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
+COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,8 @@ class Tree:
         if not records:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise UserError(
-                f"{self.name} makes no such run (bench.sweep {' '.join(words)}): {said[-1]}",
+                f"{self.name} makes no such run: {said[-1].removeprefix('error: ')} "
+                f"(bench.sweep {' '.join(words)})",
                 VERIFICATION_FAILED,
             )
         return records

@@ -40,10 +40,7 @@ class Batch:
 
     def same_task(self, settings: Mapping[str, Any]) -> bool:
         """Whether these are its settings of the task."""
-        both = (
-            {k: v for k, v in s.items() if k[:6] == "tasks."} for s in (self.settings, settings)
-        )
-        return next(both) == next(both)
+        return _of_the_task(self.settings) == _of_the_task(settings)
 
     def takes(self, model: str, settings: Mapping[str, Any]) -> bool:
         """Add a model, if it is not here yet and no setting of it contradicts those here."""
@@ -53,6 +50,10 @@ class Batch:
         self.models.append(model)
         self.settings |= settings
         return True
+
+
+def _of_the_task(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key.startswith("tasks.")}
 
 
 @dataclass(frozen=True)
@@ -164,55 +165,61 @@ def prove(
         report(f"{todo[0].task} by {trees.older.name} and by this checkout", len(todo), len(todo))
     outcomes = []
     for model in dict.fromkeys(run.model for run in runs):
-        made_by = {run.code for run in runs if run.model == model and run.code is not None}
-        outcomes.append(
-            _judge(runs[0].task, model, commit, pairs[model], made_by, refusals.get(model))
-        )
+        try:
+            if model in refusals:
+                raise UserError(refusals[model])
+            made_by = {run.code for run in runs if run.model == model and run.code is not None}
+            entry = _judged(todo[0].task, model, commit, pairs[model], made_by)
+            outcomes.append(Outcome(todo[0].task, model, entry))
+        except UserError as error:
+            outcomes.append(Outcome(todo[0].task, model, refusal=str(error)))
     return outcomes
 
 
-def _judge(
-    task: str,
-    model: str,
-    commit: str,
-    pairs: Sequence[Pair],
-    made_by: set[Code],
-    refusal: str | None,
-) -> Outcome:
-    """The entry that is written to the table, or the first difference."""
+def _judged(
+    task: str, model: str, commit: str, pairs: Sequence[Pair], made_by: set[Code]
+) -> Equivalence | None:
+    """The entry that is written to the table; None where the code is the same anyway.
+
+    Raises:
+        UserError: the first difference.
+    """
     for pair in pairs:
-        refusal = refusal or pair.first_difference()
-    if refusal is None and pairs:
-        codes = {pair.codes() for pair in pairs}
-        added = {sha256_of(pair.added()): pair.added() for pair in pairs}
-        old, new = next(iter(codes))
-        if len(codes) > 1 or not new.is_current():
-            refusal = "the code of this checkout changed while it was compared"
-        elif made_by - {old}:
-            refusal = "the commit does not hold the code that the records were made by"
-        elif len(added) > 1:
-            refusal = "the settings that are new have different values at different presets"
-        elif old != new:
-            entry = Equivalence(
-                task=task,
-                model=model,
-                commit=commit,
-                old=old,
-                new=new,
-                added=next(iter(added.values())),
-                compared=tuple(pair.compared() for pair in pairs),
-            )
-            add_entry(entry)
-            return Outcome(task, model, entry)
-    return Outcome(task, model, refusal=refusal)
+        if found := pair.first_difference():
+            raise UserError(found)
+    codes = {pair.codes() for pair in pairs}
+    if not codes:  # a task without predictors
+        return None
+    old, new = next(iter(codes))
+    if len(codes) > 1 or not new.is_current():
+        raise UserError("the code of this checkout changed while it was compared")
+    if made_by - {old}:
+        raise UserError("the commit does not hold the code that the records were made by")
+    added = {sha256_of(pair.added()): pair.added() for pair in pairs}
+    if len(added) > 1:
+        raise UserError("the settings that are new have different values at different presets")
+    if old == new:
+        return None
+    compared = tuple(pair.compared() for pair in pairs)
+    entry = Equivalence(
+        task=task,
+        model=model,
+        commit=commit,
+        old=old,
+        new=new,
+        added=next(iter(added.values())),
+        compared=compared,
+    )
+    add_entry(entry)
+    return entry
 
 
-def of_records(task: str | None) -> dict[tuple[str, str], list[Wanted]]:
+def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
     """(commit, task) -> committed records of an earlier form."""
     found: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
     for record in read_records([COMMITTED]):
         earlier = form(record.config, record.provenance) == "of an earlier form"
-        if earlier and task in (None, record.task):
+        if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)
             found[key].append(_wanted(record, record.config, code))
