@@ -86,8 +86,8 @@ def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
     shown = [model for model in MODELS if positions.measured(records, model, kind)]
     unigram = [r for r in records if r.role == "baseline" and r.label == "unigram"]
     levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
-    room: Any = "right" if length > 300 else "left"
-    flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=room)
+    side: Any = "right" if length > 300 else "left"  # where there is room
+    flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=side)
     return Panel(
         KINDS[kind],
         x=Axis(limits=(0, length + 1)),
@@ -124,12 +124,12 @@ def _difference(records: Sequence[RunRecord], kind: str) -> Panel:
     if found is not None and found.crossing is not None:
         marker: Any = {"mark": "dots", "marker": "down", "colour": MOSAIC}
         traces.append(Trace("Mosaic ahead from here", [found.crossing], [0.0], **marker))
-    remarks = [Remark(y=0, line="solid")]
+    remarks, length = [Remark(y=0, line="solid")], length_of(records[0])
     if kind in ARTICLES:
-        look: Any = {"line": "dashed", "at": 1, "side": "center"}
+        look: Any = {"line": "dashed", "at": 1, "side": "right" if length > 300 else "center"}
         remarks.append(Remark("published: Mosaic ahead from here", x=50, **look))
     return Panel(
-        x=Axis("position in the window", limits=(0, length_of(records[0]) + 1)),
+        x=Axis("position in the window", limits=(0, length + 1)),
         y=Axis("GPT2 − Memory Mosaic, nats per token"),
         traces=traces,
         remarks=remarks,
