@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.ground.statistics import SHARE, mean_interval
 from bench.records.schema import RunRecord
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from pictures.panels import Axis, Line, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import published
 from reproduce.judging.power_laws import Fit, signed
 from reproduce.scaling_laws.runs import (
@@ -93,7 +93,7 @@ def _curve(
     values: Errors | None,
     fit: Fit | None = None,
     law: float = 0.0,
-    line: str = "",
+    line: Line = "",
 ) -> list[Trace]:
     """Means over trials; in the legend the slope with its interval, beside that of theory. An
     error of 0 has no place on a log axis."""
@@ -107,17 +107,15 @@ def _curve(
     if zeros := [f"{at:,}" for at, one in zip(x, means, strict=True) if one.mean == 0]:
         legend += f", 0 at {', '.join(zeros)}"
     y, intervals = [one.mean or None for one in means], [one.interval for one in means]
-    look = {"colour": colour, "legend": legend, "line": line}
-    return [Trace(name, x, y, intervals, mark="both", **look)]
+    return [Trace(name, x, y, intervals, mark="both", colour=colour, legend=legend, line=line)]
 
 
 def _references(main: Part, x: Sequence[int], symbol: str) -> list[Trace]:
-    look = {"mark": "line", "legend": "published reference lines"}
-    found = []
+    found, legend = [], "published reference lines"
     for factor, exponent in REFERENCES[symbol] if main.alpha == 2 else ():
         name = f"{factor:g} {symbol}^{exponent:g}"
         ends = [(at, factor * at**exponent) for at in (x[0], x[-1])]
-        found.append(published(name, ends, end=name, **look))
+        found.append(published(name, ends, end=name, mark="line", legend=legend))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ def _scheme(record: RunRecord) -> str | None:
     return next((name for name, scheme in SCHEMES.items() if scheme.runs().has(record)), None)
 
 
-def variant(record: RunRecord) -> Hashable:
+def variant(record: RunRecord) -> tuple[str | None, ...]:
     """What tells runs apart: scheme, tokens and grid."""
     return () if record.role == "baseline" else (_scheme(record), part_of(record))
 

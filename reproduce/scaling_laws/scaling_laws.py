@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from bench.ground.statistics import CHANGE
+from bench.ground.statistics import CHANGE, mean_of
 from bench.records.schema import RunRecord
 from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import Number, Records, Rule, each, measured, once, within
@@ -20,7 +20,6 @@ from reproduce.scaling_laws.runs import (
     POPULATION,
     SCHEMES,
     TABLE,
-    Errors,
     Part,
     plan,
     select,
@@ -120,10 +119,10 @@ def unseen_mass(record: RunRecord) -> float | None:
 UNSEEN = Number("slope", unseen_mass).of(TABLE, "mass of unseen tokens, an exact sum: slope")
 
 
-def rising(columns: Sequence[tuple[str, Errors]]) -> list[Rule]:
+def rising(columns: Sequence[tuple[str, list[float]]]) -> list[Rule]:
     """Each column of errors is larger in the mean than that before it, on the same vectors."""
     return [
-        within(paired(f"{name} minus {least}:", larger, smaller, CHANGE), low=0)
+        within(paired(f"{name} minus {least}:", (larger, smaller), CHANGE), low=0)
         for (least, smaller), (name, larger) in pairwise(columns)
     ]
 
@@ -134,10 +133,10 @@ def ordered(records: Records) -> list[Rule]:
     size = main.near(SMALL)
     found = [(SCHEMES[scheme].label, main.errors(scheme, POPULATION)) for scheme in ORDER]
     columns = [
-        (f"{label} {column.mean():.3f} at d = {size}", column)
+        (f"{label} {mean_of(column):.3f} at d = {size}", column)
         for label, values in found
         if values is not None
-        for column in [values[:, main.d.index(size)]]
+        for column in [values[:, main.d.index(size)].tolist()]
     ]
     equal = len({len(column) for _, column in columns}) == 1 and len(columns) == len(ORDER)
     return rising(columns) if equal else []
@@ -150,7 +149,9 @@ def turning(records: Records) -> list[Rule]:
     if values is None or len(main.n) < 3:
         return []
     means = values.mean(0)
-    columns = [(f"{means[k]:.3f} at n = {n:,}", values[:, k]) for k, n in enumerate(main.n)]
+    columns = [
+        (f"{means[k]:.3f} at n = {n:,}", values[:, k].tolist()) for k, n in enumerate(main.n)
+    ]
     best = columns[1 + int(means[1:-1].argmin())]
     return [*rising([best, columns[0]]), *rising([best, columns[-1]])]
 

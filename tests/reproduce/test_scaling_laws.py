@@ -201,6 +201,8 @@ def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None
         run = make_record(task="scaling_laws", model="outer_product", config=config)
         assert REPRODUCTION.select([run]) == [run]
         scheme, part = variant(run)
+        assert scheme is not None
+        assert part is not None
         assert Part([run], part).runs(scheme) == [run]
         seen.add((scheme, part))
     assert len(seen) == len(REPRODUCTION.plan(preset, 1).runs)
