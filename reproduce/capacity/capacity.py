@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import pairwise
 
 from reproduce.capacity.figure import TITLE, panels
@@ -24,13 +23,14 @@ from reproduce.capacity.runs import (
     variant,
 )
 from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Records, Rule, each, told, within
+from reproduce.judging.grammar import Records, Rule, each, within
 from reproduce.judging.reproduction import Reproduction
 from reproduce.judging.trials import drawn, over_trials
 
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers, slides"
 CLASSES_OF = f"{PAPER}, MLP memory with 32 classes: fit m d = 1.2 N, search up to m d"
+TWICE, LAST = 1.75, 1.25
 NEARLY = (
     "stores an association for nearly each entry of a layer, as far as the published search goes"
 )
@@ -61,35 +61,23 @@ def between(constant: Constant, first: int, last: int, low: float, high: float =
     return over_trials(each(rules, text), constant.runs, what)
 
 
-def saturating(records: Records, twice: float, last: float) -> list[Rule]:
-    """What twice the rank adds, draw by draw."""
-    found = by_rank(records)
+def saturating(records: Records) -> list[Rule]:
+    """What twice the rank adds, draw by draw: less than twice, and little at the last doubling."""
+    found, most = by_rank(records), {RANKS_AT: LAST}
     if not {*RANKS} <= {*found}:
         return []
-    return [
-        within(
-            drawn(
-                f"N(m = {more}) / N(m = {less})",
-                [b / a for a, b in zip(found[less], found[more], strict=True)],  # the same draws
-            ),
-            1.0,
-            last if more == RANKS_AT else twice,
-        )
-        for less, more in pairwise(RANKS)
-    ]
+    rules = []
+    for less, more in pairwise(RANKS):
+        ratios = [b / a for a, b in zip(found[less], found[more], strict=True)]  # the same draws
+        label = f"N(m = {more}) / N(m = {less})"
+        rules.append(within(drawn(label, ratios), 1.0, most.get(more, TWICE)))
+    return rules
 
 
-def counts(records: Records) -> str:
-    """N of each rank, beside the ratios."""
-    found = by_rank(records).items()
-    means = ", ".join(f"m = {m}: {sum(n) / len(n):.0f}" for m, n in found if m in RANKS and n)
-    return f"; N at d = {RANKS_AT}: {means}"
-
-
-LOW_RANKS = each(
-    partial(saturating, twice=1.75, last=1.25),
-    f"d = {RANKS_AT}: N(2 m) / N(m) of each draw is between 1 and 1.75 in the mean for each "
-    "doubling of m, and between 1 and 1.25 for the last, with the whole 95 % interval over draws",
+SATURATING = (
+    f"d = {RANKS_AT}: N(2 m) / N(m) of each draw is between 1 and {TWICE:g} in the mean for each "
+    f"doubling of m, and between 1 and {LAST:g} for the last, with the whole 95 % interval over "
+    "draws"
 )
 
 CLAIMS = (
@@ -127,7 +115,7 @@ CLAIMS = (
         "construction, grows as the rank",
         "Trained factors of rank m store less than twice as much with twice the rank, and at "
         "half of full rank nearly all that a full matrix stores.",
-        over_trials(told(LOW_RANKS, after=counts), of_ranks, "run of each rank"),
+        over_trials(each(saturating, SATURATING), of_ranks, "run of each rank"),
     ),
     Claim(
         "perceptron, 32 classes",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.records.schema import RunRecord
 from bench.settings.config import group_file
-from reproduce.judging.grammar import Records, setting
+from reproduce.judging.grammar import Records, Runs
 from reproduce.judging.observations import latest
 from reproduce.judging.presets import preset_settings
 from reproduce.judging.reproduction import Plan
@@ -114,14 +114,11 @@ class Constant:
 
     def runs(self, records: Records) -> list[RunRecord]:
         """The runs that are about it, failed ones included."""
-        return [
-            record
-            for record in records
-            if (record.model, setting(record, "tasks.classes", 0)) == (self.model, self.classes)
-            and setting(record, "tasks.embeddings", "unit") == "unit"
-            and self.inner in (None, setting(record, "models.expansion", 1.0))
-            and self.threshold in setting(record, "tasks.thresholds")
-        ]
+        settings = {"tasks.classes": self.classes, "tasks.embeddings": "unit"}
+        if self.inner is not None:
+            settings["models.expansion"] = self.inner
+        tried = lambda record: self.threshold in record.config["tasks"]["thresholds"]  # noqa: E731
+        return list(filter(Runs(self.label, TASK, self.model, settings, tried).has, records))
 
     def trials(self, records: Records) -> dict[int, list[float]]:
         """It at each width in every trial; of several records of one seed, the longest list."""
@@ -156,8 +153,8 @@ CONSTANTS = (HALF, WHOLE, TRAINED, NARROW, WIDE, OWN)
 
 def of_ranks(records: Records) -> list[RunRecord]:
     """The runs made to compare ranks alone, whose search is one and the same."""
-    widths = [8, RANKS_AT]
-    return [r for r in records if r.model == LOW_RANK and setting(r, "tasks.widths") == widths]
+    runs = Runs("ranks", TASK, LOW_RANK, {"tasks.widths": [8, RANKS_AT]})
+    return list(filter(runs.has, records))
 
 
 def by_rank(records: Records) -> dict[int, list[float]]:
