@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bench.ground.statistics import Interval
-from reproduce.judging.claims import LEVEL, MAXIMUM_SEEDS, UNDECIDED, Finding, place_of
+from bench.ground.statistics import LEVEL, MAXIMUM_SEEDS, POWER, Interval
+from reproduce.judging.grammar import Records, Rule
+from reproduce.judging.verdicts import UNDECIDED, Finding, place_of
 
 RESAMPLES = 2000
 
@@ -24,6 +25,7 @@ class Fit:
         slope, scale: mean ≈ scale · x^slope.
         slopes: of every bootstrap sample of trials, (RESAMPLES,).
         low, high: first and last x of the fit.
+        trials: that were pooled.
     """
 
     slope: float
@@ -31,6 +33,11 @@ class Fit:
     slopes: NDArray[np.float64]
     low: float
     high: float
+    trials: int
+
+    def __sub__(self, other: Fit) -> Fit:
+        """The difference of two slopes, from the same samples of trials."""
+        return replace(self, slope=self.slope - other.slope, slopes=self.slopes - other.slopes)
 
     def interval(self, level: float = LEVEL) -> Interval:
         """Percentile bootstrap interval of the slope."""
@@ -41,21 +48,6 @@ class Fit:
     def __str__(self) -> str:
         low, high = self.interval()
         return f"{signed(self.slope)} ({LEVEL:.0%} interval {signed(low)} to {signed(high)})"
-
-
-class Band(NamedTuple):
-    """Means over trials and the ends of their percentile bootstrap intervals, each (points,)."""
-
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-
-def band_over_trials(values: ArrayLike, level: float = LEVEL) -> Band:
-    """The mean of each point of ``values``, (trials, points), with its interval."""
-    tail = (1 - level) / 2
-    low, high = np.quantile(resampled_means(values), (tail, 1 - tail), axis=0)
-    return Band(np.mean(np.asarray(values, dtype=np.float64), axis=0), low, high)
 
 
 def resampled_means(values: ArrayLike, seed: int = 0) -> NDArray[np.float64]:
@@ -81,7 +73,7 @@ def fit_power_law(
     if not len(array) or (positive.sum(1) < 2).any():
         return None
     slopes, scales = _lines(np.log(points), rows, positive)
-    return Fit(float(slopes[0]), float(scales[0]), slopes[1:], points[0], points[-1])
+    return Fit(float(slopes[0]), float(scales[0]), slopes[1:], points[0], points[-1], len(array))
 
 
 def _lines(
@@ -99,32 +91,54 @@ def _lines(
 def slope_difference(a: Fit, b: Fit, level: float = LEVEL) -> Interval:
     """Percentile bootstrap interval of the slope of ``a`` minus that of ``b``, over the same
     trials."""
-    return replace(a, slopes=a.slopes - b.slopes).interval(level)
+    return (a - b).interval(level)
 
 
-def slope_within(
-    label: str, fit: Fit | None, low: float, high: float, seeds: int, trials: int
-) -> Finding:
-    """Is the slope between ``low`` and ``high``? The whole interval over trials has to be inside
-    for "reproduced" and outside for "contradicted".
+def slope_between(
+    label: str,
+    fit: Fit | None,
+    low: float = -math.inf,
+    high: float = math.inf,
+    least: int = 2,
+) -> Rule:
+    """The slope lies between ``low`` and ``high``: its whole interval over trials inside for
+    "reproduced" and outside for "contradicted". Trials are counted where others count seeds.
 
     Args:
-        seeds: runs whose trials were pooled.
+        least: trials below which nothing is settled.
     """
-    if fit is None:
-        return Finding(UNDECIDED, f"{label}: too few errors above 0 for a slope", seeds)
-    found = fit.interval()
-    verdict = place_of(found if trials > 1 else None, low, high)
-    needed = None
-    if verdict == UNDECIDED and trials > 1:
-        gap = min(abs(fit.slope - edge) for edge in (low, high))
-        half = (found.high - found.low) / 2
-        more = math.ceil(seeds * (half / gap) ** 2) if gap else MAXIMUM_SEEDS + 1
-        needed = max(more, seeds + 1) if more <= MAXIMUM_SEEDS else None
-    evidence = f"{label}: slope {fit} over {fit.low:g} to {fit.high:g}; {trials} trials"
-    return Finding(verdict, evidence, seeds, needed)
+
+    def judge(records: Records, level: float) -> Finding:
+        if fit is None:
+            return Finding(UNDECIDED, f"{label}: too few errors above 0 for a slope", 0)
+        evidence = f"{label}: slope {fit} over {fit.low:g} to {fit.high:g}; {fit.trials} trials"
+        if fit.trials < least:
+            return Finding(UNDECIDED, f"{evidence} of {least}", fit.trials, least)
+        verdict = place_of(fit.interval(level), low, high)
+        needed = _trials_needed(fit, (low, high), level) if verdict == UNDECIDED else None
+        return Finding(verdict, evidence, fit.trials, needed)
+
+    return Rule(f"the slope of {label}", judge)
 
 
-def signed(value: float) -> str:
-    """Three decimals, with a minus sign that is one."""
-    return f"{value:.3f}".replace("-", "−")
+def _trials_needed(fit: Fit, ends: tuple[float, float], level: float) -> int | None:
+    """Trials whose interval leaves out the nearest end with a probability of ``POWER``, and the
+    other one too where the slope lies between both. Slopes of resampled trials are about normal."""
+    found, normal = fit.interval(level), NormalDist()
+    reach = normal.inv_cdf((1 + level) / 2)  # half of an interval in standard errors
+    error = (found.high - found.low) / 2 / reach
+    gap, opposite = sorted(abs(fit.slope - end) for end in ends)
+    if not error or not gap:
+        return None
+    if not ends[0] < fit.slope < ends[1]:
+        opposite = math.inf
+    for count in range(fit.trials + 1, MAXIMUM_SEEDS * fit.trials + 1):
+        finer = math.sqrt(count / fit.trials) / error
+        if normal.cdf(gap * finer - reach) - normal.cdf(reach - opposite * finer) >= POWER:
+            return count
+    return None
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """With so many decimals, and a minus sign that is one."""
+    return f"{value:.{digits}f}".replace("-", "−")

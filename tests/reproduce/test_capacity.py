@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import group_file
+from pictures.models import look
 from reproduce.capacity import capacity
-from reproduce.capacity.figure import LOOKS, solve
-from reproduce.capacity.records import HALF, NARROW, WIDE, overview, trials_at
-from reproduce.command import render
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
+from reproduce.capacity.figure import panels, solve
+from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
+from reproduce.drawing.renderer import images
 from reproduce.judging.presets import preset_settings
-from reproduce.judging.reproduction import View
+from reproduce.judging.trials import sample
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
@@ -37,7 +37,7 @@ def measured(
     across = [float(w) for w in widths]
     name = f"{threshold:g}"
     settings = preset_settings("capacity", model, "laptop")["tasks"]
-    settings = {**settings, "thresholds": [threshold], **tasks}
+    settings = {**settings, "thresholds": [threshold], "widths": widths, **tasks}
     return make_record(
         task="capacity",
         model=model,
@@ -93,20 +93,40 @@ def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
     narrow = measured("mlp", [8, 16], lambda w: 0.9 * w * w, 0.99, classes=32)
     wide = measured("mlp", [8, 16], lambda w: 1.9 * w * w, 0.99, expansion=2.0, classes=32)
     chosen = capacity.select([narrow, wide])
-    assert sum(trials_at(chosen, NARROW, 16)) / 5 == pytest.approx(0.9, abs=0.01)
-    assert sum(trials_at(chosen, WIDE, 16)) / 5 == pytest.approx(0.95, abs=0.01)
+    assert sum(NARROW.trials(chosen)[16]) / 5 == pytest.approx(0.9, abs=0.01)
+    assert sum(WIDE.trials(chosen)[16]) / 5 == pytest.approx(0.95, abs=0.01)
     claim = CLAIMS["perceptron twice as wide, 32 classes"]
     assert claim.judge(chosen).finding.verdict == REPRODUCED
     assert claim.judge([narrow]).finding.verdict == UNDECIDED
 
 
-def test_past_the_end_of_the_published_search_more_counts_as_its_end_and_is_told() -> None:
+def test_past_the_end_of_the_published_search_no_number_is_too_large() -> None:
     claim = CLAIMS["perceptron, 32 classes"]
     past = measured("mlp", [16], lambda w: 1.1 * w * w, 0.99, classes=32, largest=1.5)
     finding = claim.judge([past]).finding
     assert finding.verdict == REPRODUCED
-    assert "d = 16: 1.000" in finding.evidence
-    assert "searched past m d, d = 16: 1.10" in finding.evidence
+    assert "d = 16: 1.10" in finding.evidence
+
+
+def test_equal_trials_and_failed_runs_settle_nothing() -> None:
+    claim = CLAIMS["perceptron, 32 classes"]
+    run = measured("mlp", [16], lambda w: 0.9 * w * w, 0.99, classes=32)
+    assert claim.judge([run]).finding.verdict == REPRODUCED
+    equal = run.model_copy(update={"arrays": {"widths": [16], "associations/0.99": [[256] * 5]}})
+    assert claim.judge([equal]).finding.verdict == UNDECIDED
+    lost = {"seed": 1, "outcome": "out_of_memory", "arrays": {}, "curves": {}, "metrics": {}}
+    finding = claim.judge([run, run.model_copy(update=lost)]).finding
+    assert finding.verdict == UNDECIDED
+    assert "seed 1 ran out of memory" in finding.evidence
+
+
+def test_seeds_needed_are_those_of_the_command_with_several_trials_each() -> None:
+    run = measured("outer_product", [32], lambda w: solved(w, 0.592), 0.5)
+    finding = CLAIMS["Hebbian memory, half recalled"].judge([run]).finding
+    trials = mean_within(sample("", HALF.trials([run])[32]), 0.5, 0.6).seeds_needed
+    assert trials is not None
+    assert trials > 5
+    assert finding.seeds_needed == math.ceil(trials / 5)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +173,7 @@ def test_ranks_are_compared_draw_by_draw(counts: tuple[int, ...], expected: Verd
 
 
 def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:
-    memories = group_file("tasks", "capacity")["sweep"]["models"]
-    assert {*memories} <= {*LOOKS}
-    assert len({*LOOKS.values()}) == len(LOOKS)
+    assert len({look(model) for model in MEMORIES}) == len(MEMORIES)
 
 
 def test_n_log_n_is_solved() -> None:
@@ -168,7 +186,7 @@ def test_of_records_of_one_seed_the_longest_counts() -> None:
     short = measured("outer_product", [32], lambda w: 100, 0.5)
     short = short.model_copy(update={"arrays": {"widths": [32], "associations/0.5": [[7]]}})
     long = measured("outer_product", [32], lambda w: 100, 0.5)
-    found = trials_at([short, long], HALF, 32)
+    found = HALF.trials([short, long])[32]
     assert found == pytest.approx([n * math.log(n) / 1024 for n in (98, 99, 100, 101, 102)])
 
 
@@ -182,10 +200,15 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
     chosen = capacity.select([*runs, own])
     assert {run.model for run in overview(chosen)} == {r.model for r in runs}
-    images = [render(capacity.draw(chosen, View("laptop")), "capacity") for _ in range(2)]
-    assert images[0] == images[1]
-    assert b"trained_linear" in images[0]["svg"] or len(images[0]["svg"]) > 10_000
-    assert set(capacity.curves(chosen)["memories"]) == {r.model for r in runs}
+    assert images(panels(chosen), "capacity") == images(panels(chosen), "capacity")
+    by_width, by_size, constants, ranks = panels(chosen).panels
+    for panel in (by_width, by_size):
+        assert {t.colour for t in panel.traces if t.mark == "both"} == {r.model for r in runs}
+    drawn = next(one for one in constants.traces if one.name.startswith("MLP, m = d, 32"))
+    assert list(drawn.y) == pytest.approx([0.9, 0.9], abs=0.01)
+    assert [len(values) for values in drawn.seeds.values()] == [2] * 5
+    assert not ranks.traces[0].x
+    images(panels([]), "capacity")
 
 
 def test_plans_name_runs_that_exist() -> None:

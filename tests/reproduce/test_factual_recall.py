@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from reproduce.command import render
+from reproduce.drawing.renderer import images
 from reproduce.factual_recall import factual_recall as figure
-from reproduce.factual_recall.figure import ACCURACIES, LOSSES
-from reproduce.factual_recall.records import described, fit_of
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict
-from reproduce.judging.reproduction import View
+from reproduce.factual_recall.figure import LEARNING, panels
+from reproduce.factual_recall.runs import described, fit_of, plan
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}
@@ -49,7 +48,8 @@ def diagram(seed: int, alone: float = 0.4, helped: float = 0.9, four: float = 1.
         "attention_parameters": [64, 128, 256, 512],
         "mlp_parameters": [0, 128, 1024],
     }
-    return made("phase_diagram", seed, arrays=arrays)
+    cells = {"heads": arrays["heads"], "mlp_widths": arrays["mlp_widths"]}
+    return made("phase_diagram", seed, tasks=cells, arrays=arrays)
 
 
 def learned(seed: int, steps: float, accuracy: float = 1.0) -> RunRecord:
@@ -58,7 +58,7 @@ def learned(seed: int, steps: float, accuracy: float = 1.0) -> RunRecord:
         "phases",
         seed,
         metrics={"test": {"plateau_steps": steps + 16 * seed, "accuracy": accuracy}},
-        curves={name: levels for name, *_ in (*LOSSES, *ACCURACIES)},
+        curves={f"{name}{what}": levels for name in LEARNING for what in ("loss", "accuracy")},
     )
 
 
@@ -104,8 +104,10 @@ def test_single_cells_are_judged_each_by_itself(
     runs = [diagram(seed, alone, helped, four) for seed in range(3)]
     finding = CLAIMS["cells of the small diagram, 64 facts"].judge(runs).finding
     assert finding.verdict == expected
-    assert f"one head alone {alone + 0.01:.3f} (95% interval" in finding.evidence
-    assert f"four heads alone {four - 0.001:.3f} (95% interval" in finding.evidence
+    assert (
+        f"one head alone {alone + 0.01:.3f} (95% interval over seeds and 3072" in finding.evidence
+    )
+    assert f"four heads alone {four - 0.001:.3f} (95% interval over seeds" in finding.evidence
     assert "two heads, MLP of width 8 1.000" in finding.evidence
 
 
@@ -119,14 +121,43 @@ def test_single_cells_are_judged_each_by_itself(
 )
 def test_phases_are_judged_in_every_seed(steps: float, accuracy: float, expected: Verdict) -> None:
     claim = CLAIMS["relations before facts"]
-    runs = [learned(0, steps, accuracy), *(learned(seed, 1100.0) for seed in range(1, 5))]
+    runs = [learned(0, steps, accuracy), *(learned(seed, 1100.0) for seed in range(1, 6))]
     assert claim.judge(runs).finding.verdict == expected
-    assert f"(lowest {steps:g}): " in claim.judge(runs).finding.evidence
+    assert f", lowest {steps:g};" in claim.judge(runs).finding.evidence
     few = claim.judge([learned(0, 1100.0), learned(1, 1100.0)]).finding
-    assert (few.verdict, few.seeds_needed) == (UNDECIDED, 5)
-    lost = made("phases", 5, outcome="failed", cause="out of disk")
-    whole = [learned(seed, 1100.0) for seed in range(5)]
+    assert (few.verdict, few.seeds_needed) == (UNDECIDED, 6)
+    lost = made("phases", 6, outcome="failed", cause="out of disk")
+    whole = [learned(seed, 1100.0) for seed in range(6)]
     assert claim.judge([*whole, lost]).finding.verdict == UNDECIDED
+
+
+def test_the_plans_have_seeds_enough_for_what_holds_in_every_seed() -> None:
+    for preset in ("laptop", "gpu", "paper"):
+        runs = [words for words in plan(preset, None).runs if "tasks.part=phases" in words]
+        finding = CLAIMS["relations before facts"].judge(
+            [learned(seed, 1100.0) for seed in range(len(runs))]
+        )
+        assert finding.finding.verdict == REPRODUCED
+    assert not any("tasks.part=facts_by_parameters" in words for words in plan("smoke", 2).runs)
+    assert len(plan("laptop", 2).runs) == 6
+
+
+def test_equal_seeds_are_sure_by_the_sequences_of_their_tests() -> None:
+    runs = [diagram(0, four=1.0).model_copy(update={"seed": seed}) for seed in range(3)]
+    finding = CLAIMS["attention or MLP, 64 facts"].judge(runs).finding
+    assert "two heads and that MLP 1.000 (95% interval over seeds and 3072 test items" in (
+        finding.evidence
+    )
+
+
+def test_a_diagram_without_a_cell_settles_nothing_and_other_diagrams_ask_nothing() -> None:
+    claim = CLAIMS["attention or MLP, 64 facts"]
+    runs = [diagram(seed) for seed in range(3)]
+    short = runs[0].model_copy(update={"arrays": {**runs[0].arrays, "heads": [1, 3, 4, 8]}})
+    assert claim.judge([short, *runs[1:]]).finding.verdict == UNDECIDED
+    other = made("phase_diagram", 0, tasks={"heads": [4], "mlp_widths": [0, 16]})
+    found = claim.judge([other]).finding
+    assert (found.verdict, found.asked_at) == (NOT_ASKED, "laptop")
 
 
 def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
@@ -134,13 +165,18 @@ def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
     assert claim.judge([search(0, 0.15)]).finding.verdict == REPRODUCED
     assert claim.judge([search(0, 0.5)]).finding.verdict == CONTRADICTED
     short = claim.judge([search(0, 0.15, steps=3000)]).finding
-    assert short.verdict == UNDECIDED
+    assert (short.verdict, short.asked_at) == (NOT_ASKED, "gpu")
     assert "shorter trainings: 0.1" in short.evidence
     settings = {**PUBLISHED, "steps": 16384}
     one = made("facts_by_parameters", 0, tasks=settings, arrays=sizes([600.0], [90.0]))
     assert claim.judge([one]).finding.verdict == UNDECIDED  # one point has no interval
+    lost = made("facts_by_parameters", 1, tasks=settings, outcome="out_of_memory")
+    for runs in ([lost], [search(0, 0.15), lost]):
+        finding = claim.judge(runs).finding
+        assert finding.verdict == UNDECIDED
+        assert "seed 1 ran out of memory" in finding.evidence
     for variant in ({"subject_power": 2}, {"search_choices": None}):
-        assert claim.judge([search(0, 0.15, **variant)]).finding.verdict == UNDECIDED
+        assert claim.judge([search(0, 0.15, **variant)]).finding.verdict == NOT_ASKED
 
 
 def sizes(parameters: list[float], facts: list[float]) -> dict[str, list[float]]:
@@ -162,27 +198,42 @@ def test_facts_for_each_parameter_are_a_regression_through_the_origin() -> None:
     assert described(fit, runs).endswith("(3 searches, 2 seeds)")
 
 
+def large(seed: int, recalled: list[list[float]]) -> RunRecord:
+    """A diagram of 1024 facts; of its six cells three lie above the published border."""
+    cells = {"heads": [4, 5, 18], "mlp_widths": [0, 52]}
+    arrays = {"attention_parameters": [1024.0, 1280.0, 4608.0], "mlp_parameters": [0.0, 1664.0]}
+    return made(
+        "phase_diagram",
+        seed,
+        tasks={"subjects": 32, "relations": 32, **cells},
+        arrays={**arrays, "accuracy": recalled},
+    )
+
+
 def test_the_border_is_the_published_one() -> None:
     """Attention of 1280 and more, and an MLP of 2300 minus half of attention."""
-    attention, mlp = [1024.0, 1280.0, 4608.0], [0.0, 1664.0]
-    recalled = [[0.5, 0.5], [0.9, 1.0], [1.0, 1.0]]
-    run = made(
-        "phase_diagram",
-        0,
-        tasks={"subjects": 32, "relations": 32},
-        arrays={"attention_parameters": attention, "mlp_parameters": mlp, "accuracy": recalled},
-    )
-    assert figure.border_agreement(run) == 1.0
+    claim = CLAIMS["border of the diagram, 1024 facts"]
+    published = [[0.5, 0.5], [0.9, 1.0], [1.0, 1.0]]
+    assert figure.border_agreement(large(0, published)) == 1.0
+    otherwise = [[1.0, 1.0], [1.0, 0.5], [0.5, 0.5]]
+    assert figure.border_agreement(large(0, otherwise)) == 0.0
+    for seeds, recalled, verdict in (
+        (3, otherwise, CONTRADICTED),
+        (1, otherwise, UNDECIDED),
+        (3, published, UNDECIDED),  # six cells cannot exclude a share below 0.9
+    ):
+        found = claim.judge([large(seed, recalled) for seed in range(seeds)]).finding
+        assert found.verdict == verdict
+    unasked = claim.judge([diagram(0)]).finding
+    assert (unasked.verdict, unasked.asked_at) == (NOT_ASKED, "gpu")
 
 
 def test_the_figure_is_drawn_from_whatever_is_there() -> None:
     whole = [diagram(0), diagram(1), learned(0, 1100.0), search(0, 0.15)]
-    for runs in (whole, whole[:1], whole[2:3]):
-        images = [render(figure.draw(runs, View("smoke")), "recall") for _ in range(2)]
-        assert images[0] == images[1]
-    parts = figure.curves(whole)
-    assert {part: len(runs) for part, runs in parts.items()} == {
-        "phase_diagram": 2,
-        "facts_by_parameters": 1,
-        "phases": 1,
-    }
+    for runs in (whole, whole[:1], whole[2:3], []):
+        assert images(panels(runs), "recall") == images(panels(runs), "recall")
+    cells, facts, losses, _ = panels(whole).panels
+    assert cells.traces[0].z[0][0] == pytest.approx(0.405)  # the mean of 0.40 and 0.41
+    assert facts.traces[0].y == tuple(whole[3].arrays["facts"])
+    assert "here: 0.1" in facts.traces[1].entry
+    assert [trace.y[1] for trace in losses.traces] == [pytest.approx(math.log(8))] * 3

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.power_laws import band_over_trials, fit_power_law, slope_within
+from reproduce.judging.power_laws import Fit, fit_power_law, slope_between
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 
 X = [8, 16, 32, 64, 128, 256]
 
@@ -58,29 +58,58 @@ def test_intervals_cover_the_true_slope() -> None:
     assert 50 <= covered <= 60  # 57 expected
 
 
-def test_bands_are_those_of_the_normal_law_for_many_trials() -> None:
-    values = np.random.default_rng(0).normal(5, 2, (400, 3))
-    band = band_over_trials(values)
-    np.testing.assert_allclose(band.mean, values.mean(0))
-    half = 1.96 * values.std(0) / 20
-    np.testing.assert_allclose(band.high - band.mean, half, rtol=0.1)
-    np.testing.assert_allclose(band.mean - band.low, half, rtol=0.1)
+def test_a_difference_of_slopes_is_surer_than_two_slopes_of_the_same_trials() -> None:
+    own = np.random.default_rng(4).normal(0, 0.1, (40, 1))  # what a trial adds to the exponent
+    values = noisy(-0.5, 40, 3, spread=0.01) * np.exp(own * np.log(X))
+    early, late = fit_power_law(X, values, 8, 64), fit_power_law(X, values, 32, 256)
+    assert early is not None
+    assert late is not None
+    assert (late - early).slope == pytest.approx(late.slope - early.slope)
+    widths = [high - low for low, high in (fit.interval() for fit in (late - early, late, early))]
+    assert widths[0] < min(widths[1:])
+
+
+def judged(fit: Fit | None, low: float, high: float, least: int = 2) -> Finding:
+    return slope_between("it", fit, low, high, least).judge([], 0.95)
 
 
 def test_three_verdicts() -> None:
-    values = noisy(-0.5, 60, 1)
-    fit = fit_power_law(X, values)
+    fit = fit_power_law(X, noisy(-0.5, 60, 1))
     assert fit is not None
     low, high = fit.interval()
+    assert judged(fit, -0.6, -0.4).verdict == REPRODUCED
+    assert judged(fit, low, high).verdict == REPRODUCED  # the ends belong to it
+    assert judged(fit, -1.1, -0.9).verdict == CONTRADICTED
+    assert judged(fit, (low + high) / 2 + 1e-3, 0.0).verdict == UNDECIDED
+    assert judged(None, -1, 0).verdict == UNDECIDED
+    few = judged(fit, -0.6, -0.4, least=80)
+    assert (few.verdict, few.seeds, few.seeds_needed) == (UNDECIDED, 60, 80)
+    alone = fit_power_law(X, noisy(-0.5, 1, 1))
+    assert judged(alone, -9, 9).verdict == UNDECIDED  # one trial has no interval
 
-    def verdict(first: float, last: float, trials: int = 60) -> str:
-        return slope_within("it", fit, first, last, 1, trials).verdict
 
-    assert verdict(-0.6, -0.4) == REPRODUCED
-    assert verdict(-1.1, -0.9) == CONTRADICTED
-    assert verdict((low + high) / 2 + 1e-3, 0.0) == UNDECIDED
-    assert verdict(-0.6, -0.4, trials=1) == UNDECIDED
-    undecided = slope_within("it", fit, fit.slope - (high - low) / 8, 0.0, 2, 60)
-    assert undecided.seeds_needed is not None
-    assert 25 <= undecided.seeds_needed <= 45  # four times narrower takes sixteen times as many
-    assert slope_within("it", None, -1, 0, 1, 60).verdict == UNDECIDED
+def test_as_many_trials_as_are_asked_for_settle_it_with_the_power() -> None:
+    """By drawing them: the slope has an end of the range 0.03 away."""
+    fit = fit_power_law(X, noisy(-0.5, 30, 2))
+    assert fit is not None
+    spread = float(np.std(fit.slopes))
+    asked = judged(fit, fit.slope - 1.5 * spread, fit.slope + 9 * spread)
+    assert asked.verdict == UNDECIDED
+    assert asked.seeds_needed is not None
+    shifts = [slope_of(asked.seeds_needed, seed) + 0.5 for seed in range(60)]
+    # Their intervals are narrower by the root of the ratio of trials.
+    reach = 1.96 * spread * np.sqrt(30 / asked.seeds_needed)
+    settled = np.mean([shift - reach > -1.5 * spread for shift in shifts])
+    assert 0.65 <= settled <= 0.95
+    farther = judged(fit, fit.slope - 1.8 * spread, fit.slope + 9 * spread)
+    assert farther.seeds_needed is not None
+    assert farther.seeds_needed < asked.seeds_needed
+    both = judged(fit, fit.slope - 1.5 * spread, fit.slope + 1.5 * spread)
+    assert both.seeds_needed is not None
+    assert both.seeds_needed > asked.seeds_needed
+
+
+def slope_of(trials: int, seed: int) -> float:
+    fit = fit_power_law(X, noisy(-0.5, trials, 1000 + seed))
+    assert fit is not None
+    return fit.slope

@@ -10,11 +10,11 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
-from reproduce.command import render
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.judging.console import LeftOut
-from reproduce.judging.reproduction import View
-from reproduce.scaling_laws.records import SCHEMES, errors_by_samples, part_of, runs_of, variant
+from reproduce.drawing.renderer import images
+from reproduce.judging.power_laws import fit_power_law
+from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.scaling_laws.figure import panels
+from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION
 from tests.bench.records import make_record
 
@@ -84,6 +84,7 @@ def table(slope: float = -0.5) -> RunRecord:
     return make_record(
         task="scaling_laws",
         model="infinite_memory",
+        label="infinite_memory",
         role="baseline",
         identity="cd" * 32,
         config={"tasks": TASK},
@@ -111,10 +112,11 @@ def test_other_laws_contradict() -> None:
 
 def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
     records = [main_run(scheme, trials=20) for scheme in SLOPES]
-    found = [claim.judge(records).finding for claim in REPRODUCTION.claims]
-    assert found[0].verdict == REPRODUCED  # the order needs no such number
-    assert {finding.verdict for finding in found[1:]} == {UNDECIDED}
-    assert found[1].seeds_needed == 3
+    found = {claim.name: claim.judge(records).finding for claim in REPRODUCTION.claims}
+    decided = {"order of schemes", "more data hurts a full memory"}  # which are about no slope
+    assert {name for name, finding in found.items() if finding.verdict == REPRODUCED} == decided
+    assert {found[name].verdict for name in {*found} - decided} == {UNDECIDED}
+    assert found["frequency against d"].seeds_needed == 3
     pooled = [run.model_copy(update={"seed": seed}) for run in records for seed in range(3)]
     assert verdicts(pooled)["frequency against d"] == REPRODUCED
 
@@ -123,7 +125,21 @@ def test_a_small_preset_judges_the_order_alone() -> None:
     records = [main_run(scheme, tokens=200, trials=10) for scheme in SLOPES]
     found = [claim.judge(records).finding for claim in REPRODUCTION.claims]
     assert found[0].verdict == REPRODUCED
-    assert all(isinstance(finding, LeftOut) for finding in found[1:])
+    assert {(one.verdict, one.asked_at) for one in found[1:]} == {(NOT_ASKED, "laptop")}
+
+
+def test_the_published_grid_asks_nothing_about_many_samples() -> None:
+    records = [main_run(scheme, samples=N[:-1]) for scheme in SLOPES]
+    found = verdicts([*records, few_tokens(), table()])
+    unasked = {name for name, verdict in found.items() if verdict == NOT_ASKED}
+    assert unasked == {"frequency against d, counted", "the most frequent against d, counted"}
+
+
+def test_a_minimum_at_an_end_is_no_minimum_inside() -> None:
+    falling = {f"n={n}": np.full(len(D), 0.6 * n**-0.5) for n in N}
+    finding = REPRODUCTION.claims[7].judge([record("seen", falling)]).finding
+    assert finding.verdict == CONTRADICTED
+    assert "at n = 100,000 minus" in finding.evidence
 
 
 def test_a_failed_run_settles_nothing_and_is_named() -> None:
@@ -140,30 +156,41 @@ def test_a_failed_run_settles_nothing_and_is_named() -> None:
 
 def test_no_records_are_no_evidence() -> None:
     assert set(verdicts([]).values()) == {UNDECIDED}
-    assert REPRODUCTION.curves([])["schemes"] == {}
+    assert not any(panel.traces for panel in panels([]).panels)
 
 
 def test_equal_records_give_equal_bytes_and_a_figure_is_always_drawn() -> None:
-    view = View("laptop")
     grid = {"alpha": 0.5, "tokens": 100, "population": False}
     rows = {f"n={n}": np.full(len(D), 0.5) for n in N}
     records = [*published(), record("seen", rows, **grid), record("frequency", rows, **grid)]
-    first = render(REPRODUCTION.draw(records, view), "salt")
-    assert render(REPRODUCTION.draw(records, view), "salt") == first
-    assert REPRODUCTION.curves(records)["schemes"].keys() == SLOPES.keys()
+    assert images(panels(records), "salt") == images(panels(records), "salt")
+    shown = {trace.name for panel in panels(records).panels for trace in panel.traces}
+    assert {SCHEMES[name].label for name in SLOPES} <= shown
     for part in ([], records[-1:], [table()]):
-        REPRODUCTION.draw(part, view).draw_without_rendering()
+        images(panels(part), "salt")
 
 
-def test_table_and_curves_hold_slopes_beside_those_of_theory() -> None:
-    assert REPRODUCTION.table is not None
-    lines = REPRODUCTION.table(published()).splitlines()
-    row = next(line for line in lines if line.startswith("| the d/8 most frequent"))
-    assert "| −1.000 |" in row  # theory
-    measured = REPRODUCTION.curves(published())["schemes"]["threshold"]["rows"]["population"]
-    assert measured["slope_in_d"]["slope"] == pytest.approx(-1, abs=0.02)
-    low, high = measured["slope_in_d"]["interval"]
-    assert low < measured["slope_in_d"]["slope"] < high
+def test_the_figure_holds_means_and_slopes_beside_those_of_theory() -> None:
+    run = main_run("threshold")
+    drawn = {trace.name: trace for trace in panels([run]).panels[0].traces}["the d/8 most frequent"]
+    values = np.array(run.arrays["errors/population"])
+    assert drawn.y == pytest.approx(values.mean(0))
+    half = 1.98 * values.std(0, ddof=1) / np.sqrt(len(values))  # Student's, nearly
+    low, high = np.array(drawn.interval).T
+    np.testing.assert_allclose(high - low, 2 * half, rtol=0.15)
+    fit = fit_power_law(D, values, 32, 1024)
+    assert fit is not None
+    assert fit.slope == pytest.approx(-1, abs=0.02)
+    written = "[{:.2f}, {:.2f}], theory -1.00".format(*fit.interval()).replace("-", "−")
+    assert written in drawn.entry
+
+
+def test_an_error_of_zero_is_said_and_not_drawn() -> None:
+    rows = {"population": np.array([*[0.1] * (len(D) - 1), 0.0])}
+    trace = panels([main_run("seen"), record("seen", rows, tokens=100, samples=[])]).panels[0]
+    few = next(one for one in trace.traces if one.name == "q = 1, N = 100")
+    assert few.y[-1] is None
+    assert few.entry.endswith("0 at 1,024")
 
 
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
@@ -174,7 +201,9 @@ def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None
         run = make_record(task="scaling_laws", model="outer_product", config=config)
         assert REPRODUCTION.select([run]) == [run]
         scheme, part = variant(run)
-        assert runs_of([run], scheme, part) == [run]
+        assert scheme is not None
+        assert part is not None
+        assert Part([run], part).runs(scheme) == [run]
         seen.add((scheme, part))
     assert len(seen) == len(REPRODUCTION.plan(preset, 1).runs)
     assert {scheme for scheme, part in seen if part == "main"} >= {*SCHEMES} - {"threshold_12"}
@@ -191,7 +220,7 @@ def test_a_single_cell_does_not_belong_to_the_figure() -> None:
 def test_errors_by_samples_are_those_of_one_size() -> None:
     run = main_run("seen")
     assert part_of(run) == "main"
-    values = errors_by_samples([run], "seen", 128)
+    values = Part([run]).by_samples("seen", 128)
     assert values is not None
     assert values.shape == (60, len(N))
     assert values[7, 2] == run.arrays["errors/n=1000"][7][D.index(128)]

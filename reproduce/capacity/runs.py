@@ -1,0 +1,168 @@
+"""The runs of capacity: which are needed, N of each memory in them, and the constants that it is
+compared by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.records.schema import RunRecord
+from bench.settings.config import group_file
+from reproduce.judging.grammar import Records, Runs
+from reproduce.judging.observations import latest
+from reproduce.judging.presets import preset_settings
+from reproduce.judging.reproduction import Plan
+
+TASK = "capacity"
+HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"
+MEMORIES: tuple[str, ...] = tuple(group_file("tasks", TASK)["sweep"]["models"])
+CLASSES = 32
+RANKS, RANKS_AT = (4, 8, 16, 32), 32  # of the trained low-rank memories, and d
+
+
+def _run(
+    widths: Sequence[int], trials: int, largest: float, *words: str, threshold: str = "0.99"
+) -> tuple[str, ...]:
+    """The first width of a run is its headline, which is measured on validation too, and so a cheap
+    one."""
+    return (
+        f"tasks.widths=[{','.join(map(str, widths))}]",
+        f"tasks.headline_width={widths[0]}",
+        f"tasks.trials={trials}",
+        f"tasks.thresholds=[{threshold}]",
+        f"tasks.largest={largest}",
+        *words,
+    )
+
+
+# The constants have runs of their own, at the widths and with the trials that they need. At d = 32
+# a perceptron takes as long as all else together: a run of its own counts as well, if there is one.
+# Perceptrons search an eighth past m d, where the published search ends, so that its end is not
+# what is measured.
+PERCEPTRON = (f"tasks.classes={CLASSES}", "models.patience=8")
+RUNS = (  # the longest first
+    (MLP, *_run((8, 16), 3, 1.125, *PERCEPTRON)),
+    (MLP, *_run((8, 16), 3, 2.25, "models.expansion=2.0", *PERCEPTRON)),
+    (HEBB, *_run((32, 45, 64, 90, 128), 48, 0.25, threshold="0.5,1.0")),
+    (LINEAR, *_run((22, 32, 45), 5, 0.5, "models.patience=16")),
+    *(
+        (LOW_RANK, *_run((8, RANKS_AT), 3, 0.25, f"models.rank={rank}", "models.patience=16"))
+        for rank in RANKS
+    ),
+)
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """Every memory of the task's list, and from ``laptop`` on the runs of the constants; one seed,
+    whose record holds several trials."""
+    runs: list[tuple[str, ...]] = [(f"models={name}",) for name in MEMORIES]
+    if preset != "smoke":
+        runs = [(f"models={name}", "tasks.wide=[]", *words) for name, *words in RUNS] + runs
+    every = [(f"tasks={TASK}", *words) for words in runs]
+    return Plan(tuple((*one, f"seed={seed}") for one in every for seed in range(seeds or 1)))
+
+
+def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """All runs of the task, the last made of each setting."""
+    runs = [record for record in records if record.task == TASK]
+    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+
+
+def variant(record: RunRecord) -> str:
+    """The setting of the search, and the width of a perceptron or the rank of a memory."""
+    tasks, models = record.config["tasks"], record.config["models"]
+    return repr((sorted(tasks.items()), models.get("expansion"), models.get("rank")))
+
+
+def overview(records: Records) -> list[RunRecord]:
+    """The runs that compare all memories: those with the searches of their preset."""
+    return [
+        record
+        for record in records
+        if record.role != "baseline"
+        and record.config["tasks"] == preset_settings(TASK, record.model, record.preset)["tasks"]
+    ]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What N is compared with at each width.
+
+    Attributes:
+        threshold: share recalled.
+        classes: different values, 0 for one for each key.
+        label: what it is.
+        published: its published or theoretical value.
+        inner: m / d of a perceptron; N or, with a value for each key, N log N is divided by m d.
+            None: N log N / d².
+    """
+
+    model: str
+    threshold: float
+    classes: int
+    label: str
+    colour: str
+    published: float
+    inner: float | None = None
+
+    def value(self, n: float, width: int) -> float:
+        """The number itself."""
+        one_each = self.inner is None or not self.classes
+        information = n * math.log(max(n, 1.0)) if one_each else n
+        return information / ((self.inner or 1.0) * width**2)
+
+    def runs(self, records: Records) -> list[RunRecord]:
+        """The runs that are about it, failed ones included."""
+        settings = {"tasks.classes": self.classes, "tasks.embeddings": "unit"}
+        if self.inner is not None:
+            settings["models.expansion"] = self.inner
+        tried = lambda record: self.threshold in record.config["tasks"]["thresholds"]  # noqa: E731
+        return list(filter(Runs(self.label, TASK, self.model, settings, tried).has, records))
+
+    def trials(self, records: Records) -> dict[int, list[float]]:
+        """It at each width in every trial; of several records of one seed, the longest list."""
+        found: dict[int, dict[int, list[float]]] = {}
+        for record in self.runs(records):
+            rows = record.arrays.get(f"associations/{self.threshold:g}", [])
+            for width, row in zip(record.arrays.get("widths", []), rows, strict=False):
+                by_seed = found.setdefault(width, {})
+                by_seed[record.seed] = max(by_seed.get(record.seed, []), row, key=len)
+        return {
+            width: [
+                self.value(n, width) for seed in sorted(found[width]) for n in found[width][seed]
+            ]
+            for width in sorted(found)
+        }
+
+
+HALF = Constant(HEBB, 0.5, 0, "Hebbian, 50 %:\nN log N / d²", "orange", 0.5)
+WHOLE = Constant(HEBB, 1.0, 0, "Hebbian, all:\nN log N / d²", "black", 1 / 8)
+TRAINED = Constant(LINEAR, 0.99, 0, "linear, trained, 99 %:\nN log N / d²", "vermillion", 1 / 1.3)
+NARROW, WIDE = (
+    Constant(
+        MLP, 0.99, CLASSES, f"MLP, m = {m}, {CLASSES} classes, 99 %:\nN / (m d)", c, 1 / 1.2, inner
+    )
+    for m, c, inner in (("d", "blue", 1.0), ("2d", "purple", 2.0))
+)
+OWN = Constant(
+    MLP, 0.99, 0, "MLP, m = d, N classes, 99 %:\nN log N / (m d)", "green", 1 / 0.35, 1.0
+)
+CONSTANTS = (HALF, WHOLE, TRAINED, NARROW, WIDE, OWN)
+
+
+def of_ranks(records: Records) -> list[RunRecord]:
+    """The runs made to compare ranks alone, whose search is one and the same."""
+    runs = Runs("ranks", TASK, LOW_RANK, {"tasks.widths": [8, RANKS_AT]})
+    return list(filter(runs.has, records))
+
+
+def by_rank(records: Records) -> dict[int, list[float]]:
+    """N of trained low-rank memories by rank, of every trial of the seeds that all ranks have."""
+    found: dict[int, dict[int, list[float]]] = {}
+    for record in of_ranks(records):
+        if record.outcome == "ok":
+            row = record.arrays["associations/0.99"][-1]
+            found.setdefault(record.config["models"]["rank"], {})[record.seed] = row
+    common = set.intersection(*map(set, found.values())) if found else set()
+    return {rank: [n for s in sorted(common) for n in found[rank][s]] for rank in sorted(found)}
