@@ -48,7 +48,7 @@ def _by_position(records: Sequence[RunRecord], kind: str, windows: str) -> Panel
         return Panel(LABELS[kind], X, remarks=[NO_RESULT])
     first = heads(runs[0], windows)
     legend = f"{len(first)} heads of {runs[0].label}, seed {runs[0].seed}"
-    look = {"colour": runs[0].model, "legend": legend}
+    look: dict[str, Any] = {"colour": runs[0].model, "legend": legend}
     traces = [line(f"head {n}", head, role="faint", **look) for n, head in enumerate(first)]
     look = {"colour": "black", "line": "dotted", "legend": "mean over heads, every seed"}
     for run in runs:

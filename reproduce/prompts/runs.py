@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from bench.ground.statistics import mean_of
 from bench.records.schema import RunRecord
@@ -39,23 +40,24 @@ BY_US = "counted by this project's check, not by the paper"
 OTHER_STORIES = Runs("sentences of other stories", TASK, baseline="another story")
 
 
-def deep_runs(preset: str, seeds: int | None) -> tuple[tuple[str, ...], ...]:
-    """At the depth of the preset, or the published one."""
-    words = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
-    return language.runs_of(MODELS, seeds, f"tasks={TASK}", *words)
+def plan(one_block: bool, preset: str, seeds: int | None) -> Plan:
+    """Both models over seeds at the depth of the preset, or the published one; before them those
+    of one block where they are wanted; and what chance gives."""
+    deep = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
+    depths = [("models.layers=1",), deep] if one_block else [deep]
+    found = [language.runs_of(MODELS, seeds, f"tasks={TASK}", *words) for words in depths]
+    return Plan(tuple(chain(*found)), baselines=((f"tasks={TASK}", f"models={GPT2}"),))
 
 
-def plan_with(runs: tuple[tuple[str, ...], ...]) -> Plan:
-    """These runs, and what chance gives."""
-    return Plan(runs, baselines=((f"tasks={TASK}", f"models={GPT2}"),))
-
-
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of the two models on the prompts, and the predictors without training."""
+def select(one_block: bool, records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs of the two models, perhaps with those of one block, and the predictors without
+    training."""
     return language.of_one_corpus(
         record
         for record in records
-        if record.task == TASK and (record.role == "baseline" or record.model in MODELS)
+        if record.task == TASK
+        and (record.role == "baseline" or record.model in MODELS)
+        and (one_block or not is_shallow(record))
     )
 
 

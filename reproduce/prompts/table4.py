@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from bench.ground.errors import UserError
-from bench.records.schema import RunRecord
 from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import difference, within
-from reproduce.judging.reproduction import Plan, Reproduction
-from reproduce.prompts import runs, tables
-from reproduce.prompts.runs import BY_US, GPT2, MODELS, MOSAIC, PUBLISHED_DEEP, sensible
-from reproduce.stories import language
+from reproduce.prompts.runs import (
+    BY_US,
+    GPT2,
+    MODELS,
+    MOSAIC,
+    PUBLISHED_DEEP,
+    of,
+    sensible,
+    where_passed,
+)
+from reproduce.prompts.tables import reproduction
+from reproduce.stories.language import PAPER
 
 TITLE = "Table 4. Continuations of 24 prompts by deep models"
-SOURCE = f"{language.PAPER}, section 7 (qualitative evaluation), table 4"
+SOURCE = f"{PAPER}, section 7 (qualitative evaluation), table 4"
 NARRATIVE = ("reasoning", "consistency")
 FLOOR = 10 / 24  # half of what the published transformer passes
 GUARD = f"where the mean share of all prompts of both models is surely above {FLOOR:.3f}"
-DEEP = {model: runs.of(model, shallow=False) for model in MODELS}
+DEEP = {model: of(model, shallow=False) for model in MODELS}
 PASSED = {
-    f"{of.label} is not surely above {FLOOR:.3f}": within(sensible(of), FLOOR)
-    for of in DEEP.values()
+    f"{runs.label} is not surely above {FLOOR:.3f}": within(sensible(runs), FLOOR)
+    for runs in DEEP.values()
 }
-
-
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Both models over seeds, at the depth of the preset."""
-    return runs.plan_with(runs.deep_runs(preset, seeds))
-
-
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs with more than one block, and the predictors without training."""
-    return [record for record in runs.select(records) if not runs.is_shallow(record)]
 
 
 def several_blocks(config: Mapping[str, Any]) -> None:
@@ -59,27 +55,18 @@ CLAIMS = (
         "as good as the transformer",
         f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
         "Both models continue the 24 prompts about equally well.",
-        language.told_corpus(runs.where_passed(ALIKE, PASSED)),
+        where_passed(ALIKE, PASSED),
         "the 95 % interval over seeds and prompts of the difference of the shares of sensible "
         "continuations lies within ±{high:g} (three prompts), " + GUARD,
     ),
     Claim(
         "narrative constraints",
-        f"{language.PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
+        f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
         "The Memory Mosaic satisfies narrative constraints as well as the transformer.",
-        language.told_corpus(runs.where_passed(NOT_BEHIND, PASSED)),
+        where_passed(NOT_BEHIND, PASSED),
         "on the 15 prompts of reasoning and consistency the 95 % interval over seeds and prompts "
         "of the Mosaic's share minus the transformer's is at least {low:g} (two prompts), " + GUARD,
     ),
 )
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    check=several_blocks,
-    panels=partial(tables.panels, title=TITLE, depths={False: PUBLISHED_DEEP}),
-    note=language.corpus_line,
-    table=partial(tables.table, shallow=False, published=PUBLISHED_DEEP),
-    claims=CLAIMS,
-)
+DEPTHS = {False: PUBLISHED_DEEP}
+REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)

@@ -69,8 +69,14 @@ def other_stories(level: float = 0.04) -> RunRecord:
     """The predictor that says what chance gives."""
     found = {"sensible": level, **{f"sensible_{group}": level for group in GROUPS}}
     record = run("another_story", 0, 0)
-    changes = {"role": "baseline", "label": "another story", "metrics": {"test": found}}
-    return record.model_copy(update={**changes, "config": {"tasks": {"corpus": "grammar"}}})
+    changes = {
+        "role": "baseline",
+        "label": "another story",
+        "metrics": {"test": found},
+        "per_sequence": {"sensible": [level] * 24},
+        "config": {"tasks": {"corpus": "grammar"}},
+    }
+    return record.model_copy(update=changes)
 
 
 def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
@@ -196,7 +202,7 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
     deep, one = run(GPT2, 0, 20), run(GPT2, 0, 4, layers=1)
     others = [run("lstm", 0, 9), run(GPT2, 0, 20, task="babistories")]
     everything = [deep, one, other_stories(), *others]
-    assert {r.run_id for r in table4.select(everything)} == {
+    assert {r.run_id for r in table4.REPRODUCTION.select(everything)} == {
         deep.run_id,
         other_stories().run_id,
     }
@@ -212,18 +218,20 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
 
 def test_plans_share_the_deep_runs() -> None:
     for preset in ("smoke", "paper"):
-        four, five = table4.plan(preset, 2), table5.plan(preset, 2)
+        four, five = table4.REPRODUCTION.plan(preset, 2), table5.REPRODUCTION.plan(preset, 2)
         assert len(four.runs) == 4
         assert set(four.runs) < set(five.runs)
         assert len(five.runs) == 8
         assert four.baselines == five.baselines
         assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
-    assert len(table4.plan("smoke", None).runs) == 6
+    assert len(table4.REPRODUCTION.plan("smoke", None).runs) == 6
 
 
 def test_the_table_shows_texts_and_counts() -> None:
     records = [*runs(GPT2, 20, 19), run(MOSAIC, 1, 5), run(MOSAIC, 0, 0, outcome="diverged")]
-    text = table4.REPRODUCTION.table([*records, other_stories()])
+    table = table4.REPRODUCTION.table
+    assert table is not None
+    text = table([*records, other_stories()])
     rows: list[list[str]] = []
     for token in MarkdownIt().enable("table").parse(text):
         if token.type == "tr_open":
@@ -249,17 +257,18 @@ def test_the_table_shows_texts_and_counts() -> None:
             f"a|b 0 {'✓' if first else '✗'} ({passed:.0f}/2 seeds)",
             f"a|b 1 {'✓' if own else '✗'} ({own:.0f}/1 seeds)",
         ]
-    assert "No run has continuations" in table4.REPRODUCTION.table([other_stories()])
+    assert "No run has continuations" in table([other_stories()])
 
 
 @pytest.mark.parametrize("reproduction", [table4.REPRODUCTION, table5.REPRODUCTION])
 def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
     transformer, lost = runs(GPT2, 20, 19), run(MOSAIC, 3, 0, outcome="diverged")
     records = [*transformer, *runs(MOSAIC, 19), lost, other_stories()]
-    assert reproduction.panels is not None
-    picture = reproduction.panels(records)
-    assert picture == reproduction.panels(records[::-1])
-    assert images(picture, "salt") == images(reproduction.panels(records), "salt")
+    panels = reproduction.panels
+    assert panels is not None
+    picture = panels(records)
+    assert picture == panels(records[::-1])
+    assert images(picture, "salt") == images(panels(records), "salt")
     panel = picture.panels[-1]
     assert panel.title == "4 blocks (published: 18 blocks)"
     traces = {trace.name: trace for trace in panel.traces}
@@ -270,8 +279,8 @@ def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
     assert traces["Memory Mosaic"].failed == (0, 1, 2, 3)
     published = (8 / 9, 6 / 9, 6 / 6, 20 / 24)
     assert traces["GPT2, published"].y == pytest.approx(published)
-    assert traces["sentences of other stories"].y == (0.04,) * 4
-    assert images(reproduction.panels([]), "salt")
+    assert traces["sentences of other stories"].y == pytest.approx((0.04,) * 4)
+    assert images(panels([]), "salt")
 
 
 def test_files_from_records_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
