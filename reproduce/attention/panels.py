@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from bench.records.schema import RunRecord
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.attention.heads import EXTENDED, Heads, heads
@@ -25,7 +23,7 @@ DIGITS = 5
 def picture(title: str, records: Sequence[RunRecord], panels: Sequence[Panel]) -> Picture:
     """The panels beside each other; runs that failed are named with their kind of positions."""
     named = [r.model_copy(update={"label": LABELS[kind_of(r)]}) for r in records]
-    return Picture(title, [panels], 2.4 + 3.2 * len(panels), foot=failures(named))
+    return Picture(title, [Row(panels)], 2.4 + 3.2 * len(panels), foot=failures(named))
 
 
 def by_position(
@@ -64,4 +62,4 @@ def line(name: str, curve: Heads, first: int = 0, **look: Any) -> Trace:
     """A curve without zeros, for which a logarithmic axis has no place; from position ``first``."""
     rounded = curve.round(DIGITS)
     places = range(first, first + len(curve))
-    return Trace(name, places, np.where(rounded > 0, rounded, np.nan), **look)
+    return Trace(name, places, [y if y > 0 else None for y in rounded.tolist()], **look)

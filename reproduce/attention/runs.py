@@ -56,7 +56,10 @@ def reproduction(
         varied=("models.layers", "models.positions"),
         panels=panels,
         note=corpus_line,
-        claims=tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims),
+        claims=tuple(
+            replace(claim, rule=told_corpus(claim.rule))  # type: ignore[arg-type]  # TRANSITION
+            for claim in claims
+        ),
     )
 
 
