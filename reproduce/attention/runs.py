@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bench.ground.errors import UserError
 from bench.ground.statistics import COUNT, Kind
@@ -34,8 +35,6 @@ LABELS = {MOSAIC: label(MOSAIC)} | {k: f"{label(GPT2)}, {name}" for k, name in P
 SCALE = {
     "smoke": ("models.heads=8", "training.steps=1000"),
     "laptop": ("models.heads=8",),
-    "gpu": (),
-    "paper": (),
 }
 
 
@@ -50,8 +49,8 @@ def reproduction(
     return Reproduction(
         title=title,
         source=source,
-        plan=plan(*kinds),
-        select=select(*kinds),
+        plan=partial(plan, kinds),
+        select=partial(select, kinds),
         variant=kind_of,
         varied=("models.layers", "models.positions"),
         panels=panels,
@@ -63,22 +62,13 @@ def reproduction(
     )
 
 
-def plan(*kinds: str) -> Callable[[str, int | None], Plan]:
+def plan(kinds: Sequence[str], preset: str, seeds: int | None) -> Plan:
     """One-block models of these kinds, one run a seed."""
-
-    def words(kind: str) -> tuple[str, ...]:
-        if kind == MOSAIC:
-            return (f"models={MOSAIC}",)
-        return (f"models={GPT2}", f"models.positions={kind}")
-
-    def of_preset(preset: str, seeds: int | None) -> Plan:
-        same = ("models.layers=1", *SCALE[preset])
-        each = ((kind, seed) for seed in range(seeds or SEEDS) for kind in kinds)
-        return Plan(
-            tuple(("tasks=attention", *words(k), *same, f"seed={seed}") for k, seed in each)
-        )
-
-    return of_preset
+    models = {kind: (f"models={GPT2}", f"models.positions={kind}") for kind in POSITIONS}
+    words = {MOSAIC: (f"models={MOSAIC}",), **models}
+    scale = ("models.layers=1", *SCALE.get(preset, ()))
+    each = ((words[kind], seed) for seed in range(seeds or SEEDS) for kind in kinds)
+    return Plan(tuple(("tasks=attention", *model, *scale, f"seed={n}") for model, n in each))
 
 
 def kind_of(record: RunRecord) -> str:
@@ -86,10 +76,10 @@ def kind_of(record: RunRecord) -> str:
     return str(setting(record, "models.positions", record.model))
 
 
-def select(*kinds: str) -> Callable[[Sequence[RunRecord]], list[RunRecord]]:
+def select(kinds: Sequence[str], records: Sequence[RunRecord]) -> list[RunRecord]:
     """Runs of one-block models of these kinds.
 
-    Raises (the function returned):
+    Raises:
         UserError: they were measured on different text or windows.
     """
 
@@ -97,17 +87,14 @@ def select(*kinds: str) -> Callable[[Sequence[RunRecord]], list[RunRecord]]:
         shallow = setting(record, "models.layers") == 1
         return record.task == "attention" and shallow and kind_of(record) in kinds
 
-    def selected(records: Sequence[RunRecord]) -> list[RunRecord]:
-        found = of_one_corpus(filter(belongs, trained(records)))
-        for record in found:
-            if record.provenance.data.get("windows") != found[0].provenance.data.get("windows"):
-                raise UserError(
-                    f"{found[0].run_id} and {record.run_id} were measured on different windows, "
-                    "and a figure compares models on the same: keep the records of one setting"
-                )
-        return found
-
-    return selected
+    found = of_one_corpus(filter(belongs, trained(records)))
+    for record in found:
+        if record.provenance.data.get("windows") != found[0].provenance.data.get("windows"):
+            raise UserError(
+                f"{found[0].run_id} and {record.run_id} were measured on different windows, and a "
+                "figure compares models on the same: keep the records of one setting"
+            )
+    return found
 
 
 def of(kind: str) -> Runs:
