@@ -11,12 +11,14 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bench.ground.errors import OK, UserError
+from bench.ground.statistics import paired_items
 from bench.records.schema import RunRecord, write_record
 from reproduce.command import main
-from reproduce.drawing.renderer import saved as render
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.judging.reproduction import Reproduction, View
-from reproduce.prompts import story_prompts, table4, table5
+from reproduce.drawing.renderer import images
+from reproduce.judging.reproduction import Reproduction
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.prompts import runs as prompts
+from reproduce.prompts import table4, table5
 from reproduce.regbench.regbench import MOSAIC
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
@@ -54,7 +56,9 @@ def run(
         "per_sequence": {"sensible": right},
     }
     lost = {"metrics": {}, "arrays": {}, "cause": "the loss is not finite at step 7"}
-    return make_record(**{**content, **({} if outcome == "ok" else lost), **changes})
+    record = make_record(**{**content, **({} if outcome == "ok" else lost), **changes})
+    provenance = record.provenance.model_copy(update={"data": {"test": "cd" * 32}})
+    return record.model_copy(update={"provenance": provenance})
 
 
 def runs(model: str, *passed: int, layers: int = 4) -> list[RunRecord]:
@@ -65,8 +69,14 @@ def other_stories(level: float = 0.04) -> RunRecord:
     """The predictor that says what chance gives."""
     found = {"sensible": level, **{f"sensible_{group}": level for group in GROUPS}}
     record = run("another_story", 0, 0)
-    changes = {"role": "baseline", "label": "another story", "metrics": {"test": found}}
-    return record.model_copy(update={**changes, "config": {"tasks": {"corpus": "grammar"}}})
+    changes = {
+        "role": "baseline",
+        "label": "another story",
+        "metrics": {"test": found},
+        "per_sequence": {"sensible": [level] * 24},
+        "config": {"tasks": {"corpus": "grammar"}},
+    }
+    return record.model_copy(update=changes)
 
 
 def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
@@ -140,23 +150,28 @@ def test_seeds_that_agree_say_nothing_about_other_prompts() -> None:
     # Not even where they agree on every single prompt.
     same = judge(table4.REPRODUCTION, [*runs(GPT2, 20, 20, 20), *runs(MOSAIC, 20, 20, 20)])
     assert {finding.verdict for finding in same.values()} == {UNDECIDED}
-    assert "no spread at all: no interval" in same["as good as the transformer"].evidence
+    assert "difference +0.000 (95% interval" in same["as good as the transformer"].evidence
 
 
 def test_the_spread_over_prompts_is_that_of_a_bootstrap() -> None:
     records = [*runs(GPT2, 20, 12, 17), *runs(MOSAIC, 9, 13, 2)]
-    terms = [(1.0, MOSAIC, False), (-1.0, GPT2, False)]
     for groups in ((), ("reasoning", "consistency")):
-        found = story_prompts.over_prompts(records, terms, *groups)
+        of = [prompts.sensible(prompts.of(m, shallow=False), *groups) for m in (MOSAIC, GPT2)]
+        samples = [one.sample(records) for one in of]
+        found = paired_items(samples[0].items, samples[1].items)
         rows = [i for i, p in enumerate(PROMPTS) if not groups or p.group in groups]
         passed = np.array([r.per_sequence["sensible"] for r in records])[:, rows]
+        assert samples[1].values == pytest.approx(passed[:3].mean(axis=1))
         difference = passed[3:].mean(axis=0) - passed[:3].mean(axis=0)
         drawn = np.random.default_rng(0).integers(len(rows), size=(20_000, len(rows)))
         bootstrap = np.var(difference[drawn].mean(axis=1)) * len(rows) / (len(rows) - 1)
         assert found is not None
-        assert found.count == len(rows)
+        assert (found.count, found.name) == (len(rows), "prompts")
         assert found.variance == pytest.approx(bootstrap, rel=0.05)
-    assert story_prompts.over_prompts([run(GPT2, 0, 3, outcome="diverged")], terms) is None
+    lost = prompts.sensible(prompts.of(GPT2, shallow=False)).sample(
+        [run(GPT2, 0, 3, outcome="diverged")]
+    )
+    assert (lost.values, lost.items) == ([], None)
 
 
 def test_a_failed_run_supports_no_claim() -> None:
@@ -170,25 +185,24 @@ def test_a_failed_run_supports_no_claim() -> None:
             assert "Memory Mosaic seed 7" in finding.evidence
 
 
-def test_shares_are_those_of_single_prompts() -> None:
+def test_shares_are_those_of_the_task() -> None:
     record = run(GPT2, 0, 13)
-    for groups in (("factual",), ("reasoning", "consistency"), ()):
-        own = [
-            passed
-            for passed, prompt in zip(record.per_sequence["sensible"], PROMPTS, strict=True)
-            if not groups or prompt.group in groups
-        ]
-        assert story_prompts.share(record, *groups) == pytest.approx(sum(own) / len(own))
-    assert dict(story_prompts.GROUPS) == {
-        group: sum(prompt.group == group for prompt in PROMPTS) for group in GROUPS
-    }
+    task = record.metrics["test"]
+    for group in prompts.GROUPS:
+        found = prompts.on(record, group).metrics["test"]["sensible"]
+        assert found == pytest.approx(task[f"sensible_{group}"])
+    assert prompts.on(record).metrics["test"]["sensible"] == pytest.approx(task["sensible"])
+    both = (9 * task["sensible_reasoning"] + 6 * task["sensible_consistency"]) / 15
+    found = prompts.on(record, "reasoning", "consistency").metrics["test"]["sensible"]
+    assert found == pytest.approx(both)
+    assert tuple(prompt.group for prompt in PROMPTS) == prompts.GROUP_OF
 
 
 def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
     deep, one = run(GPT2, 0, 20), run(GPT2, 0, 4, layers=1)
     others = [run("lstm", 0, 9), run(GPT2, 0, 20, task="babistories")]
     everything = [deep, one, other_stories(), *others]
-    assert {r.run_id for r in table4.select(everything)} == {
+    assert {r.run_id for r in table4.REPRODUCTION.select(everything)} == {
         deep.run_id,
         other_stories().run_id,
     }
@@ -204,18 +218,20 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
 
 def test_plans_share_the_deep_runs() -> None:
     for preset in ("smoke", "paper"):
-        four, five = table4.plan(preset, 2), table5.plan(preset, 2)
+        four, five = table4.REPRODUCTION.plan(preset, 2), table5.REPRODUCTION.plan(preset, 2)
         assert len(four.runs) == 4
         assert set(four.runs) < set(five.runs)
         assert len(five.runs) == 8
         assert four.baselines == five.baselines
         assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
-    assert len(table4.plan("smoke", None).runs) == 6
+    assert len(table4.REPRODUCTION.plan("smoke", None).runs) == 6
 
 
 def test_the_table_shows_texts_and_counts() -> None:
     records = [*runs(GPT2, 20, 19), run(MOSAIC, 1, 5), run(MOSAIC, 0, 0, outcome="diverged")]
-    text = table4.REPRODUCTION.table([*records, other_stories()])
+    table = table4.REPRODUCTION.table
+    assert table is not None
+    text = table([*records, other_stories()])
     rows: list[list[str]] = []
     for token in MarkdownIt().enable("table").parse(text):
         if token.type == "tr_open":
@@ -241,19 +257,30 @@ def test_the_table_shows_texts_and_counts() -> None:
             f"a|b 0 {'✓' if first else '✗'} ({passed:.0f}/2 seeds)",
             f"a|b 1 {'✓' if own else '✗'} ({own:.0f}/1 seeds)",
         ]
-    assert "No run has continuations" in table4.REPRODUCTION.table([other_stories()])
+    assert "No run has continuations" in table([other_stories()])
 
 
 @pytest.mark.parametrize("reproduction", [table4.REPRODUCTION, table5.REPRODUCTION])
-def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
-    records = [
-        *runs(GPT2, 20, 19),
-        *runs(MOSAIC, 19),
-        run(MOSAIC, 3, 0, outcome="diverged"),
-        other_stories(),
-    ]
-    pictures = [render(reproduction.draw(records, View("smoke")), "salt") for _ in range(2)]
-    assert pictures[0] == pictures[1]
+def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
+    transformer, lost = runs(GPT2, 20, 19), run(MOSAIC, 3, 0, outcome="diverged")
+    records = [*transformer, *runs(MOSAIC, 19), lost, other_stories()]
+    panels = reproduction.panels
+    assert panels is not None
+    picture = panels(records)
+    assert picture == panels(records[::-1])
+    assert images(picture, "salt") == images(panels(records), "salt")
+    panel = picture.panels[-1]
+    assert panel.title == "4 blocks (published: 18 blocks)"
+    traces = {trace.name: trace for trace in panel.traces}
+    for run_, values in zip(transformer, traces["GPT2"].seeds.values(), strict=True):
+        shares_ = run_.metrics["test"]
+        names = ["sensible_factual", "sensible_reasoning", "sensible_consistency", "sensible"]
+        assert values == pytest.approx([shares_[name] for name in names])
+    assert traces["Memory Mosaic"].failed == (0, 1, 2, 3)
+    published = (8 / 9, 6 / 9, 6 / 6, 20 / 24)
+    assert traces["GPT2, published"].y == pytest.approx(published)
+    assert traces["sentences of other stories"].y == pytest.approx((0.04,) * 4)
+    assert images(panels([]), "salt")
 
 
 def test_files_from_records_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
