@@ -23,7 +23,7 @@ from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.settings.config import choices, compose, parse
 from reproduce.drawing.frame import framed
-from reproduce.drawing.renderer import images, saved
+from reproduce.drawing.renderer import images
 from reproduce.judging.claims import ClaimResult
 from reproduce.judging.console import print_verdicts
 from reproduce.judging.costs import cost_of
@@ -353,11 +353,6 @@ def _drawn(
     name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View
 ) -> tuple[dict[str, bytes], bytes]:
     """The images by their endings, and all numbers in them."""
-    if reproduction.panels is None:
-        assert reproduction.draw is not None
-        assert reproduction.curves is not None
-        figure = reproduction.draw(records, view)
-        return saved(figure, name), _json(reproduction.curves(records))
     note = "" if reproduction.note is None else reproduction.note(records)
     picture = framed(reproduction.panels(records), records, view, note)
     return images(picture, name), picture.to_json()

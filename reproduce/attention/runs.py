@@ -55,10 +55,7 @@ def reproduction(
         varied=("models.layers", "models.positions"),
         panels=panels,
         note=corpus_line,
-        claims=tuple(
-            replace(claim, rule=told_corpus(claim.rule))  # type: ignore[arg-type]  # TRANSITION
-            for claim in claims
-        ),
+        claims=tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims),
     )
 
 

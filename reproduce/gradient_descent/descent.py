@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bench.ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from bench.records.schema import RunRecord
 from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
-from reproduce.judging.claims import Claim, Finding
+from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import Drawn, Records, Rule, above, each, told, within
 from reproduce.judging.trials import (
     drawn,
@@ -22,6 +22,7 @@ from reproduce.judging.trials import (
     pooled,
     settled,
 )
+from reproduce.judging.verdicts import Finding
 
 CORRELATED = 0.95
 UNEQUAL, EQUAL = 0.75, 0.5  # frequencies of the first of two tokens

@@ -9,11 +9,11 @@ from bench.ground.statistics import CHANGE, mean_of
 from bench.records.schema import RunRecord
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.runs import Cell, Comparison
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Claim, Finding
+from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import Records, Rule, each, within
 from reproduce.judging.power_laws import Fit, fit_power_law, slope_difference
 from reproduce.judging.trials import drawn, fact, over_trials, paired
-from reproduce.judging.verdicts import place_of
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 
 RELEASED = f"{runs.SCALING_LAWS}, optimisation experiments, released results"
 SECTION = f"{runs.SCALING_LAWS}, section on optimisation"

@@ -9,7 +9,7 @@ from itertools import product
 from bench.ground.statistics import SHARE, mean_of
 from reproduce.gradient_memory import figure
 from reproduce.gradient_memory.figure import CLEAN, NOISY, RUNS, SAMPLED, listed, measured
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED, Claim, Finding
+from reproduce.judging.claims import Claim
 from reproduce.judging.grammar import (
     Drawn,
     Records,
@@ -25,6 +25,7 @@ from reproduce.judging.grammar import (
 from reproduce.judging.observations import Sample
 from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.judging.trials import fact, over_trials, sample, settled
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers (slides)"

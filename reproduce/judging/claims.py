@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from bench.ground.statistics import LEVEL
 from bench.records.schema import RunRecord
 from reproduce.judging.grammar import Rule
-from reproduce.judging.verdicts import (  # noqa: F401  TRANSITION: until every claim is in the grammar
-    CONTRADICTED,
-    LEVEL,
-    MAXIMUM_SEEDS,
-    REPRODUCED,
-    UNDECIDED,
-    Finding,
-    Verdict,
-    agreed,
-    describe_mean,
-    difference_above,
-    every,
-    mean_within,
-    no_runs,
-    place_of,
-    share_of_seeds,
-)
-
-# TRANSITION: the old form of a claim, removed once every reproduction is in the grammar.
-Test = Callable[[Sequence[RunRecord], Mapping[str, float]], Finding]
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """TRANSITION."""
-
-    template: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
+from reproduce.judging.verdicts import Finding
 
 
 @dataclass(frozen=True)
@@ -53,28 +27,17 @@ class Claim:
     name: str
     source: str
     sentence: str
-    rule: Rule | Tolerance
-    words: str | Test = ""
-
-    def __post_init__(self) -> None:  # TRANSITION
-        if isinstance(self.rule, Tolerance):
-            old, test = self.rule, self.words
-
-            def judge(records: Sequence[RunRecord], level: float) -> Finding:
-                return test(records, old.numbers)  # type: ignore[operator]
-
-            rule = Rule(old.template, judge, old.numbers)
-            object.__setattr__(self, "rule", rule)
-            object.__setattr__(self, "words", old.template)
+    rule: Rule
+    words: str = ""
 
     @property
     def tolerance(self) -> str:
         """When the claim counts as reproduced, with the numbers of the test."""
-        return self.words.format(**self.rule.numbers) if self.words else self.rule.text  # type: ignore
+        return self.words.format(**self.rule.numbers) if self.words else self.rule.text
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``."""
-        return ClaimResult(self, self.rule.judge(records, LEVEL))  # type: ignore[union-attr]
+        return ClaimResult(self, self.rule.judge(records, LEVEL))
 
 
 @dataclass(frozen=True)

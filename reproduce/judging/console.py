@@ -18,19 +18,12 @@ from reproduce.judging.verdicts import (
     NOT_ASKED,
     REPRODUCED,
     UNDECIDED,
-    Finding,
-    not_asked,
 )
 
 if TYPE_CHECKING:
     from reproduce.judging.reproduction import Reproduction, View
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
-
-
-def LeftOut(verdict: object, reason: str, seeds: int, topic: str = "") -> Finding:
-    """TRANSITION: see :func:`reproduce.judging.verdicts.not_asked`."""
-    return not_asked(topic, reason)
 
 
 def print_verdicts(

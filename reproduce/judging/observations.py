@@ -116,8 +116,6 @@ def observe(
         bounds: range of the number for the runs that gave none, where it is narrower than that of
             its kind.
     """
-    if isinstance(kind, tuple):  # TRANSITION: bounds in this place
-        bounds, kind = kind, SHARE if kind == (0.0, 1.0) else REAL
     runs = by_seed(records)
     low, high = bounds or (kind.low, kind.high)
     observations = []

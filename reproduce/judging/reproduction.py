@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.records.schema import RunRecord
 from pictures.panels import Picture
 from reproduce.judging.claims import Claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,6 @@ class Reproduction:
         plan: of a preset, and of the number of seeds where the user gives one.
         select: the records that belong to it, sorted by run id.
         panels: the figure as data, whose dump is ``curves.json``.
-        draw, curves: what reproductions have that are not drawn from data yet.
         variant: what the figure tells apart beside models: it shows one setting of a model in each.
         check: refuses, by a UserError, a resolved configuration that the figure cannot show.
         varied: settings that the figure chooses itself, such as "models.layers".
@@ -71,9 +67,7 @@ class Reproduction:
     plan: Callable[[str, int | None], Plan]
     select: Callable[[Sequence[RunRecord]], list[RunRecord]]
     claims: tuple[Claim, ...]
-    panels: Callable[[Sequence[RunRecord]], Picture] | None = None
-    draw: Callable[[Sequence[RunRecord], View], Figure] | None = None
-    curves: Callable[[Sequence[RunRecord]], dict[str, Any]] | None = None
+    panels: Callable[[Sequence[RunRecord]], Picture]
     variant: Callable[[RunRecord], Hashable] = lambda record: None
     check: Callable[[Mapping[str, Any]], object] = lambda config: None
     varied: tuple[str, ...] = ()

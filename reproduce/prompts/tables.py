@@ -54,10 +54,7 @@ def reproduction(
         panels=partial(panels, title=title, depths=depths),
         note=language.corpus_line,
         table=partial(table, shallow=shallow, counts=counts),
-        claims=tuple(
-            replace(one, rule=language.told_corpus(one.rule))  # type: ignore[arg-type]  # TRANSITION
-            for one in claims
-        ),
+        claims=tuple(replace(one, rule=language.told_corpus(one.rule)) for one in claims),
         **others,
     )
 

@@ -179,12 +179,3 @@ def published_number(short: str, name: str, label: str) -> float | None:
     """The single number of a label; None where the run failed."""
     file = published(short)
     return file.read(file.metrics[name].values[label][0])[0]
-
-
-# TRANSITION: until attention and prompts are in the grammar of claims.
-from reproduce.stories.transition import (  # noqa: E402, F401
-    Documents,
-    difference_within,
-    frame,
-    stating_corpus,
-)

@@ -16,7 +16,7 @@ from models.associative.matrix import Matrix
 from reproduce.drawing.renderer import images
 from reproduce.gradient_memory.figure import CLEAN, accuracies, panels
 from reproduce.gradient_memory.gradient_memory import REPRODUCTION
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 

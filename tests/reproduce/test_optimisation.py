@@ -34,9 +34,8 @@ from reproduce.gradient_descent.runs import (
     comparisons,
     published,
 )
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.judging.trials import in_seeds, sample
-from reproduce.judging.verdicts import mean_within
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from tests.bench.records import make_record
 from tests.reproduce.test_weighting import published as weights
 

@@ -14,7 +14,7 @@ from reproduce.gradient_descent import weighting
 from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION
 from reproduce.gradient_descent.runs import OTHERS
-from reproduce.judging.claims import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]
