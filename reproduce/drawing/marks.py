@@ -93,11 +93,19 @@ class Canvas:
                 getattr(self.axes, f"set_{side}scale")(name, **base)
 
     def finish(self, names_fit: bool) -> None:
-        """Ticks, limits and names, once everything is drawn."""
+        """Ticks and names, once everything is drawn."""
         if any(trace.texts for trace in self.panel.traces):
             self.axes.margins(x=0.2)
         for side, axis in zip(self._sides(), (self.panel.x, self.panel.y), strict=True):
             self._ticks(side, axis, names_fit)
+            getattr(self.axes, f"set_{side}label")(axis.label, fontsize=LABEL)
+
+    def limit(self, sides: str = "xy") -> None:
+        """Ends of the axes, once the panels that share them are drawn: a limit ends the search for
+        what holds everything."""
+        for side, axis in zip(self._sides(), (self.panel.x, self.panel.y), strict=True):
+            if side not in sides:
+                continue
             low, high = axis.limits
             if axis.categories and axis.limits == (None, None):
                 low, high = -0.5, len(axis.categories) - 0.5
@@ -108,7 +116,6 @@ class Canvas:
             set_limits(**dict(zip(name, (low, high), strict=True)))
             if axis.inverted:
                 getattr(self.axes, f"invert_{side}axis")()
-            getattr(self.axes, f"set_{side}label")(axis.label, fontsize=LABEL)
 
     def _ticks(self, side: str, axis: Axis, names_fit: bool) -> None:
         set_ticks = getattr(self.axes, f"set_{side}ticks")

@@ -117,19 +117,23 @@ def _rows(figure: Figure, picture: Picture) -> None:
 
 def _row(picture: Picture, row: Row, many: Sequence[Axes]) -> None:
     widths = row.widths or (1.0,) * len(row.panels)
+    drawn = []
     for place, (axes, panel) in enumerate(zip(many, row.panels, strict=True)):
         if panel.empty:
             axes.set_axis_off()
             continue
         if row.shared and place:
             axes.sharey(many[0])
-        _panel(axes, panel, picture.width * widths[place] / sum(widths))
+        drawn.append(_panel(axes, panel, picture.width * widths[place] / sum(widths)))
         if row.shared and place:
             axes.tick_params(axis="y", which="both", labelleft=False)
             axes.set_ylabel("")
+    for place, canvas in enumerate(drawn):
+        canvas.limit("x" if row.shared and place else "xy")
+        canvas.ends()
 
 
-def _panel(axes: Axes, panel: Panel, width: float) -> None:
+def _panel(axes: Axes, panel: Panel, width: float) -> Canvas:
     _quiet(axes, panel)
     canvas = Canvas(axes, panel)
     canvas.scales()
@@ -138,7 +142,6 @@ def _panel(axes: Axes, panel: Panel, width: float) -> None:
     for trace in panel.traces:
         canvas.draw(trace)
     canvas.finish(_fits(panel, width))
-    canvas.ends()
     axes.set_title(panel.title, fontsize=PANEL)
     entries = legend_entries(panel) if panel.legend else []
     if entries:
@@ -148,6 +151,7 @@ def _panel(axes: Axes, panel: Panel, width: float) -> None:
         else:
             look["loc"] = panel.legend
         axes.legend(handles=entries, **look)
+    return canvas
 
 
 def _fits(panel: Panel, width: float) -> bool:
