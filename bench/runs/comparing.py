@@ -200,7 +200,7 @@ def _difference(place: str, old: Any, new: Any) -> str | None:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         items = enumerate(zip(old, new, strict=True))
         return next(filter(None, (_difference(f"{place}[{i}]", *pair) for i, pair in items)), None)
-    return None if old == new else f"{place} is {old!s:.70} there and {new!s:.70} here"
+    return None if old == new else f"{place} differs: {old!s:.70} there, {new!s:.70} here"
 
 
 @dataclass(frozen=True)
