@@ -9,7 +9,7 @@ COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
     "python -m bench.prepare": "make the data of a task that lie on disk, such as a token stream",
     "python -m tasks.text.recipe": "write a corpus of stories by the recipe of BabiStories",
-    "python -m bench.train": "make one run and write its record: a model trained, or a memory measured",
+    "python -m bench.train": "train one model, or measure one memory, and write its record",
     "python -m bench.measure": "the same by another name",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
     "python -m bench.equivalence": "prove that older code gives the same bytes, to keep its runs",
