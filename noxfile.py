@@ -88,14 +88,15 @@ def quickstart(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, without those that need a browser."""
-    run_pytest(session, "-m", "not browser", "-n", "2", *session.posargs)
+    # By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
+    run_pytest(session, "-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
 
 
 @nox.session
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    words = ("-m", "not browser", "-n", "2", *session.posargs)
+    words = ("-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
     run_pytest(session, *words, **ELSEWHERE[machine])
 
 

@@ -25,6 +25,7 @@ BLOCKS = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
+SEEDING = ROOT / "tests" / "bench" / "ground" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", *SMALL]
 # What makes a command cheap; all its own words stay, and the last of a key counts.
@@ -33,7 +34,13 @@ ADDED = {
     "bench.sweep": [*SHORT, "n_trials=1", "seeds=1"],
     "reproduce": [f"records={RECORDS}"],
     "leaderboards.build": [f"records={RECORDS / 'three_moons'}"],
-    "pytest": ["-n", "0", "-p", "no:cacheprovider", str(ROOT / "tests/bench/test_seeding.py")],
+    "pytest": [
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        str(ROOT / "tests/bench/ground/test_seeding.py"),
+    ],
     "leaderboards.serve": ["port=0"],
 }
 PREFIX = {"python": [], "run_pytest": ["-m", "pytest"]}  # the functions of the noxfile
