@@ -106,7 +106,8 @@ def _curve(
         legend += f": {slope} [{low}, {high}], theory {theory}"
     if zeros := [f"{at:,}" for at, one in zip(x, means, strict=True) if one.mean == 0]:
         legend += f", 0 at {', '.join(zeros)}"
-    y, intervals = [one.mean or None for one in means], [one.interval for one in means]
+    y = [one.mean or None for one in means]  # an error of 0 has no place on a logarithmic axis
+    intervals = [one.interval if one.mean else None for one in means]
     return [Trace(name, x, y, intervals, mark="both", colour=colour, legend=legend, line=line)]
 
 
