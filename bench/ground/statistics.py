@@ -128,7 +128,7 @@ def interval_of(
     Student's, with the degrees of freedom of Welch and Satterthwaite for the sum of the variances.
     The interval of a share is Clopper and Pearson's at the effective number of items that has this
     variance (Korn and Graubard 1998, Survey Methodology 24), which ends where the share does; where
-    all seeds and items agree, at the number of items, or of seeds where no more are known.
+    all seeds and items agree, at the number of items.
     """
     if not _can_be_known((values,), (items,)):
         return None
@@ -138,9 +138,9 @@ def interval_of(
         effective = _effective_items(mean, half, level) if half > ROUNDING else None
         if effective is not None:
             effective = max(effective, _least_effective(len(values), items))
-        else:  # all agree; behind each seed there is one item or more
-            effective = len(values) if items is None else items.count
-        return share_limits(mean * effective, effective, level)
+        elif items is not None:
+            effective = items.count
+        return None if effective is None else share_limits(mean * effective, effective, level)
     if half <= ROUNDING:
         return None
     return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
