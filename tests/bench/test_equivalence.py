@@ -129,9 +129,8 @@ def test_the_first_difference_is_told_data_before_weights_before_numbers() -> No
     new = old.model_copy(update={"metrics": metrics})
     both = Pair(old, old, "w", "w", "")
     assert both.first_difference() is None
-    assert str(Pair(old, new, "w", "w", "").first_difference()).startswith(
-        "metrics/test/loss differs: "
-    )
+    told = str(Pair(old, new, "w", "w", "").first_difference())
+    assert told.startswith("metrics/test/loss differs: ")
     assert Pair(old, new, "w", "v", "").first_difference() == "weights differs: w there, v here"
     data = old.provenance.model_copy(update={"data": {"test": "other"}})
     moved = new.model_copy(update={"provenance": data})

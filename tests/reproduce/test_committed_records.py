@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.ground.errors import OK
+from bench.records.equivalence import form
+from bench.records.schema import read_records
 from leaderboards.build import FOLDER
-from leaderboards.contents import read_board
-from leaderboards.forms import count_forms
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 
@@ -34,4 +34,5 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
 
 
 def test_no_committed_record_is_of_an_earlier_form() -> None:
-    assert count_forms(read_board(FOLDER / "board.parquet"))["of an earlier form"] == 0
+    forms = {r.run_id: form(r.config, r.provenance) for r in read_records([FOLDER / "records"])}
+    assert [run_id for run_id, one in forms.items() if one == "of an earlier form"] == []
