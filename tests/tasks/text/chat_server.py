@@ -14,8 +14,8 @@ from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.text.grammar.stories import story
 from tasks.text.tokenizers import load_tokenizer
-from tests.tasks import chat_server
-from tests.tasks.chat_server import ChatServer, Hook, Reply, completion
+from tests.tasks.memory_in_the_loop import chat_server
+from tests.tasks.memory_in_the_loop.chat_server import ChatServer, Hook, Reply, completion
 
 __all__ = ["MODEL", "ChatServer", "Reply", "StoryTeller", "serving"]
 LENGTH = 96

@@ -14,7 +14,7 @@ from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDE
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, figure8, figure13
 from reproduce.stories.language import GPT2
-from tests.reproduce.language_records import SEEDS, judge, lost, of_depths, run, without
+from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
 
 
 def test_depths_as_published() -> None:

@@ -17,7 +17,7 @@ from tasks.measurement import Refused
 from tasks.test_time_memory.coding import Coding
 from tasks.test_time_memory.experiments import Experiments
 from tasks.test_time_memory.material import NumberSequences
-from tests.tasks.test_test_time_memory import LastOnly
+from tests.tasks.test_time_memory.test_test_time_memory import LastOnly
 
 SPACE = NumberSequences(32, 0)
 README = ("models=stored_in_weights", "models.vocabulary=1001", "models.loss=squared")

@@ -33,7 +33,7 @@ from reproduce.stories.table2 import (
     settings,
     words_of,
 )
-from tests.reproduce.language_records import (
+from tests.reproduce.stories.language_records import (
     facts,
     judge,
     lost,

@@ -18,7 +18,7 @@ from reproduce.judging.verdicts import (
     mean_within,
     share_of_seeds,
 )
-from tests.reproduce.samples import sample, with_unknown
+from tests.reproduce.judging.samples import sample, with_unknown
 
 values = st.floats(0, 1, allow_nan=False)
 several = st.lists(values, min_size=2, max_size=8)

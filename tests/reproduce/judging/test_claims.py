@@ -24,7 +24,7 @@ from reproduce.judging.verdicts import (
     not_asked,
     share_of_seeds,
 )
-from tests.reproduce.samples import accuracy, record, sample
+from tests.reproduce.judging.samples import accuracy, record, sample
 
 # Constructed data with known verdicts
 

@@ -19,7 +19,7 @@ from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure8, positions
 from reproduce.stories.language import GPT2
 from reproduce.stories.positions import Stretch
-from tests.reproduce.language_records import lost, of_documents, tables, written
+from tests.reproduce.stories.language_records import lost, of_documents, tables, written
 
 SEEDS = range(3)
 CLAIMS = figure8.REPRODUCTION.claims

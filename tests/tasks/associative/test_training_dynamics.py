@@ -21,7 +21,7 @@ from tasks.training_dynamics.over_optimisation import errors, fewest_errors, low
 from tasks.training_dynamics.two_tokens import two_tokens
 from tests.closeness import rounding
 
-YAML = Path(__file__).parents[2] / "tasks" / "training_dynamics.yaml"
+YAML = Path(__file__).parents[3] / "tasks" / "training_dynamics.yaml"
 
 
 def settings() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from models.memories.outer_product import OuterProduct
 from tasks.test_time_memory import scores
 from tasks.test_time_memory.material import Vectors
 from tests.closeness import assert_near
-from tests.tasks.test_test_time_memory import battery, last, table
+from tests.tasks.test_time_memory.test_test_time_memory import battery, last, table
 
 
 def test_auroc_is_the_share_of_pairs_in_order() -> None:

@@ -37,7 +37,7 @@ from reproduce.gradient_descent.runs import (
 from reproduce.judging.trials import in_seeds, sample
 from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from tests.bench.records import make_record
-from tests.reproduce.test_weighting import published as weights
+from tests.reproduce.gradient_descent.test_weighting import published as weights
 
 DIMENSIONS = [10, 20, 50, 100, 200]
 SPREAD = [-0.02, -0.015, -0.01, -0.005, 0.0, 0.0, 0.005, 0.01, 0.015, 0.02]

@@ -23,8 +23,8 @@ from bench.training.building import build_measurement, model_builder
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint
-from tests.tasks import chat_server
-from tests.tasks.chat_server import CAUTIOUS, Reply, cautious
+from tests.tasks.memory_in_the_loop import chat_server
+from tests.tasks.memory_in_the_loop.chat_server import CAUTIOUS, Reply, cautious
 
 KEY = "sk-very-secret-4711"
 MODEL = "cautious"

@@ -43,7 +43,7 @@ from reproduce.judging.verdicts import (
     UNDECIDED,
 )
 from tests.bench.records import make_record
-from tests.reproduce.samples import sample
+from tests.reproduce.judging.samples import sample
 
 OURS = Runs("ours", task="regbench", model="gpt2")
 THEIRS = OURS.but("theirs", model="lstm")

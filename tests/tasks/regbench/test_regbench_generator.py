@@ -24,7 +24,7 @@ from tasks.regbench.automata import (
 )
 from tasks.regbench.generator import distinct_automata, generate, sample_sequences
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TINY = Language(states=(3, 4), alphabet=(2, 3), out_degree=(1, 2))
 # Loops of up to three letters, so few that most draws repeat a language.
 LOOPS = Language(states=(2, 3), alphabet=(1, 2), out_degree=(1, 1))
