@@ -80,7 +80,7 @@ def has_uv(pip: tuple[str, ...], pins: tuple[str, ...]) -> bool:
 def quickstart(session: nox.Session) -> None:
     """Sweep RegBench over five models at preset smoke, reproduce Figure 5, build the board."""
     python(session, "-m", "bench.sweep", "tasks=regbench", "preset=smoke", *session.posargs)
-    python(session, "-m", "reproduce", "figure5", "preset=smoke")
+    python(session, "-m", "reproduce", "figure5", "preset=smoke", "committed=false")
     python(session, "-m", "leaderboards.build", "local=true")
     session.log("open the leaderboard with:  nox -s leaderboard")
 
