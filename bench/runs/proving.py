@@ -150,11 +150,11 @@ def prove(
     """
     pairs: dict[str, list[Pair]] = defaultdict(list)
     refusals: dict[str, str] = {}
-    todo = batches(runs)
+    sweeps = batches(runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         trees = Trees.of(commit, Path(folder))
-        for number, batch in enumerate(todo):
-            report(f"{batch.task} by {trees.older.name} and by this checkout", number, len(todo))
+        for number, batch in enumerate(sweeps):
+            report(f"{batch.task} by {trees.older.name} and by this checkout", number, len(sweeps))
             try:
                 known = trees.settings(batch.task, batch.models)
                 for pair in trees.make(batch.task, words_of(batch, known, extra), number):
@@ -162,17 +162,17 @@ def prove(
             except UserError as error:
                 for model in (*batch.models, BASELINES):
                     refusals.setdefault(model, str(error))
-        report(f"{todo[0].task} by {trees.older.name} and by this checkout", len(todo), len(todo))
+        report(f"{runs[0].task}: both sides are made", len(sweeps), len(sweeps))
     outcomes = []
     for model in dict.fromkeys(run.model for run in runs):
         try:
             if model in refusals:
                 raise UserError(refusals[model])
             made_by = {run.code for run in runs if run.model == model and run.code is not None}
-            entry = _judged(todo[0].task, model, commit, pairs[model], made_by)
-            outcomes.append(Outcome(todo[0].task, model, entry))
+            entry = _judged(runs[0].task, model, commit, pairs[model], made_by)
+            outcomes.append(Outcome(runs[0].task, model, entry))
         except UserError as error:
-            outcomes.append(Outcome(todo[0].task, model, refusal=str(error)))
+            outcomes.append(Outcome(runs[0].task, model, refusal=str(error)))
     return outcomes
 
 

@@ -32,10 +32,7 @@ def covered(truth, found):
 
 
 def assert_coverage(hits):
-    least, most = 0.93, 0.995
-    # A simulation of so many cases strays from the truth by this, with two standard errors.
-    above = 2 * math.sqrt(most * (1 - most) / len(hits))
-    assert least <= np.mean(hits) <= most + above
+    assert 0.93 <= np.mean(hits) <= 0.995
 
 
 @pytest.mark.parametrize("low", [0.01, 0.45, 0.9])
@@ -53,15 +50,20 @@ def test_coverage_of_yes_and_no(low, count):
 @pytest.mark.parametrize("seeds", [3, 10])
 @pytest.mark.parametrize("count", [50, 200])
 @pytest.mark.parametrize("common", [False, True])
-def test_coverage_of_shares_over_seeds_and_items(low, seeds, count, common):
+def test_coverage_of_shares_over_seeds_and_items(request, low, seeds, count, common):
+    if (low, seeds, count, common) == (0.85, 3, 50, False):
+        # 0.9968: items make no interval narrower than three seeds do, which is too much here.
+        request.applymarker(pytest.mark.xfail(strict=True, reason="wider than 99.5 %"))
     generator = np.random.default_rng([round(100 * low), seeds, count, common])
     means, apart, paired = [], [], []
+    for p in generator.uniform(low, low + 0.1, 2500):  # few of them stray from the truth by 0.0015
+        table = answers(generator, chances(generator, p, count, common), seeds)
+        means.append(covered(p, interval_of(seeds_in(table), SHARE, items_in(table))))
     for p in generator.uniform(low, low + 0.1, 700):
         same, new = (chances(generator, p, count, common) for _ in range(2))
         a, b = answers(generator, same, seeds), answers(generator, new, seeds)
         c = answers(generator, 0.9 * same, seeds)  # fails in one tenth of what a answers
         of_a, of_b, of_c = items_in(a, "one"), items_in(b, "other"), items_in(c, "one")
-        means.append(covered(p, interval_of(seeds_in(a), SHARE, of_a)))
         found = difference_interval(seeds_in(a), seeds_in(b), SHARE, (of_a, of_b))
         apart.append(covered(0.0, found))
         found = difference_interval(seeds_in(a), seeds_in(c), SHARE, (of_a, of_c))
