@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.ground.errors import OK, UserError, command
-from bench.ground.words import wants_help
+from ground.errors import OK, UserError, command
+from ground.words import wants_help
 
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
-from bench.ground.words import wants_help
+from ground.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
+from ground.words import wants_help
 
 if TYPE_CHECKING:
     from bench.runs.proving import Outcome
@@ -43,11 +43,11 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.ground.progress import progress
     from bench.runs.comparing import full_name
     from bench.runs.proving import of_records, of_task, prove
     from bench.search.plan import list_models
     from bench.settings.config import parse
+    from ground.progress import progress
 
     given: dict[str, Any] = {
         o.key_or_group: o.value() for o in parse([list_models(word) for word in words])

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
-from bench.ground.words import wants_help, word
+from ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
+from ground.words import wants_help, word
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
@@ -59,13 +59,13 @@ def main(words: list[str]) -> int:
 
 
 def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
-    from bench.ground.progress import progress
     from bench.records.report import print_comparison
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
     from bench.runs.saved import find_record, load_run
     from bench.settings.config import models_of
     from bench.training.building import data_hashes
+    from ground.progress import progress
     from tasks.interface import Evaluation, Split
 
     found, root_of_run = find_record(run, root)
@@ -90,13 +90,13 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
 
 def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
-    from bench.ground.progress import progress
     from bench.records.report import print_comparison
     from bench.runs.measuring import MeasuringRun
     from bench.runs.obtain import identify
     from bench.runs.recording import measured_fields
     from bench.runs.saved import recorded_configuration, recorded_locations
     from bench.training.training import set_numerics
+    from ground.progress import progress
     from tasks.interface import Evaluation, Split
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
@@ -117,7 +117,6 @@ def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mappin
 
 
 def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
-    from bench.ground.progress import progress
     from bench.records.report import print_record
     from bench.runs.obtain import identify, obtain
     from bench.runs.saved import find_record, recorded_configuration, recorded_locations
@@ -126,6 +125,7 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
         compose,
         training_configuration,
     )
+    from ground.progress import progress
 
     record, root = find_record(run, root)
     external = record.model not in choices("models")

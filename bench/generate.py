@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.ground.errors import OK, command
-from bench.ground.words import wants_help
+from ground.errors import OK, command
+from ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
@@ -34,8 +34,8 @@ def main(words: list[str]) -> int:
     from bench.writing.continuations import continue_text, read_settings
 
     settings = read_settings(words)
-    from bench.ground.progress import progress
     from bench.runs.saved import load_run
+    from ground.progress import progress
 
     with progress() as report:
         saved = load_run(settings.run, settings.store, settings.device, settings.locations, report)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.ground.errors import command
 from bench.train import main
+from ground.errors import command
 
 if __name__ == "__main__":
     command(main)

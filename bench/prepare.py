@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.ground.errors import OK, command
-from bench.ground.words import wants_help
+from ground.errors import OK, command
+from ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.prepare tasks=TASK [key=value ...]
@@ -20,9 +20,9 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.ground.progress import progress
     from bench.search.plan import some_model
     from bench.settings.config import compose
+    from ground.progress import progress
 
     # Data do not depend on the model, but a configuration has one.
     configuration = compose([f"models={some_model(words)}", *words])

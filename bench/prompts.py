@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.ground.errors import OK, command
-from bench.ground.words import wants_help
+from ground.errors import OK, command
+from ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
@@ -31,8 +31,8 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.ground.progress import progress
     from bench.writing.side_by_side import compare, print_comparison, read_settings
+    from ground.progress import progress
 
     settings = read_settings(words)
     with progress() as report:

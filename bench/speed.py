@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.ground.errors import OK, UserError, command, nearest
-from bench.ground.words import wants_help
 from bench.timing.settings import SpeedSettings
+from ground.errors import OK, UserError, command, nearest
+from ground.words import wants_help
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 
@@ -59,14 +59,14 @@ def main(words: list[str]) -> int:
         print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
         return OK
     settings = read_settings(words)
-    from bench.ground.progress import progress
     from bench.timing.passes import measure, print_measurement
+    from ground.progress import progress
 
     with progress() as report:
         measurement = measure(settings, report)
     print_measurement(measurement)
     if settings.output is not None:
-        from bench.ground.files import write_atomically
+        from ground.files import write_atomically
 
         write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.ground.errors import OK, RUN_FAILED, command
-from bench.ground.words import SETTINGS_HELP, wants_help
+from ground.errors import OK, RUN_FAILED, command
+from ground.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
-    from bench.ground.progress import Report
     from bench.records.schema import RunRecord
+    from ground.progress import Report
 
 # The list of models in the section of the sweep takes the place of the one model of a single run.
 _SETTINGS = "\n".join(
@@ -71,8 +71,8 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.ground.progress import progress
     from bench.search.plan import make_plan
+    from ground.progress import progress
 
     plan = make_plan(words)
     note = plan.note_on_trials()

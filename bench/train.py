@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.ground.errors import OK, RUN_FAILED, UserError, command
-from bench.ground.words import SETTINGS_HELP, wants_help
+from ground.errors import OK, RUN_FAILED, UserError, command
+from ground.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
     from bench.settings.settings import Configuration
@@ -57,10 +57,10 @@ def _refuse_words_of_sweeps(words: Sequence[str]) -> None:
 
 
 def _make_one(configuration: Configuration) -> int:
-    from bench.ground.progress import progress
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path
     from bench.runs.obtain import serve_or_make
+    from ground.progress import progress
 
     with progress() as report:
         record, served = serve_or_make(configuration, report=report)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.ground.errors import OK, UserError, command
-from bench.ground.words import wants_help
+from ground.errors import OK, UserError, command
+from ground.words import wants_help
 
 OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "output": None}
 
@@ -46,9 +46,9 @@ def main(words: list[str]) -> int:
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
     configuration = compose(rest)
-    from bench.ground.progress import progress
     from bench.timing.start import cpu_seconds_to_first_step
     from bench.timing.steps import compare
+    from ground.progress import progress
 
     with progress() as report:
         found = compare(configuration, own["rounds"], own["timed_steps"], report)
@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
     if starts:
         print(f"a fresh process reaches its first step after {min(starts):.2f} CPU-seconds")
     if own["output"] is not None:
-        from bench.ground.files import write_atomically
+        from ground.files import write_atomically
 
         content = json.dumps(found, indent=1) + "\n"
         write_atomically(Path(str(own["output"])), content.encode())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.ground.errors import OK, UserError, command
-from bench.ground.words import wants_help
+from ground.errors import OK, UserError, command
+from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import FOLDER, STORE
 
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
-    from bench.ground.files import write_atomically
+    from ground.files import write_atomically
 
     for record, source, destination in copies:
         content = source.read_bytes()

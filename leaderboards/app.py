@@ -16,7 +16,7 @@ from typing import Any
 
 import streamlit as st
 
-from bench.ground.errors import UserError
+from ground.errors import UserError
 from leaderboards import render
 from leaderboards.cards import about
 from leaderboards.charts import chart, is_ours, is_reference, origin, series_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bench.ground.errors import UserError, nearest
+from ground.errors import UserError, nearest
 
 
 class Arguments(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.ground.statistics import Direction, Interval, mean_interval, rank_ranges
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord
+from ground.statistics import Direction, Interval, mean_interval, rank_ranges
 from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
 from leaderboards.grouping import Setting, collect, task_settings, training_size

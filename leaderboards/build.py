@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from bench.ground.words import wants_help
+from ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from ground.words import wants_help
 from leaderboards.arguments import read
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import write_atomically
+from ground.errors import RUN_FAILED, UserError
+from ground.files import write_atomically
 
 SCHEMA_VERSION = 2
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from bench.ground.errors import VERIFICATION_FAILED, UserError
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord
+from ground.errors import VERIFICATION_FAILED, UserError
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from bench.ground.errors import VERIFICATION_FAILED, UserError
 from bench.settings.config import card, choices
+from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length

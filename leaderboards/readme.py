@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from bench.ground.files import write_atomically
-from bench.ground.words import wants_help
+from ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from ground.files import write_atomically
+from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from urllib.parse import urlencode
 
-from bench.ground.statistics import POWER
+from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, Line, Row
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale

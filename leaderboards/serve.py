@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from bench.ground.errors import OK, UserError, command
-from bench.ground.words import wants_help
+from ground.errors import OK, UserError, command
+from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED, FOLDER, LOCAL
 

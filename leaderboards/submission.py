@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.ground.errors import RUN_FAILED, UserError
 from bench.records.schema import RunRecord, read_record
+from ground.errors import RUN_FAILED, UserError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MAXIMUM_LABEL = 80

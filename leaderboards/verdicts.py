@@ -1,4 +1,4 @@
-"""Verdict files: what runs say about published statements, decided by ``reproduce.judging``."""
+"""Verdict files: what runs say about published statements, decided by ``judging``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.ground.errors import RUN_FAILED, UserError
+from ground.errors import RUN_FAILED, UserError
 from leaderboards.contents import ClaimLine
 
 MAXIMUM_BYTES = 2**20

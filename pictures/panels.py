@@ -1,6 +1,6 @@
 """A figure as data: a picture has rows of panels, a panel has traces and remarks.
 
-Whoever draws (``reproduce.drawing.renderer`` on paper, ``leaderboards.panels`` on the board)
+Whoever draws (``pictures.renderer`` on paper, ``leaderboards.panels`` on the board)
 reads nothing else, and ``curves.json`` is a dump of it. Neither torch nor matplotlib is imported.
 Example::
 
@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from bench.ground.errors import RUN_FAILED, UserError
+from ground.errors import RUN_FAILED, UserError
 
 MAXIMUM_BYTES = 16 * 2**20
 

@@ -10,8 +10,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.statistics import Direction
+from ground.errors import RUN_FAILED, UserError
+from ground.statistics import Direction
 
 MAXIMUM_BYTES = 2**20
 APPROXIMATE = "~"  # before a number that was read less exactly

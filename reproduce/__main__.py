@@ -6,9 +6,9 @@ import importlib
 import pkgutil
 
 import reproduce
-from bench.ground.errors import command
+from ground.errors import command
 from reproduce.command import main
-from reproduce.judging.reproduction import Reproduction
+from reproduce.reproduction import Reproduction
 
 
 def reproductions() -> dict[str, Reproduction]:

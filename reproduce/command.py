@@ -14,21 +14,21 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from bench.ground.files import ROOT, write_atomically
-from bench.ground.words import wants_help
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from bench.settings.config import choices, compose, parse
+from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
+from ground.files import ROOT, write_atomically
+from ground.words import wants_help
+from judging.claims import ClaimResult
+from judging.verdicts import CONTRADICTED
+from pictures.renderer import images
+from reproduce.console import print_verdicts
+from reproduce.costs import cost_of
 from reproduce.drawing.frame import framed
-from reproduce.drawing.renderer import images
-from reproduce.judging.claims import ClaimResult
-from reproduce.judging.console import print_verdicts
-from reproduce.judging.costs import cost_of
-from reproduce.judging.reproduction import Plan, Reproduction, View
-from reproduce.judging.verdicts import CONTRADICTED
+from reproduce.reproduction import Plan, Reproduction, View
 
 if TYPE_CHECKING:
     from bench.settings.settings import Configuration
@@ -183,10 +183,10 @@ class _Request:
 
     def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
         """Every run that the plan names: served from the store, or made."""
-        from bench.ground.progress import progress
         from bench.runs.obtain import obtain_baselines
         from bench.search.batch import make_all
         from bench.sweep import run_sweep
+        from ground.progress import progress
 
         plan = self._plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
@@ -221,8 +221,8 @@ class _Request:
 
     def foretell(self, reproduction: Reproduction) -> None:
         """Say what the plan would run; nothing is written."""
-        from bench.ground.progress import progress
         from bench.search.estimate import estimate, print_estimates, print_run_count
+        from ground.progress import progress
 
         plan = self._plan(reproduction)
         configurations = self._single_runs(reproduction, plan)

@@ -25,7 +25,7 @@ BLOCKS = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
-SEEDING = ROOT / "tests" / "bench" / "ground" / "test_seeding.py"
+SEEDING = ROOT / "tests" / "ground" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", *SMALL]
 # What makes a command cheap; all its own words stay, and the last of a key counts.
@@ -39,7 +39,7 @@ ADDED = {
         "0",
         "-p",
         "no:cacheprovider",
-        str(ROOT / "tests/bench/ground/test_seeding.py"),
+        str(ROOT / "tests/ground/test_seeding.py"),
     ],
     "leaderboards.serve": ["port=0"],
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from bench.ground.files import ROOT
+from ground.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 

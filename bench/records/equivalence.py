@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import ROOT, write_atomically
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import Provenance
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT, write_atomically
 
 TABLE = ROOT / "leaderboards" / "equivalences.json"
 

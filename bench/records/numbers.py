@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 
-from bench.ground.statistics import KINDS, REAL, Items, Kind, deviation_of, mean_of
 from bench.records.schema import RunRecord
 from bench.settings.config import card, choices
+from ground.statistics import KINDS, REAL, Items, Kind, deviation_of, mean_of
 
 
 @cache

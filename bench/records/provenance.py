@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bench.ground.files import ROOT
 from bench.records.schema import Provenance
+from ground.files import ROOT
 
 PLACES = ("store", "output")  # words of a command that name a place on this machine
 # Raised whenever the engine's own behaviour changes a result (an optimiser rule, a schedule, the

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import write_atomically
+from ground.errors import RUN_FAILED, UserError
+from ground.files import write_atomically
 
 SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.ground.files import ROOT
 from bench.records.schema import RunRecord
+from ground.files import ROOT
 
 COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from ground.errors import UserError
 
 METRICS_PER_BATCH = 1000  # MLflow refuses more in one call
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.ground.errors import VERIFICATION_FAILED, UserError
-from bench.ground.files import ROOT
 from bench.records.equivalence import Code, Compared, Config
 from bench.records.provenance import sha256_of, without_place
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
 from bench.settings.config import group_file, load_groups, models_of
+from ground.errors import VERIFICATION_FAILED, UserError
+from ground.files import ROOT
 
 # What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
 COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")

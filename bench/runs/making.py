@@ -15,10 +15,6 @@ import torch
 from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import link, write_atomically
-from bench.ground.progress import Report
-from bench.ground.seeding import derive_seed
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.recording import Run
@@ -26,6 +22,10 @@ from bench.training.building import build_model, build_task, read_weights
 from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
+from ground.errors import RUN_FAILED, UserError
+from ground.files import link, write_atomically
+from ground.progress import Report
+from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.ground.progress import Report
 from bench.records.identity import Identity
 from bench.records.schema import Cost
 from bench.runs.recording import Run
 from bench.training.building import build_measurement, model_builder
+from ground.progress import Report
 from tasks.interface import Evaluation, Split
 from tasks.measurement import Measurement
 

@@ -11,9 +11,6 @@ from typing import Any
 
 import torch
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import write_atomically
-from bench.ground.progress import Report, silent
 from bench.records import provenance
 from bench.records.code import code_hash
 from bench.records.identity import Identity
@@ -33,6 +30,9 @@ from bench.runs.recording import Run, measured_fields
 from bench.settings.config import training_configuration
 from bench.settings.settings import Configuration
 from bench.training.building import data_hashes, prepare_data, resolve_device, task_or_measurement
+from ground.errors import RUN_FAILED, UserError
+from ground.files import write_atomically
+from ground.progress import Report, silent
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try

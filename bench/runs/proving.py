@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.ground.errors import UserError
-from bench.ground.progress import Report
-from bench.ground.words import word
 from bench.records.equivalence import Code, Config, Equivalence, add_entry, form, todays_name
 from bench.records.provenance import sha256_of
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from bench.runs.comparing import Pair, Trees
 from bench.settings.config import choices, group_file, models_of
+from ground.errors import UserError
+from ground.progress import Report
+from ground.words import word
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}

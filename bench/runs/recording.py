@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from bench.ground.errors import UserError
-from bench.ground.files import write_atomically
-from bench.ground.progress import Report
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import kept_random_state, resolve_device
 from bench.training.memory import peak_memory
 from bench.training.probe import UnfitModel
 from bench.training.training import Stopped, set_numerics
+from ground.errors import UserError
+from ground.files import write_atomically
+from ground.progress import Report
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Diverged, Measurement, Refused
 

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.ground.errors import UserError, nearest
-from bench.ground.progress import Report, silent
 from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
@@ -28,6 +26,8 @@ from bench.training.building import (
     resolve_device,
 )
 from bench.training.training import set_numerics
+from ground.errors import UserError, nearest
+from ground.progress import Report, silent
 from tasks.interface import Task
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.progress import Report
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search.driver import Job, execute
 from bench.search.executors import Executor, InProcess, Pool
 from bench.settings.settings import Configuration
+from ground.errors import RUN_FAILED, UserError
+from ground.progress import Report
 
 
 def make_all(configurations: Sequence[Configuration], report: Report) -> list[RunRecord]:

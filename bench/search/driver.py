@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 
-from bench.ground.errors import UserError
-from bench.ground.progress import Report
 from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
 from bench.records.store import Store
 from bench.search.executors import Done, Executor, InProcess, Pool
@@ -22,6 +20,8 @@ from bench.search.plan import Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
 from bench.settings.settings import Configuration
+from ground.errors import UserError
+from ground.progress import Report
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity

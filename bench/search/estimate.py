@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from bench.ground.errors import UserError
-from bench.ground.progress import Report, duration
 from bench.search.plan import Entry, Plan
 from bench.search.table import console
 from bench.settings.settings import Configuration
@@ -21,6 +19,8 @@ from bench.training.building import build_model, build_task, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.optimisation import build_optimizer
 from bench.training.training import total_steps
+from ground.errors import UserError
+from ground.progress import Report, duration
 
 PROBE_SECONDS = 1.5
 NOTHING_WRITTEN = "dry run, nothing was written"

@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Protocol
 
-from bench.ground.errors import INTERRUPTED
-from bench.ground.progress import Report, silent
+from ground.errors import INTERRUPTED
+from ground.progress import Report, silent
 
 # work(job, report) -> value. For a pool it is a function of a module that is light to import;
 # jobs and values can be pickled.

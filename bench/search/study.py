@@ -24,9 +24,9 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from bench.ground.errors import UserError
-from bench.ground.seeding import derive_seed
 from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
+from ground.errors import UserError
+from ground.seeding import derive_seed
 
 Setting = dict[str, Any]  # key of the search space -> value
 

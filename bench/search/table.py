@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench.ground.screen import console
-from bench.ground.statistics import Mean, mean_interval
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Headline, RunRecord
 from bench.records.store import record_path
 from bench.search.driver import ModelResult, SweepResult
+from ground.screen import console
+from ground.statistics import Mean, mean_interval
 
 
 def print_sweep(result: SweepResult, store: Path) -> None:

@@ -22,11 +22,11 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from bench.ground.errors import UserError, nearest
-from bench.ground.files import ROOT
 from bench.settings.external import kind_of, use_external_model
 from bench.settings.limits import check_sizes
 from bench.settings.settings import Configuration
+from ground.errors import UserError, nearest
+from ground.files import ROOT
 
 GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}

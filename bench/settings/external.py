@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from bench.ground.errors import UserError
+from ground.errors import UserError
 
 
 def use_external_model(tree: dict[str, Any], target: str) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.ground.errors import UserError
+from ground.errors import UserError
 
 LARGEST_THREADS = 1024  # beyond it a process cannot be sure to get its threads from the system
 LARGEST_LAYERS = 1000  # as deep as trained transformers have been (Wang et al. 2022, DeepNet)

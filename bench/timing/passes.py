@@ -15,9 +15,6 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.ground.errors import RUN_FAILED, UserError, nearest
-from bench.ground.progress import Report
-from bench.ground.screen import console
 from bench.records.provenance import processor
 from bench.settings.config import DESCRIPTIVE, GROUPS, choices
 from bench.settings.external import load_class
@@ -27,6 +24,9 @@ from bench.timing.steps import measure_engine, random_batch, synchronize
 from bench.training.building import load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
+from ground.errors import RUN_FAILED, UserError, nearest
+from ground.progress import Report
+from ground.screen import console
 from models.specification import SequenceSpecification
 from tasks.interface import Batch
 

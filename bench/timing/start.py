@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import ROOT
-from bench.ground.words import word
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT
+from ground.words import word
 
 LOOK_EVERY = 0.005  # seconds
 

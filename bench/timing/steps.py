@@ -15,9 +15,6 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.ground.errors import UserError
-from bench.ground.files import ROOT
-from bench.ground.progress import Report
 from bench.records.provenance import processor
 from bench.settings.settings import Configuration, TrainingSettings
 from bench.timing.settings import SpeedSettings
@@ -25,6 +22,9 @@ from bench.training.building import build_model, build_task, prepare_data, resol
 from bench.training.loop import fit
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.training import set_numerics
+from ground.errors import UserError
+from ground.files import ROOT
+from ground.progress import Report
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 

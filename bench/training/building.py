@@ -14,12 +14,12 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.progress import Report
-from bench.ground.seeding import derive_seed
 from bench.settings.external import load_class
 from bench.settings.limits import check_memory
 from bench.settings.settings import Configuration
+from ground.errors import RUN_FAILED, UserError
+from ground.progress import Report
+from ground.seeding import derive_seed
 from tasks.interface import Task
 from tasks.measurement import Build, Measurement, Refused
 

@@ -25,15 +25,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from bench.ground.errors import RUN_FAILED, UserError
-from bench.ground.files import write_atomically
-from bench.ground.progress import Report, silent
-from bench.ground.seeding import derive_seed
 from bench.settings.settings import TrainingSettings
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import LightningModule, SIGTERMException, Trainer
 from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
+from ground.errors import RUN_FAILED, UserError
+from ground.files import write_atomically
+from ground.progress import Report, silent
+from ground.seeding import derive_seed
 from tasks.interface import Batch, Task
 
 CURVE_POINTS = 200

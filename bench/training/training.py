@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from bench.ground.errors import UserError
 from bench.settings.settings import TrainingSettings
+from ground.errors import UserError
 from tasks import measurement
 from tasks.interface import Task
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from bench.ground.errors import UserError, nearest
+from ground.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bench.ground.seeding import derive_seed
+from ground.seeding import derive_seed
 from models.generation import (
     Continuation,
     beam_search,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bench.ground.errors import UserError
-from bench.ground.files import ROOT, write_atomically
-from bench.ground.progress import Report
 from bench.settings.config import choices, group_file
 from bench.writing.continuations import GenerationSettings, checked, continue_text, read_words
+from ground.errors import UserError
+from ground.files import ROOT, write_atomically
+from ground.progress import Report
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
@@ -155,7 +155,7 @@ def print_comparison(comparison: Comparison) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from bench.ground.screen import console
+    from ground.screen import console
 
     table = Table(title=comparison.title, title_justify="left", show_lines=True)
     table.add_column("prompt", ratio=1)

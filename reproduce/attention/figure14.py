@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from judging.claims import Claim
+from judging.grammar import above, within
 from reproduce.attention import panels, runs
 from reproduce.attention.heads import PEAK, TRAINED, recent_peak
 from reproduce.attention.runs import LEARNED, MOSAIC, measured
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import above, within
 
 TITLE = "Figure 14. Average attention of the last position, one curve for each head"
 SOURCE = f"{runs.SOURCE}, figure 14"

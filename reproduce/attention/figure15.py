@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from judging.claims import Claim
+from judging.grammar import within
 from reproduce.attention import panels, runs
 from reproduce.attention.figure14 import FLAT, HAS_PEAK, IS_FLAT
 from reproduce.attention.heads import EXTENDED, PEAK, change_beyond, oldest_third, recent_peak
 from reproduce.attention.runs import ALIBI, MOSAIC, ROPE, measured
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import within
 
 TITLE = "Figure 15. Average attention of the last position beyond the training length"
 SOURCE = f"{runs.SOURCE}, figure 15"

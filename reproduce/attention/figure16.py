@@ -7,8 +7,10 @@ from itertools import cycle
 
 import numpy as np
 
-from bench.ground.statistics import Kind
 from bench.records.schema import RunRecord
+from ground.statistics import Kind
+from judging.claims import Claim
+from judging.grammar import within
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.style import MODELS as COLOURS
 from reproduce.attention import runs
@@ -23,8 +25,6 @@ from reproduce.attention.heads import (
 )
 from reproduce.attention.panels import NO_RESULT, line, picture
 from reproduce.attention.runs import LABELS, MOSAIC, measured, results
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import within
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"
 SOURCE = f"{runs.SOURCE}, figure 16"

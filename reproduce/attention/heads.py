@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import setting
+from judging.grammar import setting
 
 TRAINED, EXTENDED = "trained", "extended"  # windows of the training length, and longer ones
 RECENT = 8  # the newest eighth is no part of the flat level

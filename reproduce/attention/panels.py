@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from bench.records.schema import RunRecord
+from judging.grammar import setting
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.attention.heads import EXTENDED, Heads, heads
 from reproduce.attention.runs import LABELS, kind_of, results
 from reproduce.drawing.frame import failures
-from reproduce.judging.grammar import setting
 
 X = Axis("position in the window; the last one reads")
 Y = Axis("average attention, times uniform", "log", ticks=(0.01, 0.1, 1, 10, 100, 1000))

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bench.ground.errors import UserError
-from bench.ground.statistics import COUNT, Kind
 from bench.records.schema import RunRecord
+from ground.errors import UserError
+from ground.statistics import COUNT, Kind
+from judging.claims import Claim
+from judging.grammar import Measured, Number, Runs, setting
+from judging.observations import Read
 from pictures.models import label
 from pictures.panels import Picture
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Measured, Number, Runs, setting
-from reproduce.judging.observations import Read
-from reproduce.judging.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories.language import (
     GPT2,
     PAPER,

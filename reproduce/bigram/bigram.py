@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.ground.statistics import COUNT
 from bench.records.schema import RunRecord
-from reproduce.bigram.figure import TITLE, panels
-from reproduce.bigram.records import (
-    ANY_DEPTH,
-    CHANCE,
-    LABELS,
-    PROBES,
-    STEPS,
-    known_runs,
-    row_of,
-    variant,
-)
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.statistics import COUNT
+from judging.claims import Claim
+from judging.grammar import (
     Measured,
     Number,
     Ready,
@@ -34,8 +23,19 @@ from reproduce.judging.grammar import (
     trained_for,
     within,
 )
-from reproduce.judging.reproduction import Plan, Reproduction
-from reproduce.judging.verdicts import REPRODUCED, Finding, not_asked
+from judging.verdicts import REPRODUCED, Finding, not_asked
+from reproduce.bigram.figure import TITLE, panels
+from reproduce.bigram.records import (
+    ANY_DEPTH,
+    CHANCE,
+    LABELS,
+    PROBES,
+    STEPS,
+    known_runs,
+    row_of,
+    variant,
+)
+from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"
 SLIDES = (

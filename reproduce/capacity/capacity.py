@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from judging.claims import Claim
+from judging.grammar import Records, Rule, each, within
+from judging.trials import drawn, over_trials
 from reproduce.capacity.figure import TITLE, panels
 from reproduce.capacity.runs import (
     HALF,
@@ -22,10 +25,7 @@ from reproduce.capacity.runs import (
     select,
     variant,
 )
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Records, Rule, each, within
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.trials import drawn, over_trials
+from reproduce.reproduction import Reproduction
 
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers, slides"

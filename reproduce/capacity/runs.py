@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from bench.records.schema import RunRecord
 from bench.settings.config import group_file
-from reproduce.judging.grammar import Records, Runs
-from reproduce.judging.observations import latest
-from reproduce.judging.presets import preset_settings
-from reproduce.judging.reproduction import Plan
+from judging.grammar import Records, Runs
+from judging.observations import latest
+from reproduce.presets import preset_settings
+from reproduce.reproduction import Plan
 
 TASK = "capacity"
 HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"

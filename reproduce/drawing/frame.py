@@ -12,11 +12,11 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from bench.records.schema import RunRecord
+from judging.observations import how_it_ended
 from pictures.panels import Picture
-from reproduce.judging.observations import how_it_ended
 
 if TYPE_CHECKING:
-    from reproduce.judging.reproduction import View
+    from reproduce.reproduction import View
 
 
 def framed(picture: Picture, records: Sequence[RunRecord], view: View, note: str = "") -> Picture:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.ground.statistics import Mean
+from ground.statistics import Mean
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

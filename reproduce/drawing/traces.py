@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from bench.ground.statistics import Mean, mean_interval
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Curve, RunRecord
+from ground.statistics import Mean, mean_interval
+from judging.observations import by_seed
 from pictures import models
 from pictures.panels import Trace
-from reproduce.judging.observations import by_seed
 
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from bench.ground.statistics import CHANGE, SHARE
 from bench.records.schema import RunRecord
-from reproduce.factual_recall.figure import TITLE, panels
-from reproduce.factual_recall.runs import (
-    LARGE,
-    LEARNED,
-    SMALL,
-    described,
-    fit_of,
-    plan,
-    searches,
-    select,
-    variant,
-)
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.statistics import CHANGE, SHARE
+from judging.claims import Claim
+from judging.grammar import (
     Measured,
     Number,
     Records,
@@ -30,9 +18,21 @@ from reproduce.judging.grammar import (
     told,
     within,
 )
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.trials import finished, over_trials
-from reproduce.judging.verdicts import UNDECIDED, Finding, not_asked, place_of
+from judging.trials import finished, over_trials
+from judging.verdicts import UNDECIDED, Finding, not_asked, place_of
+from reproduce.factual_recall.figure import TITLE, panels
+from reproduce.factual_recall.runs import (
+    LARGE,
+    LEARNED,
+    SMALL,
+    described,
+    fit_of,
+    plan,
+    searches,
+    select,
+    variant,
+)
+from reproduce.reproduction import Reproduction
 
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 # The published border: attention parameters d d_h H, and MLP parameters d m.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.ground.statistics import mean_of
 from bench.records.schema import RunRecord
+from ground.statistics import mean_of
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds
 from reproduce.factual_recall.runs import DIAGRAMS, LEARNED, fit_of, searches

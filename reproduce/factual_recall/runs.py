@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.ground.statistics import LEVEL
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Records, Runs, setting
-from reproduce.judging.observations import latest
-from reproduce.judging.regression import Proportion, fit_proportion
-from reproduce.judging.reproduction import Plan
+from ground.statistics import LEVEL
+from judging.grammar import Records, Runs, setting
+from judging.observations import latest
+from judging.regression import Proportion, fit_proportion
+from reproduce.reproduction import Plan
 
 TASK = "factual_recall"
 DIAGRAM, SEARCH, PHASES = "phase_diagram", "facts_by_parameters", "phases"

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from bench.ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from bench.records.schema import RunRecord
-from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Drawn, Records, Rule, above, each, told, within
-from reproduce.judging.trials import (
+from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
+from judging.claims import Claim
+from judging.grammar import Drawn, Records, Rule, above, each, told, within
+from judging.trials import (
     drawn,
     exact,
     fact,
@@ -22,7 +21,8 @@ from reproduce.judging.trials import (
     pooled,
     settled,
 )
-from reproduce.judging.verdicts import Finding
+from judging.verdicts import Finding
+from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
 
 CORRELATED = 0.95
 UNEQUAL, EQUAL = 0.75, 0.5  # frequencies of the first of two tokens

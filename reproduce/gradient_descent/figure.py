@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.ground.statistics import SHARE, mean_interval
 from bench.records.schema import RunRecord
+from ground.statistics import SHARE, mean_interval
+from judging.grammar import Records
+from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import over_trials
 from reproduce.drawing.traces import published as published_points
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
-from reproduce.judging.grammar import Records
-from reproduce.judging.trials import finished
 
 TITLE = "Associations by gradient steps: what optimiser, step and batch make of one matrix"
 COLOURS = ("blue", "green", "orange", "vermillion", "purple")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from bench.ground.statistics import CHANGE, mean_of
 from bench.records.schema import RunRecord
+from ground.statistics import CHANGE, mean_of
+from judging.claims import Claim
+from judging.grammar import Records, Rule, each, within
+from judging.power_laws import Fit, fit_power_law, slope_difference
+from judging.trials import drawn, fact, over_trials, paired
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.runs import Cell, Comparison
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Records, Rule, each, within
-from reproduce.judging.power_laws import Fit, fit_power_law, slope_difference
-from reproduce.judging.trials import drawn, fact, over_trials, paired
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 
 RELEASED = f"{runs.SCALING_LAWS}, optimisation experiments, released results"
 SECTION = f"{runs.SCALING_LAWS}, section on optimisation"

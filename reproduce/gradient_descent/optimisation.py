@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.ground.statistics import mean_of
+from ground.statistics import mean_of
+from judging.grammar import Records
 from reproduce.gradient_descent import descent, grid, runs, weighting
 from reproduce.gradient_descent.figure import TITLE, panels
-from reproduce.judging.grammar import Records
-from reproduce.judging.reproduction import Reproduction
+from reproduce.reproduction import Reproduction
 
 
 def table(records: Records) -> str:

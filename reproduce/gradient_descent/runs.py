@@ -9,12 +9,12 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
-from bench.ground.files import ROOT
-from bench.ground.statistics import deviation_of, mean_of
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Records, Runs, any_of
-from reproduce.judging.reproduction import Plan
-from reproduce.judging.trials import finished
+from ground.files import ROOT
+from ground.statistics import deviation_of, mean_of
+from judging.grammar import Records, Runs, any_of
+from judging.trials import finished
+from reproduce.reproduction import Plan
 
 SCALING_LAWS = (
     "Cabannes, Dohmatob and Bietti 2024, Scaling laws for associative memories (arXiv 2310.02984)"

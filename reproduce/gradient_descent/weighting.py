@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bench.ground.statistics import SHARE, mean_of
 from bench.records.schema import RunRecord
+from ground.statistics import SHARE, mean_of
+from judging.claims import Claim
+from judging.grammar import Records, Rule, above, each, largest_of, within
+from judging.trials import drawn, exact, finished, over_trials
 from reproduce.gradient_descent.runs import LEARNED, SCALING_LAWS, SCHEMES, numbered
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Records, Rule, above, each, largest_of, within
-from reproduce.judging.trials import drawn, exact, finished, over_trials
 
 RELEASED_CODE = f"{SCALING_LAWS}, section on optimisation, released code"
 # ρ of q ~ p^ρ in the released code of the paper (repository VivienCabannes/memory-theory, commit

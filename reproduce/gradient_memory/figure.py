@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from bench.ground.statistics import SHARE, mean_interval, mean_of
 from bench.records.schema import RunRecord
+from ground.statistics import SHARE, mean_interval, mean_of
+from judging.grammar import Records, Runs, metric
+from judging.trials import finished, pooled
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import over_trials
-from reproduce.judging.grammar import Records, Runs, metric
-from reproduce.judging.trials import finished, pooled
 
 TITLE = "Gradients as memories: what one gradient step stores"
 RUNS = Runs("one gradient step", "gradient_memory", "matrix")

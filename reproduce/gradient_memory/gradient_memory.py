@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
-from bench.ground.statistics import SHARE, mean_of
-from reproduce.gradient_memory import figure
-from reproduce.gradient_memory.figure import CLEAN, NOISY, RUNS, SAMPLED, listed, measured
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.statistics import SHARE, mean_of
+from judging.claims import Claim
+from judging.grammar import (
     Drawn,
     Records,
     Rule,
@@ -22,10 +20,12 @@ from reproduce.judging.grammar import (
     metric,
     within,
 )
-from reproduce.judging.observations import Sample
-from reproduce.judging.reproduction import Plan, Reproduction
-from reproduce.judging.trials import fact, over_trials, sample, settled
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from judging.observations import Sample
+from judging.trials import fact, over_trials, sample, settled
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.gradient_memory import figure
+from reproduce.gradient_memory.figure import CLEAN, NOISY, RUNS, SAMPLED, listed, measured
+from reproduce.reproduction import Plan, Reproduction
 
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers (slides)"

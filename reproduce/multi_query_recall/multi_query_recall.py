@@ -3,8 +3,8 @@ written again."""
 
 from __future__ import annotations
 
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from judging.claims import Claim
+from judging.grammar import (
     Measured,
     Number,
     Ready,
@@ -17,8 +17,7 @@ from reproduce.judging.grammar import (
     setting,
     within,
 )
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs, not_asked
+from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs, not_asked
 from reproduce.multi_query_recall.figure import TITLE, panels
 from reproduce.multi_query_recall.runs import (
     EASY,
@@ -39,6 +38,7 @@ from reproduce.multi_query_recall.runs import (
     width,
     widths,
 )
+from reproduce.reproduction import Reproduction
 
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927)"
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from bench.records.schema import RunRecord
-from reproduce.judging.observations import latest
-from reproduce.judging.reproduction import Plan
+from judging.observations import latest
+from reproduce.reproduction import Plan
 
 LABELS = {
     "memory_mosaic": "memory units",

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from bench.ground.statistics import mean_of
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Drawn, Number, Records, Rule, Runs, setting
-from reproduce.judging.observations import Sample
-from reproduce.judging.reproduction import Plan
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from ground.statistics import mean_of
+from judging.grammar import Drawn, Number, Records, Rule, Runs, setting
+from judging.observations import Sample
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.reproduction import Plan
 from reproduce.stories import language
 from reproduce.stories.language import GPT2
 

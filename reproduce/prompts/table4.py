@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.ground.errors import UserError
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import difference, within
+from ground.errors import UserError
+from judging.claims import Claim
+from judging.grammar import difference, within
 from reproduce.prompts.runs import (
     BY_US,
     GPT2,

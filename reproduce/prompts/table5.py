@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import above, difference, each
+from judging.claims import Claim
+from judging.grammar import above, difference, each
 from reproduce.prompts.runs import (
     BY_US,
     GPT2,

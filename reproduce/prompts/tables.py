@@ -9,13 +9,12 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.writing.side_by_side import markdown_cell
+from judging.claims import Claim
+from judging.grammar import setting
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import setting
-from reproduce.judging.reproduction import Reproduction
 from reproduce.prompts.runs import (
     GROUPS,
     MODELS,
@@ -29,6 +28,7 @@ from reproduce.prompts.runs import (
     select,
 )
 from reproduce.regbench.regbench import LABELS
+from reproduce.reproduction import Reproduction
 from reproduce.stories import language
 
 COLUMNS = {**{group: (group,) for group in GROUPS}, "all": ()}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
+from judging.claims import Claim
+from judging.grammar import Ready, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import metric as read_metric
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Ready, Runs, above, each, measured, once, within
-from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Figure 9. RegBench: languages learned in context, by the number of training languages"
 SOURCE = f"{regbench.PAPER}, section 7, figure 9"

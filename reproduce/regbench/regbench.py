@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from bench.ground.files import ROOT
 from bench.records.schema import RunRecord
+from ground.files import ROOT
+from judging.grammar import Number, Ready, Records, Runs, setting
+from judging.verdicts import Finding, not_asked
 from pictures import models
 from published.numbers import PublishedFile, read_published
-from reproduce.judging.grammar import Number, Ready, Records, Runs, setting
-from reproduce.judging.verdicts import Finding, not_asked
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"

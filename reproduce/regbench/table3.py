@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bench.records.schema import RunRecord
+from judging.claims import Claim
+from judging.grammar import Measured, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Measured, Rule, above, each, once, within
-from reproduce.judging.reproduction import Plan, Reproduction
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bench.ground.statistics import SHARE, mean_interval
 from bench.records.schema import RunRecord
+from ground.statistics import SHARE, mean_interval
+from judging.power_laws import Fit, signed
 from pictures.panels import Axis, Line, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import published
-from reproduce.judging.power_laws import Fit, signed
 from reproduce.scaling_laws.runs import (
     FEW_TOKENS,
     LAWS,

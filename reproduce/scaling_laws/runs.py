@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Records, Runs
-from reproduce.judging.power_laws import Fit, fit_power_law
-from reproduce.judging.reproduction import Plan
+from judging.grammar import Records, Runs
+from judging.power_laws import Fit, fit_power_law
+from reproduce.reproduction import Plan
 
 TASK = ("tasks=scaling_laws", "models=outer_product")
 PARTS = MAIN, MAP, FEW_TOKENS = "main", "map", "few tokens"  # the map is the grid of naive schemes

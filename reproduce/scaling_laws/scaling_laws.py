@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from bench.ground.statistics import CHANGE, mean_of
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Number, Records, Rule, each, measured, once, within
-from reproduce.judging.power_laws import Fit, fit_power_law, signed, slope_between
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.trials import over_trials, paired
-from reproduce.judging.verdicts import UNDECIDED, Finding, not_asked
+from ground.statistics import CHANGE, mean_of
+from judging.claims import Claim
+from judging.grammar import Number, Records, Rule, each, measured, once, within
+from judging.power_laws import Fit, fit_power_law, signed, slope_between
+from judging.trials import over_trials, paired
+from judging.verdicts import UNDECIDED, Finding, not_asked
+from reproduce.reproduction import Reproduction
 from reproduce.scaling_laws.figure import SMALL, TITLE, panels
 from reproduce.scaling_laws.runs import (
     FEW_TOKENS,

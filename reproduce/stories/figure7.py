@@ -9,13 +9,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.ground.statistics import REAL, paired_items
 from bench.records.numbers import items_of
 from bench.records.schema import RunRecord
-from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.drawing.traces import curve_over_seeds, over_seeds
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.statistics import REAL, paired_items
+from judging.claims import Claim
+from judging.grammar import (
     Drawn,
     Measured,
     Records,
@@ -30,9 +28,11 @@ from reproduce.judging.grammar import (
     told,
     within,
 )
-from reproduce.judging.observations import Sample, observe
-from reproduce.judging.reproduction import Plan, Reproduction
+from judging.observations import Sample, observe
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import curve_over_seeds, over_seeds
 from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED, told_corpus
 

@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.ground.errors import UserError
-from bench.ground.statistics import LOSS, REAL, mean_of
 from bench.records.schema import Curve, RunRecord
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import curve_over_seeds, level
-from reproduce.judging import presets
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.errors import UserError
+from ground.statistics import LOSS, REAL, mean_of
+from judging.claims import Claim
+from judging.grammar import (
     Drawn,
     Measured,
     Number,
@@ -29,9 +26,12 @@ from reproduce.judging.grammar import (
     told,
     within,
 )
-from reproduce.judging.reproduction import Plan, Reproduction
-from reproduce.judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
+from judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce import presets
+from reproduce.drawing.traces import curve_over_seeds, level
 from reproduce.regbench.regbench import LABELS, MODELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language, positions
 from reproduce.stories.language import GPT2, UNINFORMED, told_corpus
 from reproduce.stories.positions import ARTICLES, KINDS, Band, Stretch, inside, length_of

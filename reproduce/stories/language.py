@@ -16,11 +16,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
-from reproduce.judging import presets
-from reproduce.judging.grammar import Number, Ready, Records, Rule, told
-from reproduce.judging.verdicts import Finding, not_asked
+from ground.errors import UserError
+from judging.grammar import Number, Ready, Records, Rule, told
+from judging.verdicts import Finding, not_asked
+from reproduce import presets
 from reproduce.regbench.regbench import published
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.ground.statistics import LOSS, Interval, Items, difference_interval
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Runs, setting
+from ground.statistics import LOSS, Interval, Items, difference_interval
+from judging.grammar import Runs, setting
 from reproduce.regbench.regbench import LABELS, MOSAIC
 from reproduce.stories.language import GPT2
 

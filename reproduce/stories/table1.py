@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.ground.statistics import COUNT
 from bench.records.schema import RunRecord
+from ground.statistics import COUNT
+from judging.claims import Claim
+from judging.grammar import Drawn, Rule, each, once, told, within
+from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import Drawn, Rule, each, once, told, within
-from reproduce.judging.observations import observe
-from reproduce.judging.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import BABISTORIES, on_corpus, told_corpus
 

@@ -12,15 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from bench.ground.statistics import SHARE
 from bench.records.schema import RunRecord
-from pictures.panels import Axis, Panel, Picture, Remark, Trace
-from pictures.panels import Row as PanelRow
-from reproduce.drawing.tables import cell, markdown
-from reproduce.drawing.traces import over_seeds, summary
-from reproduce.judging import presets
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import (
+from ground.statistics import SHARE
+from judging.claims import Claim
+from judging.grammar import (
     Measured,
     Number,
     Rule,
@@ -31,7 +26,12 @@ from reproduce.judging.grammar import (
     share_of,
     within,
 )
-from reproduce.judging.reproduction import Plan, Reproduction
+from pictures.panels import Axis, Panel, Picture, Remark, Trace
+from pictures.panels import Row as PanelRow
+from reproduce import presets
+from reproduce.drawing.tables import cell, markdown
+from reproduce.drawing.traces import over_seeds, summary
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED, told_corpus
 

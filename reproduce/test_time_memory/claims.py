@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reproduce.judging.claims import Claim
-from reproduce.judging.grammar import above, each
+from judging.claims import Claim
+from judging.grammar import above, each
 from reproduce.test_time_memory.rules import (
     NEWEST,
     OLDEST,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.ground.statistics import mean_of
 from bench.records.schema import RunRecord
+from ground.statistics import mean_of
 from pictures.models import label
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds, metric, over_seeds

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.ground.statistics import SHARE
 from bench.records.schema import RunRecord
-from pictures.models import label
-from reproduce.judging import verdicts
-from reproduce.judging.grammar import (
+from ground.statistics import SHARE
+from judging import verdicts
+from judging.grammar import (
     Measured,
     Number,
     Records,
@@ -21,7 +20,8 @@ from reproduce.judging.grammar import (
     told,
     within,
 )
-from reproduce.judging.verdicts import Finding, not_asked
+from judging.verdicts import Finding, not_asked
+from pictures.models import label
 from reproduce.test_time_memory.runs import (
     CAPACITY,
     DELTA,

@@ -10,9 +10,9 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import parse
-from reproduce.judging.grammar import setting as value_of
-from reproduce.judging.presets import preset_settings
-from reproduce.judging.reproduction import Plan
+from judging.grammar import setting as value_of
+from reproduce.presets import preset_settings
+from reproduce.reproduction import Plan
 
 TASK = "test_time_memory"
 SEEDS = 5

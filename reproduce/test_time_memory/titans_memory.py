@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproduce.judging.reproduction import Reproduction
+from reproduce.reproduction import Reproduction
 from reproduce.test_time_memory.claims import CLAIMS, README, TITANS
 from reproduce.test_time_memory.figure import TITLE, panels, table
 from reproduce.test_time_memory.runs import plan, select, variant_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
+from judging.claims import Claim
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.judging.claims import Claim
-from reproduce.judging.reproduction import Reproduction
+from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 10. Moduli of the three matrices: one memory unit for each moon"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import Claim
-from reproduce.judging.reproduction import Reproduction
+from judging.claims import Claim
+from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 4. One head: the error falls once the whole system has returned"

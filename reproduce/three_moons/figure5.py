@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import Claim
-from reproduce.judging.reproduction import Reproduction
+from judging.claims import Claim
+from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 5. Three heads: the error falls with each moon's own period"

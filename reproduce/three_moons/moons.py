@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.ground.errors import UserError
-from bench.ground.statistics import SHARE
 from bench.records.schema import RunRecord
+from ground.errors import UserError
+from ground.statistics import SHARE
+from judging.grammar import Drawn, Records, Rule, share_of
+from judging.observations import Sample, observe
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.judging.grammar import Drawn, Records, Rule, share_of
-from reproduce.judging.observations import Sample, observe
-from reproduce.judging.reproduction import Plan
+from reproduce.reproduction import Plan
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.ground.statistics import Items
+from ground.statistics import Items
 
 
 def chances(generator, p, count, common):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench import evaluate
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord, write_record
 from bench.settings.config import compose
 from bench.training.building import read_weights
+from ground.errors import UserError
 from tests.bench.records import make_record
 
 

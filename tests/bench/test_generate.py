@@ -12,12 +12,12 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from bench.generate import main
-from bench.ground.errors import UserError
 from bench.records.schema import write_record
 from bench.records.store import Store
 from bench.runs.saved import find_record, load_run
 from bench.settings.config import compose
 from bench.writing.continuations import read_settings
+from ground.errors import UserError
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from bench import evaluate, measure, train
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.records.schema import read_record
 from bench.runs.measuring import MeasuringRun
 from bench.runs.obtain import identify, obtain
 from bench.settings.config import compose
+from ground.errors import UserError
+from ground.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 

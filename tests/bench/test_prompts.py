@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bench.ground.errors import UserError
 from bench.prompts import main
 from bench.writing.side_by_side import markdown_cell, offered_prompts, read_prompts, read_settings
+from ground.errors import UserError
 from models.gpt2 import GPT2
 from tests.bench.test_generate import TOKENIZER, Text, model, saved  # noqa: F401 - a fixture
 

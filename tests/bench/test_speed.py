@@ -8,10 +8,10 @@ import statistics
 import pytest
 import torch
 
-from bench.ground.errors import OK, UserError
 from bench.speed import main, read_settings
 from bench.timing.passes import build_model, describe_engine
 from bench.timing.steps import _quartiles
+from ground.errors import OK, UserError
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 

@@ -14,8 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
-from bench.ground.progress import silent
 from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.runs import obtain as runs
@@ -24,6 +22,8 @@ from bench.search.plan import make_plan
 from bench.search.study import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
+from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
+from ground.progress import silent
 from tests.bench.records import make_record
 
 ROOT = Path(__file__).parents[2]

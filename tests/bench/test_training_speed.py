@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground.errors import UserError
 from bench.timing.start import cpu_seconds_to_first_step
 from bench.training_speed import main
+from ground.errors import UserError
 
 WORDS = ["tasks=babistories", "models=gpt2", "models.width=16", "models.layers=1", "models.heads=2"]
 SHORT = ["training.batch_size=2", "models.dropout=0.0", "rounds=2", "timed_steps=3"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.ground.errors import UserError
 from bench.records.code import code_hash
 from bench.records.schema import Curve
+from ground.errors import UserError
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board

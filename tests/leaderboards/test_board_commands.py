@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground.errors import UserError
 from bench.records.schema import read_record, write_record
+from ground.errors import UserError
 from leaderboards import add, build, serve
 from leaderboards.contents import read_board
 from leaderboards.submission import read_checked

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.ground.errors import UserError
+from ground.errors import UserError
 from leaderboards import published_rows as published
 from leaderboards.build import FOLDER
 from published.numbers import read_published

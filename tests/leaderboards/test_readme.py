@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bench.ground.errors import VERIFICATION_FAILED, UserError
+from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.ground.errors import UserError
 from bench.records.schema import Curve, write_record
+from ground.errors import UserError
 from leaderboards import add, render
 from leaderboards.build import gather
 from leaderboards.contents import ClaimLine, Row

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
+from judging.trials import sample
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
 from pictures.models import look
+from pictures.renderer import images
 from reproduce.capacity import capacity
 from reproduce.capacity.figure import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
-from reproduce.drawing.renderer import images
-from reproduce.judging.presets import preset_settings
-from reproduce.judging.trials import sample
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
+from reproduce.presets import preset_settings
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}

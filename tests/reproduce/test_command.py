@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from bench.records.schema import make_run_id, write_record
+from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
 from reproduce.__main__ import reproductions
 from reproduce.command import HELP, main
-from reproduce.judging.reproduction import View
+from reproduce.reproduction import View
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground.errors import OK
 from bench.records.equivalence import form
 from bench.records.schema import read_records
+from ground.errors import OK
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 from reproduce.command import main

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from reproduce.drawing.renderer import images
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
+from pictures.renderer import images
 from reproduce.factual_recall import factual_recall as figure
 from reproduce.factual_recall.figure import LEARNING, panels
 from reproduce.factual_recall.runs import described, fit_of, plan
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}

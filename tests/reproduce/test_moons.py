@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import RunRecord
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from pictures.renderer import images, render
 from reproduce.drawing.frame import framed
-from reproduce.drawing.renderer import images, render
-from reproduce.judging.reproduction import Reproduction, View
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.reproduction import Reproduction, View
 from reproduce.three_moons import figure4, figure5, figure10
 from reproduce.three_moons.moons import chosen
 from tests.reproduce.records import moons

@@ -10,8 +10,8 @@ import pytest
 from bench.records.schema import Cost, RunRecord
 from bench.settings.config import compose
 from bench.training.building import build_task
-from reproduce.drawing.renderer import images
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from pictures.renderer import images
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
 from reproduce.multi_query_recall.runs import FIXED_STATE, LABELS, plan
 from tests.bench.records import make_record

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Cost, RunRecord
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from pictures.renderer import images
 from reproduce.drawing.frame import subtitle
-from reproduce.drawing.renderer import images
-from reproduce.judging.reproduction import Reproduction, View
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
+from reproduce.reproduction import Reproduction, View
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)

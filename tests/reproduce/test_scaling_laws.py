@@ -10,9 +10,9 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
-from reproduce.drawing.renderer import images
-from reproduce.judging.power_laws import fit_power_law
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from judging.power_laws import fit_power_law
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from pictures.renderer import images
 from reproduce.scaling_laws.figure import panels
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from bench.ground.errors import OK, UserError
-from bench.ground.statistics import paired_items
 from bench.records.schema import RunRecord, write_record
+from ground.errors import OK, UserError
+from ground.statistics import paired_items
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from pictures.renderer import images
 from reproduce.command import main
-from reproduce.drawing.renderer import images
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.prompts import runs as prompts
 from reproduce.prompts import table4, table5
 from reproduce.regbench.regbench import MOSAIC
+from reproduce.reproduction import Reproduction
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
 

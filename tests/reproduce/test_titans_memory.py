@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.settings.config import compose
-from reproduce.drawing.renderer import images
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from pictures.renderer import images
 from reproduce.test_time_memory.figure import experiment_cells, panels, table
 from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
 from reproduce.test_time_memory.titans_memory import REPRODUCTION

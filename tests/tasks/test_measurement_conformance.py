@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.settings.config import DESCRIPTIVE, card, choices, compose, group_file, models_of
 from bench.training.building import build_measurement, model_builder
+from ground.errors import UserError
+from ground.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 from tests.conftest import told_by_a_process

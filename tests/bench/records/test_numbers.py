@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bench.ground.statistics import COUNT, KINDS, LOSS, REAL, SHARE
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord, read_records
 from bench.settings.config import card, choices
+from ground.statistics import COUNT, KINDS, LOSS, REAL, SHARE
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 

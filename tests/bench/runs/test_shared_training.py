@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from bench.evaluate import main as evaluate
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.records import provenance
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
 from bench.search.driver import Job, execute
 from bench.settings.config import compose, training_configuration
 from bench.training import building, loop
+from ground.errors import UserError
+from ground.progress import silent
 
 STORIES = "".join(
     f"Once there was a cat named Number {k}. It saw {k + 2} birds and slept.\n" for k in range(400)

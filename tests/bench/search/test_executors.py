@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.ground.errors import UserError
-from bench.ground.progress import Report, silent
 from bench.search.executors import ATTEMPTS, InProcess, Pool
+from ground.errors import UserError
+from ground.progress import Report, silent
 from tests.conftest import ROOT
 
 

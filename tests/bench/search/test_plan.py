@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.ground.errors import UserError
 from bench.search import plan
 from bench.search.plan import make_plan
 from bench.settings.config import compose
+from ground.errors import UserError
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
 

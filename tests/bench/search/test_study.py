@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from bench.ground.errors import UserError
 from bench.records.schema import Headline, RunRecord
 from bench.search.study import (
     ModelStudy,
@@ -20,6 +19,7 @@ from bench.search.study import (
     radical_inverse,
     random_order,
 )
+from ground.errors import UserError
 
 SPACE = {"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2], "models.gate": ["a", None]}
 ACCURACY = Headline(name="accuracy", direction="maximise")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from bench import train
-from bench.ground.errors import UserError
-from bench.ground.files import ROOT
-from bench.ground.words import word
 from bench.search.plan import some_model
 from bench.settings.config import choices, compose, parse
 from bench.settings.limits import infinite_numbers
+from ground.errors import UserError
+from ground.files import ROOT
+from ground.words import word
 from tests.conftest import Command
 
 BASE = ["tasks=regbench", "models=gpt2"]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.search.plan import some_model
 from bench.settings.config import choices, compose
 from bench.settings.limits import LARGEST_LAYERS, check_memory
 from bench.settings.settings import Configuration
 from bench.training.building import build_model, build_task, load_subclass, prepare_data
+from ground.errors import UserError
+from ground.progress import silent
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.settings.settings import TrainingSettings
 from bench.training.loop import _Module, fit
 from bench.training.parallel import Ranks
 from bench.training.training import Stopped
+from ground.errors import UserError
+from ground.progress import silent
 from models.gpt2 import GPT2
 from tasks.regbench import RegBench
 from tests.closeness import assert_near

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bench.ground.errors import UserError
 from bench.records.schema import Curve
 from bench.settings.config import choices, compose, model_groups
+from ground.errors import UserError
 from leaderboards.panels import picture_chart
 from pictures import models, style
 from pictures.looks import edges, look_of, moved
+from pictures.marks import legend_entries
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from pictures.renderer import images, render
 from reproduce.drawing.frame import failures
-from reproduce.drawing.marks import legend_entries
-from reproduce.drawing.renderer import images, render
 from reproduce.drawing.traces import curve_over_seeds, dots, metric, over_seeds, over_trials
 from tests.reproduce.records import regbench
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord, read_records
 from bench.settings.config import choices
+from ground.errors import UserError
 from leaderboards.build import FOLDER
 from leaderboards.panels import picture_chart
 from pictures.panels import Picture
+from pictures.renderer import render
 from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import framed
-from reproduce.drawing.renderer import render
-from reproduce.judging.reproduction import Reproduction, View
+from reproduce.reproduction import Reproduction, View
 
 DRAWN = {name: one for name, one in reproductions().items() if one.panels is not None}
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.ground.errors import UserError
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
+from ground.errors import UserError
+from judging.trials import in_seeds, sample
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
+from pictures.renderer import images
 from reproduce.command import main
-from reproduce.drawing.renderer import images
 from reproduce.gradient_descent import descent
 from reproduce.gradient_descent.figure import landscape, panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION, table
@@ -34,8 +36,6 @@ from reproduce.gradient_descent.runs import (
     comparisons,
     published,
 )
-from reproduce.judging.trials import in_seeds, sample
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from tests.bench.records import make_record
 from tests.reproduce.gradient_descent.test_weighting import published as weights
 

@@ -9,12 +9,12 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
-from reproduce.drawing.renderer import images
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from pictures.renderer import images
 from reproduce.gradient_descent import weighting
 from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION
 from reproduce.gradient_descent.runs import OTHERS
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
+from judging.verdicts import Finding
 from pictures.panels import Picture
 from reproduce.command import write
-from reproduce.judging.reproduction import Reproduction, View
-from reproduce.judging.verdicts import Finding
 from reproduce.regbench.regbench import MOSAIC
+from reproduce.reproduction import Reproduction, View
 from reproduce.stories.language import GPT2
 from tests.bench.records import make_record
 

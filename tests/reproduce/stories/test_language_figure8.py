@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ground.errors import UserError
-from bench.ground.statistics import LOSS, Items, difference_interval
 from bench.records.schema import RunRecord
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from ground.errors import UserError
+from ground.statistics import LOSS, Items, difference_interval
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure8, positions
 from reproduce.stories.language import GPT2

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from bench.settings.config import compose
+from ground.errors import UserError
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.panels import Picture, Trace
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.regbench.regbench import MOSAIC
+from reproduce.reproduction import Reproduction
 from reproduce.stories import figure7, language, table1, table2
 from reproduce.stories.figure7 import published_levels
 from reproduce.stories.language import GPT2

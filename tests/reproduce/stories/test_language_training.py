@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from bench.ground.errors import UserError
-from bench.ground.files import ROOT
 from bench.records.schema import RunRecord
-from reproduce.judging.reproduction import Reproduction
-from reproduce.judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from ground.errors import UserError
+from ground.files import ROOT
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.regbench.regbench import MOSAIC
+from reproduce.reproduction import Reproduction
 from reproduce.stories import figure7, figure8, figure13
 from reproduce.stories.language import GPT2
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.ground.progress import silent
+from ground.progress import silent
 from models.associative.disentangled_attention import DisentangledAttention
 from models.associative.two_layer_attention import TwoLayerAttention
 from tasks.bigram.sequences import Sequences

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 
-from bench.ground.errors import UserError
-from bench.ground.progress import silent
 from bench.runs.obtain import obtain
 from bench.settings.config import compose
 from bench.training.building import build_measurement, model_builder
+from ground.errors import UserError
+from ground.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.ground.progress import silent
 from bench.settings.config import compose
 from bench.training.building import build_measurement, model_builder
+from ground.progress import silent
 from models.memories.interface import Memory
 from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_in_weights import StoredInWeights

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.ground.statistics import (
+from ground.statistics import (
     COUNT,
     LEVEL,
     MAXIMUM_SEEDS,
@@ -35,7 +35,7 @@ from bench.ground.statistics import (
     seeds_needed,
     share_limits,
 )
-from reproduce.judging.observations import Sample
+from judging.observations import Sample
 
 Verdict = Literal["reproduced", "contradicted", "not enough evidence", "not asked here"]
 REPRODUCED: Verdict = "reproduced"

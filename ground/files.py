@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]  # of the checkout
+ROOT = Path(__file__).resolve().parents[1]  # of the checkout
 
 
 def write_atomically(path: Path, content: bytes) -> None:

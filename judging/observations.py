@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of
 from bench.records.schema import RunRecord
+from ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of
 
 Read = Callable[[RunRecord], float | None]
 

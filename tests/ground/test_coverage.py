@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bench.ground.statistics import (
+from ground.statistics import (
     REAL,
     SHARE,
     difference_interval,

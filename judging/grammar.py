@@ -29,12 +29,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from bench.ground.statistics import Items, Kind
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord
-from reproduce.judging import verdicts
-from reproduce.judging.observations import Read, Sample, by_seed, observe
-from reproduce.judging.verdicts import Finding, not_asked
+from ground.statistics import Items, Kind
+from judging import verdicts
+from judging.observations import Read, Sample, by_seed, observe
+from judging.verdicts import Finding, not_asked
 
 Records = Sequence[RunRecord]
 INTERVAL = "with its whole 95 % interval"

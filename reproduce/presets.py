@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bench.ground.errors import UserError
 from bench.records.schema import RunRecord
 from bench.settings.config import compose
+from ground.errors import UserError
 
 
 def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:

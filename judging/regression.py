@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.ground.statistics import LEVEL, Interval, half_width
+from ground.statistics import LEVEL, Interval, half_width
 
 
 @dataclass(frozen=True)

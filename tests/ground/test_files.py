@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground.files import write_atomically
+from ground.files import write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from bench.settings.config import compose
 from bench.settings.settings import Configuration
 
 if TYPE_CHECKING:
-    from reproduce.judging.reproduction import Plan, Reproduction
+    from reproduce.reproduction import Plan, Reproduction
 
 
 def cost_of(reproduction: Reproduction, preset: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.records.schema import RunRecord
+from judging.claims import Claim
 from pictures.panels import Picture
-from reproduce.judging.claims import Claim
 
 
 @dataclass(frozen=True)

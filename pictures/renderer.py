@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pictures.marks import Canvas, legend_entries
 from pictures.panels import Panel, Picture, Remark, Row
 from pictures.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
-from reproduce.drawing.marks import Canvas, legend_entries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ground.statistics import COUNT, REAL, SHARE
 from bench.records.schema import RunRecord
-from reproduce.bigram.bigram import REPRODUCTION, plan
-from reproduce.command import entry
-from reproduce.judging.claims import Claim
-from reproduce.judging.console import join_topics, not_asked_lines, print_verdicts
-from reproduce.judging.costs import cost_of
-from reproduce.judging.grammar import (
+from ground.statistics import COUNT, REAL, SHARE
+from judging.claims import Claim
+from judging.grammar import (
     Drawn,
     Number,
     Rule,
@@ -34,16 +30,20 @@ from reproduce.judging.grammar import (
     trained_for,
     within,
 )
-from reproduce.judging.reproduction import View
-from reproduce.judging.verdicts import (
+from judging.verdicts import (
     CONTRADICTED,
     LEVEL,
     NOT_ASKED,
     REPRODUCED,
     UNDECIDED,
 )
+from reproduce.bigram.bigram import REPRODUCTION, plan
+from reproduce.command import entry
+from reproduce.console import join_topics, not_asked_lines, print_verdicts
+from reproduce.costs import cost_of
+from reproduce.reproduction import View
 from tests.bench.records import make_record
-from tests.reproduce.judging.samples import sample
+from tests.judging.samples import sample
 
 OURS = Runs("ours", task="regbench", model="gpt2")
 THEIRS = OURS.but("theirs", model="lstm")

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bench.ground.statistics import REAL, SHARE, Kind
-from reproduce.judging.verdicts import (
+from ground.statistics import REAL, SHARE, Kind
+from judging.verdicts import (
     CONTRADICTED,
     REPRODUCED,
     UNDECIDED,
@@ -18,7 +18,7 @@ from reproduce.judging.verdicts import (
     mean_within,
     share_of_seeds,
 )
-from tests.reproduce.judging.samples import sample, with_unknown
+from tests.judging.samples import sample, with_unknown
 
 values = st.floats(0, 1, allow_nan=False)
 several = st.lists(values, min_size=2, max_size=8)

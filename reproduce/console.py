@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from bench.ground.statistics import POWER
 from bench.records.schema import RunRecord
-from reproduce.judging.claims import ClaimResult
-from reproduce.judging.costs import cost_of
-from reproduce.judging.verdicts import (
+from ground.statistics import POWER
+from judging.claims import ClaimResult
+from judging.verdicts import (
     CONTRADICTED,
     NOT_ASKED,
     REPRODUCED,
     UNDECIDED,
 )
+from reproduce.costs import cost_of
 
 if TYPE_CHECKING:
-    from reproduce.judging.reproduction import Reproduction, View
+    from reproduce.reproduction import Reproduction, View
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 

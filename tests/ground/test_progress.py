@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from bench.ground import progress
+from ground import progress
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reproduce.judging.power_laws import Fit, fit_power_law, slope_between
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from judging.power_laws import Fit, fit_power_law, slope_between
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 
 X = [8, 16, 32, 64, 128, 256]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.ground.statistics import LOSS, REAL, SHARE, Items, Kind
-from reproduce.judging.observations import observe
-from reproduce.judging.verdicts import (
+from ground.statistics import LOSS, REAL, SHARE, Items, Kind
+from judging.observations import observe
+from judging.verdicts import (
     CONTRADICTED,
     NOT_ASKED,
     REPRODUCED,
@@ -24,7 +24,7 @@ from reproduce.judging.verdicts import (
     not_asked,
     share_of_seeds,
 )
-from tests.reproduce.judging.samples import accuracy, record, sample
+from tests.judging.samples import accuracy, record, sample
 
 # Constructed data with known verdicts
 

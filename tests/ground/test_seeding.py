@@ -6,11 +6,11 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ground.seeding import derive_seed
+from ground.seeding import derive_seed
 
 
 def test_equal_in_other_processes_with_other_hash_seeds() -> None:
-    code = "from bench.ground.seeding import derive_seed; print(derive_seed(0, 'dropout', 3))"
+    code = "from ground.seeding import derive_seed; print(derive_seed(0, 'dropout', 3))"
     seen = {
         subprocess.run(
             [sys.executable, "-c", code],

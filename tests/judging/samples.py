@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bench.ground.statistics import REAL, Items, Kind
 from bench.records.schema import RunRecord
-from reproduce.judging.observations import Observation, Sample
+from ground.statistics import REAL, Items, Kind
+from judging.observations import Observation, Sample
 from tests.bench.records import make_record
 
 

@@ -10,9 +10,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bench.ground.statistics import LEVEL, MAXIMUM_SEEDS, POWER, Interval
-from reproduce.judging.grammar import Records, Rule
-from reproduce.judging.verdicts import UNDECIDED, Finding, place_of
+from ground.statistics import LEVEL, MAXIMUM_SEEDS, POWER, Interval
+from judging.grammar import Records, Rule
+from judging.verdicts import UNDECIDED, Finding, place_of
 
 RESAMPLES = 2000
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.ground.statistics import LEVEL
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Rule
-from reproduce.judging.verdicts import Finding
+from ground.statistics import LEVEL
+from judging.grammar import Rule
+from judging.verdicts import Finding
 
 
 @dataclass(frozen=True)

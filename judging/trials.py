@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from bench.ground.statistics import REAL, Items, Kind
 from bench.records.schema import RunRecord
-from reproduce.judging.grammar import Drawn, Records, Rule
-from reproduce.judging.observations import Observation, Sample, how_it_ended
-from reproduce.judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from ground.statistics import REAL, Items, Kind
+from judging.grammar import Drawn, Records, Rule
+from judging.observations import Observation, Sample, how_it_ended
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 
 EXACT = -1  # in the place of a seed, where no random number enters
 Found = TypeVar("Found")

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.processes
 WORK = """
 import sys
 from pathlib import Path
-from bench.ground.errors import command
-from bench.ground.progress import progress
+from ground.errors import command
+from ground.progress import progress
 
 def main(words):
     from rich.console import Console
