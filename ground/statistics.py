@@ -226,11 +226,15 @@ def half_width(parts: Sequence[Part], level: float = LEVEL, seeds: int = 0) -> f
 
     Args:
         seeds: how many of the first parts are over seeds. Test items raise the degrees of freedom
-            too, but what is less certain gets no narrower: seeds alone give the least width.
+            too, but what seeds vary by beyond the chance of items gets no narrower through that.
     """
     total = math.fsum(variance for variance, _ in parts)
     half = _student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
-    return max(half, half_width(parts[:seeds], level)) if seeds else half
+    beyond = [*parts[:seeds], *(part for part in parts[seeds:] if part[0] < 0)]
+    own = math.fsum(variance for variance, _ in beyond)
+    if not seeds or own <= 0:
+        return half
+    return max(half, _student_quantile(level, _freedom(parts[:seeds])) * math.sqrt(own))
 
 
 def over_seeds(deviation: float, count: int) -> Part:
