@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.memories.distinct import groups, latest, packed, rows_of
+from models.layers.equal_keys import groups, latest, packed, rows_of
 from models.memories.interface import Memory, Reading, bytes_of
 from models.memories.stored_pairs import nearest
 

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from models.memories.distinct import first, groups, packed, rows_of
+from models.layers.equal_keys import first, groups, packed, rows_of
 from models.memories.interface import Reading, bytes_of, wide
 from models.memories.matrix_memory import MatrixMemory, linear_reading
 
