@@ -9,15 +9,15 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.records.equivalence import Code, Compared, Config
+from bench.records.equivalence import Code, Compared, flat
 from bench.records.provenance import sha256_of, without_place
-from bench.records.schema import RunRecord, read_records
+from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.settings.config import group_file, load_groups, models_of
 from ground.errors import VERIFICATION_FAILED, UserError
@@ -25,11 +25,32 @@ from ground.files import ROOT
 
 # What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
 COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
+# What a run gave beside its data, weights and costs, in the order in which a difference is told.
+RESULTS = ("metrics", "per_sequence", "curves", "arrays", "outcome", "cause", "headline")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run, with the SHA-256 of the bytes of its trained weights; None where it keeps none."""
+
+    record: RunRecord
+    weights: str | None
+
+    def facts(self) -> dict[str, Any]:
+        """All that the run gave but its weights."""
+        content = self.record.model_dump(mode="json")
+        facts = {"data": self.record.provenance.data, **{name: content[name] for name in RESULTS}}
+        return {**facts, "cost": {name: content["cost"][name] for name in COSTS}}
+
+    def settings(self) -> dict[str, Any]:
+        """Each setting by "section.key"."""
+        settings = flat(self.record.config).items()
+        return {key: value for key, value in settings if not key.endswith("._target_")}
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A checkout: this one, or that of an older commit."""
+    """A checkout: this one, or that of an older commit; what it makes goes to ``work``."""
 
     root: Path
     work: Path
@@ -47,43 +68,39 @@ class Tree:
                     f"{self.name} has no task '{task}' with a model '{model}' to compare with",
                     VERIFICATION_FAILED,
                 ) from None
-            known |= {
-                f"{section}.{key}"
-                for section in ("tasks", "models", "training")
-                for key in groups[section]
-            }
+            known |= flat({name: groups[name] for name in ("tasks", "models", "training")}).keys()
         return known
 
-    def make(self, words: Sequence[str], number: int) -> list[RunRecord]:
-        """The records of a sweep that this tree's own code made in processes of its own.
+    def make(self, words: Sequence[str], number: int) -> dict[tuple[Role, str, int], Made]:
+        """What a sweep by this tree's own code makes in processes of its own: by role, model and
+        seed.
 
         Raises:
-            UserError: it made none.
+            UserError: it made nothing.
         """
-        store = self.work / f"store-{number}"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.root),
-            "MEMORY_BENCH_PREPARED": str(self.work / "prepared"),
-        }
-        command = [sys.executable, "-m", "bench.sweep", *words, f"store={store}"]
+        store = Store(self.work / f"store-{number}")
+        own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
         done = subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "bench.sweep", *words, f"store={store.root}"],
+            cwd=self.root,
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        records = list(read_records([Store(store).records]))
-        if not records:
+        made = {}
+        for record in read_records([store.records]):
+            path = store.weights(record.run_id)
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+            made[record.role, record.model, record.seed] = Made(record, sha256)
+        if not made:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise UserError(
                 f"{self.name} makes no such run: {said[-1].removeprefix('error: ')} "
                 f"(bench.sweep {' '.join(words)})",
                 VERIFICATION_FAILED,
             )
-        return records
-
-    def weights(self, record: RunRecord, number: int) -> str | None:
-        """SHA-256 of the bytes of a run's trained weights; None where it keeps none."""
-        path = Store(self.work / f"store-{number}").weights(record.run_id)
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+        return made
 
 
 def full_name(commit: str) -> str:
@@ -109,98 +126,61 @@ def _git(*words: str) -> bytes:
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 
-def unpack(commit: str, folder: Path) -> None:
-    """The files of a commit; the repository itself is only read."""
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
-        archive.extractall(folder, filter="data")
-
-
 @dataclass(frozen=True)
 class Pair:
     """The same run by both."""
 
-    old: RunRecord
-    new: RunRecord
-    old_weights: str | None
-    new_weights: str | None
+    old: Made
+    new: Made
     words: str
 
     def first_difference(self) -> str | None:
-        """In words; None if every byte is the same."""
-        sides = [facts(record) for record in (self.old, self.new)]
-        sides[0]["weights"], sides[1]["weights"] = self.old_weights, self.new_weights
-        for name in ("data", "weights", *(n for n in sides[0] if n not in ("data", "weights"))):
-            if found := _difference(name, sides[0][name], sides[1][name]):
-                return found
+        """In words; None if every byte is the same, and every setting of the older one is there."""
+        sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
+        return next(_differences("", *sides), None) or self._gone()
+
+    def _gone(self) -> str | None:
+        new = self.new.settings()
+        for key, value in self.old.settings().items():
+            if key not in new or new[key] != value:
+                now = f"is {new[key]!r} here" if key in new else "is gone here"
+                return (
+                    f"the setting {key} is {value!r} in the older code and {now}: a setting that "
+                    "went cannot be equal"
+                )
         return None
 
     def codes(self) -> tuple[Code, Code]:
         """The code of both."""
-        old, new = (Code.of(r.config, r.provenance) for r in (self.old, self.new))
+        old, new = (Code.of(m.record.config, m.record.provenance) for m in (self.old, self.new))
         return old, new
 
     def added(self) -> dict[str, Any]:
-        """Settings that the newer run has and the older lacks, with their values.
-
-        Raises:
-            UserError: the older one has a setting that is gone, or another value.
-        """
-        old, new = _flat(self.old.config), _flat(self.new.config)
-        for key, value in old.items():
-            if new.get(key, _MISSING) != value:
-                now = "is gone here" if key not in new else f"is {new[key]!r} here"
-                raise UserError(
-                    f"the setting {key} is {value!r} in the older code and {now}: a setting that "
-                    "went cannot be equal",
-                    VERIFICATION_FAILED,
-                )
-        return {key: value for key, value in new.items() if key not in old}
+        """Settings that the newer run has and the older lacks, with their values."""
+        old = self.old.settings()
+        return {key: value for key, value in self.new.settings().items() if key not in old}
 
     def compared(self) -> Compared:
         """What the table says of it."""
         return Compared(
             words=self.words,
-            data=self.new.provenance.data,
-            weights=self.new_weights,
-            results=sha256_of(facts(self.new)),
+            data=self.new.record.provenance.data,
+            weights=self.new.weights,
+            results=sha256_of(self.new.facts()),
         )
 
 
-_MISSING = object()
-
-
-def _flat(config: Config) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value
-        for section, values in config.items()
-        for key, value in values.items()
-        if key != "_target_"
-    }
-
-
-def facts(record: RunRecord) -> dict[str, Any]:
-    """All that a run gave, in the order in which a difference is told."""
-    content = record.model_dump(mode="json")
-    cost = content["cost"]
-    names = ("metrics", "per_sequence", "curves", "arrays", "outcome", "cause", "headline")
-    return {
-        "data": record.provenance.data,
-        **{name: content[name] for name in names},
-        "cost": {name: cost[name] for name in COSTS},
-    }
-
-
-def _difference(place: str, old: Any, new: Any) -> str | None:
+def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
+    """In words, first to last."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(k for k in new if k not in old)]:
-            one, other = old.get(key, "missing"), new.get(key, "missing")
-            if found := _difference(f"{place}/{key}", one, other):
-                return found
-        return None
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        items = enumerate(zip(old, new, strict=True))
-        return next(filter(None, (_difference(f"{place}[{i}]", *pair) for i, pair in items)), None)
-    return None if old == new else f"{place} differs: {old!s:.70} there, {new!s:.70} here"
+            inner = f"{place}/{key}" if place else str(key)
+            yield from _differences(inner, old.get(key, "missing"), new.get(key, "missing"))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{place}[{i}]", *pair)
+    elif old != new:
+        yield f"{place} differs: {old!s:.70} there, {new!s:.70} here"
 
 
 @dataclass(frozen=True)
@@ -212,8 +192,11 @@ class Trees:
 
     @classmethod
     def of(cls, commit: str, folder: Path) -> Trees:
-        """Unpack a commit into a folder, which also takes what both sides make."""
-        unpack(commit, folder / "older")
+        """Unpack a commit into a folder, which also takes what both sides make; the repository
+        itself is only read."""
+        files = io.BytesIO(_git("archive", "--format=tar", commit))
+        with tarfile.open(fileobj=files) as archive:
+            archive.extractall(folder / "older", filter="data")
         older = Tree(folder / "older", folder / "made-there", commit[:8])
         return cls(older, Tree(ROOT, folder / "made-here", "this checkout"))
 
@@ -228,20 +211,11 @@ class Trees:
             UserError: one of them makes nothing, or not the same runs.
         """
         places = group_file("tasks", task).get("locations", ())
-        said = [without_place(one, places) for one in words]
+        said = " ".join(without_place(one, places) for one in words)
         with ThreadPoolExecutor(2) as both:
             made = [both.submit(tree.make, words, number) for tree in (self.older, self.here)]
-        old, new = ({(r.role, r.model, r.seed): r for r in m.result()} for m in made)
+        old, new = (one.result() for one in made)
         if lone := sorted({*old} ^ {*new}):
             where = f"by {self.older.name} alone" if lone[0] in old else "here alone"
             raise UserError(f"{lone[0][1]} ({lone[0][0]}) is made {where}", VERIFICATION_FAILED)
-        return [
-            Pair(
-                old[key],
-                new[key],
-                self.older.weights(old[key], number),
-                self.here.weights(new[key], number),
-                " ".join(said),
-            )
-            for key in sorted(old)
-        ]
+        return [Pair(old[key], new[key], said) for key in sorted(old)]
