@@ -14,15 +14,11 @@ from torch import Tensor, nn
 from ground.seeding import derive_seed
 from models.generation import (
     Continuation,
-    beam_search,
     check_request,
     evaluation_mode,
-    greedy,
     read_prompt,
     select_rows,
 )
-
-__all__ = ["Continuation", "beam_search", "greedy", "sample"]
 
 
 def sample(
