@@ -103,16 +103,19 @@ class Equivalence(_Frozen):
             settings = {key: value for key, value in settings.items() if key not in self.added}
         else:
             return None
-        targets = {"tasks._target_": code.task, "models._target_": code.model}
-        settings |= {key: targets[key] for key in settings.keys() & targets.keys()}
         parts = [(key.partition("."), value) for key, value in settings.items()]
         config = {one: {key: v for (s, _, key), v in parts if s == one} for one in name.config}
+        for section, target in (("tasks", code.task), ("models", code.model)):
+            if "_target_" in name.config.get(section, {}):
+                config[section]["_target_"] = target
         return Name(code, config)
 
 
 def flat(config: Config) -> dict[str, Any]:
-    """Each setting by "section.key"."""
-    return {f"{one}.{key}": v for one, values in config.items() for key, v in values.items()}
+    """Each setting by "section.key"; the classes of task and model are none."""
+    sections = config.items()
+    settings = {f"{section}.{key}": v for section, values in sections for key, v in values.items()}
+    return {key: value for key, value in settings.items() if not key.endswith("._target_")}
 
 
 class _Table(_Frozen):

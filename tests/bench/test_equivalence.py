@@ -27,9 +27,8 @@ from bench.records.equivalence import (
 )
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord, read_records
-from bench.runs.comparing import Made, Pair
 from bench.runs.obtain import identify, obtain, serve_or_make
-from bench.runs.proving import BASELINES, Wanted, batches
+from bench.runs.proving import BASELINES, Made, Pair, Wanted, batches
 from bench.settings.config import compose
 from bench.sweep import run_sweep
 from ground.errors import UserError
