@@ -1,4 +1,5 @@
-"""What the engine adds to a training step: the same training by a plain loop beside it."""
+"""What the engine adds to a training step: the same training by a plain loop beside it. And what a
+fresh process spends until its first one: imports, data, building the model."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import copy
 import itertools
 import platform
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -24,11 +28,14 @@ from bench.training.building import build_model, build_task, prepare_data, resol
 from bench.training.loop import fit
 from bench.training.optimisation import plain_steps
 from bench.training.training import set_numerics
-from ground.errors import UserError
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT
 from ground.progress import Report
+from ground.words import word
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
+LOOK_EVERY = 0.005  # seconds, at a process that is to make its first step
 WARM_UP = 2  # steps that are not timed, at the start of a block; the last is not either
 
 
@@ -207,3 +214,29 @@ def _plain_block(
     model.to(device).train()
     steps = plain_steps(model, task, training, training.steps, seed, loss)
     return [time.perf_counter() for _ in itertools.islice(steps, training.steps)]
+
+
+def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
+    """CPU-seconds, user and system, of ``python -m bench.train WORDS`` when its first step is done
+    and saved. The process is looked at from outside, and ended then.
+
+    Raises:
+        UserError: it ended before.
+    """
+    rest = [given for given in words if not given.startswith(("store=", "training.checkpoint_"))]
+    with tempfile.TemporaryDirectory() as folder:
+        own = [word("store", folder), "training.checkpoint_every=1"]
+        command = [sys.executable, "-m", "bench.train", *rest, *own]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                while not any(Path(folder).glob("work/*/checkpoint-0.pt")):
+                    if process.poll() is not None:
+                        said = process.communicate()[1].strip().splitlines() or ["it ended"]
+                        raise UserError(f"bench.train made no step to time: {said[-1]}", RUN_FAILED)
+                    time.sleep(LOOK_EVERY)
+                spent = psutil.Process(process.pid).cpu_times()
+            finally:
+                process.kill()
+    return float(spent.user + spent.system)
