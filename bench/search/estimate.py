@@ -157,10 +157,9 @@ def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1)
 
 def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
     """All models at their default, and all at their largest setting where they have one."""
-    default = {e.choice: e for e in estimates if e.setting == "default"}
-    largest = {**default, **{e.choice: e for e in estimates if e.setting == "largest"}}
-    totals = {"default": list(default.values()), "largest": list(largest.values())}
-    return totals if largest != default else {"default": totals["default"]}
+    default = [e for e in estimates if e.setting == "default"]
+    largest = list({e.choice: e for e in estimates}.values())  # it comes after the default
+    return {"default": default} | ({"largest": largest} if largest != default else {})
 
 
 def print_run_count(configurations: Sequence[Configuration]) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bench.records.numbers import items_of, kind_of
 from bench.records.report import table_of
-from bench.records.schema import Headline, RunRecord
+from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.driver import ModelResult, SweepResult
 from ground.screen import console
@@ -57,7 +57,8 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
     )
     table.add_column("setting chosen on validation")
     rows = [_model_row(model) for model in models] + [_baseline_row(r) for r in result.baselines]
-    for _, row in sorted(rows, key=lambda row: _rank(row[0], headline)):
+    sign = -1 if headline.direction == "maximise" else 1
+    for _, row in sorted(rows, key=lambda row: math.inf if row[0] is None else sign * row[0]):
         table.add_row(*row)
     return table
 
@@ -79,12 +80,6 @@ def _summary(records: Sequence[RunRecord]) -> Mean:
         return mean_interval(values)
     task, name = records[0].task, records[0].headline.name
     return mean_interval(values, kind_of(task, name), items_of(records, name))
-
-
-def _rank(mean: float | None, headline: Headline) -> float:
-    if mean is None:
-        return math.inf
-    return -mean if headline.direction == "maximise" else mean
 
 
 def _model_row(model: ModelResult) -> tuple[float | None, list[str]]:

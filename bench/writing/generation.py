@@ -12,13 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ground.seeding import derive_seed
-from models.generation import (
-    Continuation,
-    check_request,
-    evaluation_mode,
-    read_prompt,
-    select_rows,
-)
+from models.generation import Continuation, check_request, evaluation_mode, read_prompt, select_rows
 
 
 def sample(

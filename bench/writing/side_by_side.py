@@ -166,18 +166,13 @@ def offered_prompts(task: str) -> Path:
     Raises:
         UserError: there are none.
     """
-    trained_on = {name: group_file("tasks", name).get("trained_on", name) for name in _tasks(task)}
-    for name, training in trained_on.items():
+    tasks = sorted(choices("tasks"), key=lambda name: name != task)  # itself first
+    trained_on = {name: group_file("tasks", name).get("trained_on", name) for name in tasks}
+    for name in tasks:
         path = ROOT / "tasks" / name / OFFERED
-        if training == trained_on[task] and path.exists():
+        if trained_on[name] == trained_on.get(task) and path.exists():
             return path
     raise UserError(f"no task offers prompts for models of {task}: give a file by prompts=FILE")
-
-
-def _tasks(first: str) -> list[str]:
-    """All, with one at the head; none if that is not one of them."""
-    known = choices("tasks")
-    return sorted(known, key=lambda name: name != first) if first in known else []
 
 
 def read_prompts(path: Path) -> list[Prompt]:
