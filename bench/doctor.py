@@ -45,35 +45,28 @@ def examine() -> int:
 
 
 def _versions() -> Iterator[Finding]:
+    import tomllib
+
     yield True, f"python {platform.python_version()}"
-    pins = dict(_pins())
-    for name in sorted(_required()):
+    pins = {pin.name: pin.specifier for pin in map(Requirement, _lines(ROOT / "constraints.txt"))}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name in sorted(Requirement(line).name for line in project["dependencies"]):
         try:
             found = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield False, f"{name} is not installed: python -m pip install -c constraints.txt -e ."
             continue
-        pinned = pins.get(name)
-        note = "" if pinned in (None, found.partition("+")[0]) else f" (tested with {pinned})"
+        pinned = str(pins.get(name, "")).removeprefix("==")
+        note = "" if pinned in ("", found.partition("+")[0]) else f" (tested with {pinned})"
         yield True, f"{name} {found}{note}"
     commit, dirty = commit_and_dirty()
     state = f"{commit[:12]}{', with changes' if dirty else ''}" if commit else "not a git checkout"
     yield True, f"commit {state}"
 
 
-def _required() -> Iterator[str]:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for line in project["dependencies"]:
-        yield Requirement(line).name
-
-
-def _pins() -> Iterator[tuple[str, str]]:
-    for line in (ROOT / "constraints.txt").read_text().splitlines():
-        if "==" in line and not line.startswith("#"):
-            name, _, version = line.partition("==")
-            yield name.strip(), version.split(";")[0].strip()
+def _lines(path: Path) -> Iterator[str]:
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    return filter(None, lines)
 
 
 def _devices() -> Iterator[Finding]:
@@ -107,9 +100,8 @@ def _stores() -> Iterator[Finding]:
     writable = os.access(existing, os.W_OK)
     free = shutil.disk_usage(existing).free / 2**30
     yield writable and free > 1, f"{store}: {free:.0f} GiB free{'' if writable else ', no access'}"
-    for folder, what in (("records", "records"), ("studies", "studies")):
-        count = len(list((store / folder).glob("*"))) if (store / folder).exists() else 0
-        yield True, f"{count} {what} in {store / folder}"
+    for what in ("records", "studies"):
+        yield True, f"{len(list((store / what).glob('*')))} {what} in {store / what}"
 
 
 def _leaderboard() -> Iterator[Finding]:

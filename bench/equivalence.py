@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,6 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.runs.comparing import full_name
     from bench.runs.proving import of_records, of_task, prove
     from bench.search.plan import list_models
     from bench.settings.config import parse
@@ -53,27 +52,26 @@ def main(words: list[str]) -> int:
         o.key_or_group: o.value() for o in parse([list_models(word) for word in words])
     }
     extra = {key: given.pop(key) for key in list(given) if key not in OWN}
-    _check(given, extra)
+    task, models, preset = (given.get(key) for key in ("tasks", "models", "preset"))
+    models = [models] if isinstance(models, str) else models
+    _check(given, models or [], extra)
     if given.get("records"):
-        wanted = of_records(given.get("tasks"), given.get("preset"))
+        wanted = of_records(task, preset)
     else:
-        models = given.get("models")
-        named = [models] if isinstance(models, str) else models
-        commit = str(given.get("commit", "HEAD"))
-        wanted = of_task(given["tasks"], named, given.get("preset"), commit)
+        wanted = {(str(given.get("commit", "HEAD")), str(task)): of_task(str(task), models, preset)}
     if not wanted:
         print("nothing to prove: no such record is of an earlier form")
-    outcomes = []
-    for (commit, task), runs in sorted(wanted.items()):
+    refused = False
+    for (commit, name), runs in sorted(wanted.items()):
         with progress() as report:
-            found = prove(full_name(commit), runs, _with_places(extra, task), report)
-        for outcome in found:
-            _print(outcome, commit)
-        outcomes += found
-    return VERIFICATION_FAILED if any(outcome.refusal for outcome in outcomes) else OK
+            found = prove(name, commit, runs, _with_places(extra, name), report)
+        for model, outcome in found.items():
+            _print(f"{name}, {model}", commit[:8], outcome)
+        refused |= any(isinstance(outcome, str) for outcome in found.values())
+    return VERIFICATION_FAILED if refused else OK
 
 
-def _check(given: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
+def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]) -> None:
     """Refuse words that mean nothing here."""
     from bench.settings.config import choices, models_of
 
@@ -91,10 +89,9 @@ def _check(given: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
         raise UserError(
             f"records=true goes by what the records say of {other[0]}: leave {other[0]}= out"
         )
-    named = given.get("models", [])
-    for model in [named] if isinstance(named, str) else named:
-        if model not in choices(models_of(str(task))):
-            known = choices(models_of(str(task)))
+    known = choices(models_of(str(task))) if models else []
+    for model in models:
+        if model not in known:
             raise UserError(f"there is no model '{model}' for {task}: {nearest(str(model), known)}")
 
 
@@ -109,14 +106,14 @@ def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
     }
 
 
-def _print(outcome: Outcome, commit: str) -> None:
-    what, sides = f"{outcome.task}, {outcome.model}", f"{commit[:8]} and this checkout"
-    if outcome.refusal is not None:
-        print(f"refused: {what}, {sides}: {outcome.refusal}", file=sys.stderr)
-    elif outcome.entry is None:
-        print(f"nothing to prove: {what} has the same code in {commit[:8]}")
+def _print(what: str, commit: str, outcome: Outcome) -> None:
+    sides = f"{commit} and this checkout"
+    if isinstance(outcome, str):
+        print(f"refused: {what}, {sides}: {outcome}", file=sys.stderr)
+    elif outcome is None:
+        print(f"nothing to prove: {what} has the same code in {commit}")
     else:
-        runs = len(outcome.entry.compared)
+        runs = len(outcome.compared)
         print(f"proven: {what}, {sides} ({runs} run{'s' * (runs != 1)} of each)")
 
 

@@ -31,9 +31,9 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.writing.continuations import continue_text, read_settings
+    from bench.writing.continuations import GenerationSettings, continue_text
 
-    settings = read_settings(words)
+    settings = GenerationSettings.read(words)
     from bench.runs.saved import load_run
     from ground.progress import progress
 

@@ -31,10 +31,10 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.writing.side_by_side import compare, print_comparison, read_settings
+    from bench.writing.side_by_side import PromptSettings, compare, print_comparison
     from ground.progress import progress
 
-    settings = read_settings(words)
+    settings = PromptSettings.read(words)
     with progress() as report:
         comparison = compare(settings, report)
     path = comparison.write(settings)

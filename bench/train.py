@@ -5,14 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.words import SETTINGS_HELP, wants_help
-
-if TYPE_CHECKING:
-    from bench.settings.settings import Configuration
 
 HELP = f"""\
 usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
@@ -33,30 +27,14 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.search.plan import warn_of_warmup
-    from bench.settings.config import compose
-
-    _refuse_words_of_sweeps(words)
-    configuration = compose(words)
-    warn_of_warmup([configuration])
-    return _make_one(configuration)
-
-
-def _refuse_words_of_sweeps(words: Sequence[str]) -> None:
-    """One run has no search.
-
-    Raises:
-        UserError: a word of bench.sweep.
-    """
-    from bench.search.plan import SHORT_NAMES
-    from bench.settings.config import parse
+    from bench.search.plan import SHORT_NAMES, warn_of_warmup
+    from bench.settings.config import compose, parse
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-
-
-def _make_one(configuration: Configuration) -> int:
+    configuration = compose(words)
+    warn_of_warmup([configuration])
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path
     from bench.runs.obtain import serve_or_make

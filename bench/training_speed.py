@@ -46,8 +46,7 @@ def main(words: list[str]) -> int:
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
     configuration = compose(rest)
-    from bench.timing.start import cpu_seconds_to_first_step
-    from bench.timing.steps import compare
+    from bench.timing.steps import compare, cpu_seconds_to_first_step
     from ground.progress import progress
 
     with progress() as report:

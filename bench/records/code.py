@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from ground.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
@@ -24,7 +24,7 @@ def code_hash(target: str) -> str:
     module = target.rpartition(".")[0]
     digest = hashlib.sha256()
     for name, path in sorted(imported_modules(module).items()):
-        digest.update(f"{name}\n{_read(path.read_bytes()).code}\n".encode())
+        digest.update(f"{name}\n{_read(path.read_bytes(), _package(name, path))[0]}\n".encode())
     return digest.hexdigest()
 
 
@@ -33,45 +33,36 @@ def is_own(target: str) -> bool:
     return target.partition(".")[0] in OWN
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A folder that modules are looked up in, and which of the files there count."""
-
-    root: Path
-    counts: Path
-
-    def find(self, name: str) -> Path | None:
-        stem = self.root.joinpath(*name.split("."))
-        for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
-            if path.is_file() and self._has(path.resolve()):
-                return path
-        return None
-
-    def _has(self, path: Path) -> bool:
-        """Whether a file is one of the folder's own, not of an environment that lies in it."""
-        inside = path.is_relative_to(self.counts)
-        return inside and "site-packages" not in path.relative_to(self.counts).parts
-
-
 def imported_modules(module: str) -> dict[str, Path]:
     """The modules whose source counts for ``module``, by name."""
-    places = [_Place(ROOT, ROOT / name) for name in OWN]
+    places = [(ROOT, ROOT / name) for name in OWN]
     if not is_own(module):
         places += _home(module)
     found: dict[str, Path] = {}
-    waiting = [module]
+    waiting = {module}
     while waiting:
         name = waiting.pop()
-        path = next(filter(None, (place.find(name) for place in places)), None)
-        if name in found or path is None:
-            continue
-        found[name] = path
-        waiting.extend(_names_imported(path, name))
+        path = next(filter(None, (_find(name, *place) for place in places)), None)
+        if path is not None:
+            found[name] = path
+            waiting |= _read(path.read_bytes(), _package(name, path))[1] - found.keys()
     return found
 
 
-def _home(module: str) -> list[_Place]:
-    """The folder of a module's top-level package, or the module's own folder if it is in none."""
+def _find(name: str, root: Path, counts: Path) -> Path | None:
+    """The file of a module below ``root``; of ``counts`` itself, not of an environment in it."""
+    stem = root.joinpath(*name.split("."))
+    for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+        real = path.resolve()
+        inside = path.is_file() and real.is_relative_to(counts)
+        if inside and "site-packages" not in real.relative_to(counts).parts:
+            return path
+    return None
+
+
+def _home(module: str) -> list[tuple[Path, Path]]:
+    """The folder of a module's top-level package, or the module's own folder if it is in none: to
+    look modules up in, and whose files count."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):
@@ -80,51 +71,28 @@ def _home(module: str) -> list[_Place]:
         return []
     path = Path(spec.origin).resolve()
     if "." not in module:
-        return [_Place(path.parent, path.parent)]
+        return [(path.parent, path.parent)]
     package = path.parents[module.count(".") - (path.name != "__init__.py")]
-    return [_Place(package.parent, package)]
+    return [(package.parent, package)]
 
 
-def _names_imported(path: Path, module: str) -> Iterator[str]:
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for level, base, names in _read(path.read_bytes()).imports:
-        if level:  # a relative import
-            parts = package.split(".")[: len(package.split(".")) - level + 1]
-            base = ".".join([*parts, base] if base else parts)
-        yield base
-        yield from (f"{base}.{name}" for name in names)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What a file says, without its explanations: its code, and (level, module, names) of each
-    import."""
-
-    code: str
-    imports: list[tuple[int, str, list[str]]]
+def _package(module: str, path: Path) -> str:
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
 
 
 @lru_cache(maxsize=512)  # by content: most tasks share most of their modules
-def _read(content: bytes) -> _Source:
+def _read(content: bytes, package: str) -> tuple[str, set[str]]:
+    """The code of a file without its explanations, and the names of what it may import."""
     tree = ast.parse(content)
-    imports: list[tuple[int, str, list[str]]] = []
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports += [(0, alias.name, []) for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            imports.append((node.level, node.module or "", [alias.name for alias in node.names]))
-        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            _drop_docstring(node)
-    return _Source(ast.unparse(tree), imports)
-
-
-def _drop_docstring(
-    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-) -> None:
-    first = node.body[0] if node.body else None
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
-        node.body = node.body[1:] or [ast.Pass()]
+            with suppress(ImportError):  # a relative import that leaves its package finds nothing
+                base = "." * node.level + (node.module or "")
+                base = importlib.util.resolve_name(base, package)
+                names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree), names

@@ -95,10 +95,27 @@ class Equivalence(_Frozen):
 
     def other_side(self, name: Name) -> Name | None:
         """The same run by the other one of the two; None if that has no such run."""
+        settings = flat(name.config)
         if name.code == self.old:
-            return Name(self.new, _aimed(_with(name.config, self.added), self.new))
-        older = _without(name.config, self.added) if name.code == self.new else None
-        return None if older is None else Name(self.old, _aimed(older, self.old))
+            code, settings = self.new, {**self.added, **settings}
+        elif name.code == self.new and all(settings.get(k, v) == v for k, v in self.added.items()):
+            code = self.old
+            settings = {key: value for key, value in settings.items() if key not in self.added}
+        else:
+            return None
+        parts = [(key.partition("."), value) for key, value in settings.items()]
+        config = {one: {key: v for (s, _, key), v in parts if s == one} for one in name.config}
+        for section, target in (("tasks", code.task), ("models", code.model)):
+            if "_target_" in name.config.get(section, {}):
+                config[section]["_target_"] = target
+        return Name(code, config)
+
+
+def flat(config: Config) -> dict[str, Any]:
+    """Each setting by "section.key"; the classes of task and model are none."""
+    sections = config.items()
+    settings = {f"{section}.{key}": v for section, values in sections for key, v in values.items()}
+    return {key: value for key, value in settings.items() if not key.endswith("._target_")}
 
 
 class _Table(_Frozen):
@@ -118,8 +135,8 @@ def read_table() -> tuple[Equivalence, ...]:
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
     try:
-        return _Table.model_validate(json.loads(path.read_bytes())).entries
-    except (ValueError, ValidationError):
+        return _Table.model_validate_json(path.read_bytes()).entries
+    except ValidationError:
         raise UserError(
             f"{path} is truncated or edited: restore it from version control, or delete it and "
             "prove again what it held by python -m bench.equivalence",
@@ -131,9 +148,9 @@ def add_entry(entry: Equivalence) -> None:
     """Write one more proof; what was compared of the same two states before is kept."""
     before = [e for e in read_table() if (e.old, e.new) == (entry.old, entry.new)]
     kept = [e for e in read_table() if e not in before]
-    compared = dict.fromkeys(c.model_dump_json() for e in (*before, entry) for c in e.compared)
-    every = tuple(Compared.model_validate_json(text) for text in compared)
-    entry = entry.model_copy(update={"compared": every})
+    every = [c for e in (*before, entry) for c in e.compared]
+    compared = tuple(c for number, c in enumerate(every) if c not in every[:number])
+    entry = entry.model_copy(update={"compared": compared})
     entries = sorted([*kept, entry], key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
     content = _Table(entries=tuple(entries)).model_dump(mode="json")
     write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
@@ -177,30 +194,3 @@ def form(config: Config, provenance: Provenance) -> Form:
     if today is None:
         return "of an earlier form"
     return "current" if today.code == Code.of(config, provenance) else "equivalent"
-
-
-def _aimed(config: Config, code: Code) -> Config:
-    targets = {"tasks": code.task, "models": code.model}
-    return {
-        section: {**values, "_target_": targets[section]} if "_target_" in values else values
-        for section, values in config.items()
-    }
-
-
-def _with(config: Config, added: Mapping[str, Any]) -> Config:
-    changed = {section: dict(values) for section, values in config.items()}
-    for key, value in added.items():
-        section, _, name = key.partition(".")
-        if section in changed:
-            changed[section].setdefault(name, value)
-    return changed
-
-
-def _without(config: Config, added: Mapping[str, Any]) -> Config | None:
-    """The configuration before settings were added; None where one has another value."""
-    changed = {section: dict(values) for section, values in config.items()}
-    for key, value in added.items():
-        section, _, name = key.partition(".")
-        if section in changed and changed[section].pop(name, value) != value:
-            return None
-    return changed

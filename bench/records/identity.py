@@ -19,14 +19,13 @@ class Identity:
     """What makes a run the same run; the seed is apart.
 
     Attributes:
-        identity: by the code that is here.
-        earlier: identities of the same run by code that is proven equal.
+        all: every identity of this run: by the code that is here, then by code that is proven
+            equal.
     """
 
     configuration: Configuration
-    identity: str
     provenance: Provenance
-    earlier: tuple[str, ...] = ()
+    all: tuple[str, ...]
 
     @classmethod
     def of(
@@ -42,16 +41,14 @@ class Identity:
             config: resolved, as a record keeps it.
             baseline: the label of a predictor without training.
         """
-        first, *earlier = [
-            identity_of(name, configuration.preset, provenance, baseline)
-            for name in names(Code.of(config, provenance), config)
-        ]
-        return cls(configuration, first, provenance, tuple(earlier))
+        everywhere = names(Code.of(config, provenance), config)
+        same = (configuration.preset, provenance, baseline)
+        return cls(configuration, provenance, tuple(identity_of(n, *same) for n in everywhere))
 
     @property
-    def all(self) -> tuple[str, ...]:
-        """Every identity of this run, that of today first."""
-        return (self.identity, *self.earlier)
+    def identity(self) -> str:
+        """That by the code that is here."""
+        return self.all[0]
 
     def run_id(self, seed: int) -> str:
         """The name of the run with ``seed``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from functools import cache
 
@@ -18,9 +18,7 @@ def kind_of(task: str, metric: str) -> Kind:
 
     Example: ``kind_of("regbench", "tvd")`` is a share.
     """
-    stated: Mapping[str, Sequence[str]] = {}
-    if task in choices("tasks"):
-        stated = card("tasks", task).get("numbers", {})
+    stated = card("tasks", task).get("numbers", {}) if task in choices("tasks") else {}
     for name, patterns in stated.items():
         if any(fnmatch(metric, pattern) for pattern in patterns):
             return KINDS[name]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from bench.records.equivalence import Form, form
 from bench.records.schema import RunRecord
@@ -21,6 +22,12 @@ SAID: dict[Form, str] = {
 }
 
 
+def table_of(words: Iterable[str], numbers: Iterable[str], **said: Any) -> Table:
+    """A table with columns of words, then of numbers; ``said`` is its title and caption."""
+    right = (Column(name, justify="right") for name in numbers)
+    return Table(*words, *right, title_justify="left", caption_justify="left", **said)
+
+
 def print_record(record: RunRecord, store: Path) -> None:
     """The outcome of one run, its metrics and where its record lies."""
     console = Console(highlight=False, soft_wrap=True)
@@ -29,11 +36,8 @@ def print_record(record: RunRecord, store: Path) -> None:
     if record.outcome != "ok":
         console.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}", markup=False)
     else:
-        table = Table(title=what, title_justify="left")
-        table.add_column("metric")
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
-        for split in splits:
-            table.add_column(split, justify="right")
+        table = table_of(["metric"], splits, title=what)
         for name in sorted({name for values in record.metrics.values() for name in values}):
             values = [record.metrics[split].get(name) for split in splits]
             shown = ["" if value is None else _digits(value) for value in values]
@@ -56,9 +60,8 @@ def _digits(value: float) -> str:
 
 def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, float]]) -> float:
     """Recorded against measured metrics; returns the largest difference (inf if one is missing)."""
-    table = Table(title=f"{record.run_id}: protocol run again", title_justify="left")
-    for column in ("split", "metric", "record", "now", "difference"):
-        table.add_column(column, justify="left" if column in ("split", "metric") else "right")
+    title = f"{record.run_id}: protocol run again"
+    table = table_of(["split", "metric"], ["record", "now", "difference"], title=title)
     largest = 0.0
     for split, values in record.metrics.items():
         for name in dict.fromkeys([*values, *measured[split]]):

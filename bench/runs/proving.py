@@ -1,120 +1,124 @@
-"""Proof that older code gives the same bytes: which short runs say so, and what they said."""
+"""Proof that older code gives the same bytes: short runs by it and by this checkout, made in
+processes of their own and compared byte by byte."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.records.equivalence import Code, Config, Equivalence, add_entry, form, todays_name
-from bench.records.provenance import sha256_of
-from bench.records.schema import RunRecord, read_records
-from bench.records.store import COMMITTED
-from bench.runs.comparing import Pair, Trees
-from bench.settings.config import choices, group_file, models_of
-from ground.errors import UserError
+from bench.records.equivalence import (
+    Code,
+    Compared,
+    Config,
+    Equivalence,
+    add_entry,
+    flat,
+    form,
+    todays_name,
+)
+from bench.records.provenance import sha256_of, without_place
+from bench.records.schema import Role, RunRecord, read_records
+from bench.records.store import COMMITTED, Store
+from bench.settings.config import choices, group_file, load_groups, models_of
+from ground.errors import VERIFICATION_FAILED, UserError
+from ground.files import ROOT
 from ground.progress import Report
 from ground.words import word
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}
 BASELINES = "predictors without training"
+# What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
+COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
+# What a run gave beside its data, weights and costs, in the order in which a difference is told.
+RESULTS = ("metrics", "per_sequence", "curves", "arrays", "outcome", "cause", "headline")
 
-
-@dataclass
-class Batch:
-    """Runs that one sweep makes: settings that its models share.
-
-    Attributes:
-        models: what to compare; ``BASELINES`` is always compared.
-        settings: "tasks.key", "models.key" or "training.key" -> value.
-    """
-
-    task: str
-    preset: str
-    models: list[str] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def same_task(self, settings: Mapping[str, Any]) -> bool:
-        """Whether these are its settings of the task."""
-        return _of_the_task(self.settings) == _of_the_task(settings)
-
-    def takes(self, model: str, settings: Mapping[str, Any]) -> bool:
-        """Add a model, if it is not here yet and no setting of it contradicts those here."""
-        differs = any(self.settings.get(key, value) != value for key, value in settings.items())
-        if differs or model in self.models or not self.same_task(settings):
-            return False
-        self.models.append(model)
-        self.settings |= settings
-        return True
-
-
-def _of_the_task(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key.startswith("tasks.")}
+Outcome = Equivalence | str | None  # a new entry of the table; a refusal; the code is the same
 
 
 @dataclass(frozen=True)
 class Wanted:
     """A run of which both sides are to make a short one; ``model`` may be ``BASELINES``."""
 
-    task: str
     model: str
     preset: str
     config: Config
     code: Code | None = None  # that the commit must hold; None: whatever it holds
 
 
-def batches(runs: Iterable[Wanted]) -> list[Batch]:
+@dataclass
+class Batch:
+    """Runs that one sweep makes.
+
+    Attributes:
+        settings: that its models share: "tasks.key", "models.key" or "training.key" -> value.
+        models: what to compare; ``BASELINES`` is always compared.
+    """
+
+    preset: str
+    settings: dict[str, Any]
+    models: list[str]
+
+    def takes(self, model: str, settings: Mapping[str, Any]) -> bool:
+        """Add a model, if it is not here yet and no setting of it contradicts those here."""
+        differs = any(self.settings.get(key, value) != value for key, value in settings.items())
+        if differs or model in self.models:
+            return False
+        self.models.append(model)
+        self.settings |= settings
+        return True
+
+
+def batches(task: str, runs: Iterable[Wanted]) -> list[Batch]:
     """As few sweeps as hold every setting of ``runs`` once, shortened.
 
     A measurement has no training to cut short: each of its models is measured at preset smoke.
     """
-    found: list[Batch] = []
-    seen: set[str] = set()
+    found: dict[str, list[Batch]] = defaultdict(list)  # by preset and settings of the task
+    placed = set()
     for run in sorted(runs, key=lambda run: run.model == BASELINES):
-        measurement = models_of(run.task) != "models"
-        preset = "smoke" if measurement else run.preset
-        settings = {} if measurement else _settings(run.config)
-        key = sha256_of([run.task, run.model, preset, settings])
-        if key not in seen:
-            seen.add(key)
-            _place(run, preset, settings, found)
-    return found
+        trains = models_of(task) == "models"
+        preset, settings = (run.preset, _shortened(run.config)) if trains else ("smoke", {})
+        own = {key: value for key, value in settings.items() if key.startswith("tasks.")}
+        here, whole = found[sha256_of([preset, own])], sha256_of([run.model, preset, settings])
+        if run.model == BASELINES and not here:  # every sweep makes those of its task
+            here.append(Batch(preset, settings, _models(task)[:1]))
+        elif run.model != BASELINES and whole not in placed:
+            placed.add(whole)
+            if not any(batch.takes(run.model, settings) for batch in here):
+                here.append(Batch(preset, settings, [run.model]))
+    return [batch for here in found.values() for batch in here]
 
 
-def _place(run: Wanted, preset: str, settings: dict[str, Any], found: list[Batch]) -> None:
-    """Into a batch that has a place for it, else into one of its own."""
-    here = [batch for batch in found if batch.task == run.task and batch.preset == preset]
-    if run.model == BASELINES:  # every sweep makes those of its task
-        if not any(batch.same_task(settings) for batch in here):
-            model = (group_file("tasks", run.task).get("sweep", {}).get("models") or [None])[0]
-            model = model or choices(models_of(run.task))[0]
-            found.append(Batch(run.task, preset, [model], settings))
-    elif not any(batch.takes(run.model, settings) for batch in here):
-        found.append(Batch(run.task, preset, [run.model], settings))
+def _models(task: str) -> list[str]:
+    """Those that the task lists, or all that it takes."""
+    listed: list[str] = group_file("tasks", task).get("sweep", {}).get("models")
+    return listed or choices(models_of(task))
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    short = {**config.get("training", {}), **SHORT}
-    short["restarts"] = min(2, config.get("training", {}).get("restarts", 1))
+def _shortened(config: Config) -> dict[str, Any]:
+    training = config.get("training", {})
+    short = {**training, **SHORT, "restarts": min(2, training.get("restarts", 1))}
     short.pop("lr", None)
-    sections = {**config, "training": short}
-    return {
-        f"{section}.{key}": value
-        for section, values in sections.items()
-        for key, value in values.items()
-        if key != "_target_"
-    }
+    return flat({**config, "training": short})
 
 
-def words_of(batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> list[str]:
+def words_of(task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> list[str]:
     """The command line of a batch, with the settings that are known to both sides."""
     given = {**batch.settings, **extra}
     return [
-        f"tasks={batch.task}",
+        f"tasks={task}",
         f"models=[{','.join(batch.models)}]",
         f"preset={batch.preset}",
         "sweep.search_space={}",
@@ -127,88 +131,233 @@ def words_of(batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> li
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of one model of a task, or of the task's predictors: an entry of the table, a
-    refusal in one sentence, or neither where the code is the same anyway."""
+class Made:
+    """A run, with the SHA-256 of the bytes of its trained weights; None where it keeps none."""
 
-    task: str
-    model: str
-    entry: Equivalence | None = None
-    refusal: str | None = None
+    record: RunRecord
+    weights: str | None
+
+    def facts(self) -> dict[str, Any]:
+        """All that the run gave but its weights."""
+        content = self.record.model_dump(mode="json")
+        facts = {"data": self.record.provenance.data, **{name: content[name] for name in RESULTS}}
+        return {**facts, "cost": {name: content["cost"][name] for name in COSTS}}
+
+    @property
+    def code(self) -> Code:
+        """What it was made by."""
+        return Code.of(self.record.config, self.record.provenance)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same run by both."""
+
+    old: Made
+    new: Made
+    words: str
+
+    def first_difference(self) -> str | None:
+        """In words; None if every byte is the same, and every setting of the older one is there."""
+        sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
+        if found := next(_differences("", *sides), None):
+            return found
+        old, new = flat(self.old.record.config), flat(self.new.record.config)
+        for key in (key for key in old if key not in new or new[key] != old[key]):
+            now = f"is {new[key]!r} here" if key in new else "is gone here"
+            return (
+                f"the setting {key} is {old[key]!r} in the older code and {now}: a setting that "
+                "went cannot be equal"
+            )
+        return None
+
+    def added(self) -> dict[str, Any]:
+        """Settings that the newer run has and the older lacks, with their values."""
+        old, new = flat(self.old.record.config), flat(self.new.record.config)
+        return {key: value for key, value in new.items() if key not in old}
+
+    def compared(self) -> Compared:
+        """What the table says of it."""
+        made, results = self.new, sha256_of(self.new.facts())
+        data = made.record.provenance.data
+        return Compared(words=self.words, data=data, weights=made.weights, results=results)
+
+
+def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
+    """In words, first to last."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(k for k in new if k not in old)]:
+            inner = f"{place}/{key}" if place else str(key)
+            yield from _differences(inner, old.get(key, "missing"), new.get(key, "missing"))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{place}[{i}]", *pair)
+    elif old != new:
+        yield f"{place} differs: {old!s:.70} there, {new!s:.70} here"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A checkout: this one, or that of an older commit; what it makes goes to ``work``."""
+
+    root: Path
+    work: Path
+    name: str
+
+    def settings(self, task: str, models: Iterable[str]) -> set[str]:
+        """The settings that the tree's YAML files have for a task and some of its models."""
+        group = models_of(task)
+        known: set[str] = set()
+        for model in models:
+            try:
+                groups = load_groups({"tasks": task, "models": model}, group, self.root)
+            except UserError:
+                raise UserError(
+                    f"{self.name} has no task '{task}' with a model '{model}' to compare with",
+                    VERIFICATION_FAILED,
+                ) from None
+            known |= flat({name: groups[name] for name in ("tasks", "models", "training")}).keys()
+        return known
+
+    def make(self, words: Sequence[str], number: int) -> dict[tuple[Role, str, int], Made]:
+        """What a sweep by this tree's own code makes in processes of its own: by role, model and
+        seed.
+
+        Raises:
+            UserError: it made nothing.
+        """
+        store = Store(self.work / f"store-{number}")
+        own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
+        command = [sys.executable, "-m", "bench.sweep", *words, f"store={store.root}"]
+        environment = {**os.environ, **own}
+        done = subprocess.run(
+            command, cwd=self.root, env=environment, capture_output=True, text=True, check=False
+        )
+        made = {}
+        for record in read_records([store.records]):
+            path = store.weights(record.run_id)
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+            made[record.role, record.model, record.seed] = Made(record, sha256)
+        if not made:
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise UserError(
+                f"{self.name} makes no such run: {said[-1].removeprefix('error: ')} "
+                f"(bench.sweep {' '.join(words)})",
+                VERIFICATION_FAILED,
+            )
+        return made
+
+
+def trees_of(commit: str, folder: Path) -> tuple[Tree, Tree]:
+    """An older commit, unpacked into a folder, and this checkout; the repository is only read."""
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
+        archive.extractall(folder / "older", filter="data")
+    older = Tree(folder / "older", folder / "made-there", commit[:8])
+    return older, Tree(ROOT, folder / "made-here", "this checkout")
+
+
+def full_name(commit: str) -> str:
+    """The hash of a commit in the history of what is checked out.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    try:
+        name = _git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        full = name.decode().strip()
+        _git("merge-base", "--is-ancestor", full, "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        raise UserError(
+            f"the commit {commit} is not in the history of this checkout: give commit=… as git log "
+            "shows it; a shallow clone gets the rest by git fetch --unshallow"
+        ) from None
+    return full
+
+
+def _git(*words: str) -> bytes:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def _make_both(
+    trees: tuple[Tree, Tree], task: str, batch: Batch, extra: Mapping[str, Any], number: int
+) -> list[Pair]:
+    """What both make of the same batch, at the same time."""
+    known = set.intersection(*(tree.settings(task, batch.models) for tree in trees))
+    words = words_of(task, batch, known, extra)
+    with ThreadPoolExecutor(2) as both:
+        made = [both.submit(tree.make, words, number) for tree in trees]
+    old, new = (one.result() for one in made)
+    if lone := sorted({*old} ^ {*new}):
+        where = f"by {trees[0].name} alone" if lone[0] in old else "here alone"
+        raise UserError(f"{lone[0][1]} ({lone[0][0]}) is made {where}", VERIFICATION_FAILED)
+    places = group_file("tasks", task).get("locations", ())
+    said = " ".join(without_place(one, places) for one in words)
+    return [Pair(old[key], new[key], said) for key in sorted(old)]
 
 
 def prove(
-    commit: str, runs: Sequence[Wanted], extra: Mapping[str, Any], report: Report
-) -> list[Outcome]:
+    task: str, commit: str, runs: Sequence[Wanted], extra: Mapping[str, Any], report: Report
+) -> dict[str, Outcome]:
     """Make and compare the short runs of one task, and write what they prove to the table.
 
     Args:
         extra: settings for every run of a task that has them.
 
+    Returns:
+        What came of each model of the task, and of its predictors.
+
     Raises:
         UserError: the commit is not there.
     """
+    commit = full_name(commit)
     pairs: dict[str, list[Pair]] = defaultdict(list)
     refusals: dict[str, str] = {}
-    sweeps = batches(runs)
+    sweeps = batches(task, runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
-        trees = Trees.of(commit, Path(folder))
+        trees = trees_of(commit, Path(folder))
         for number, batch in enumerate(sweeps):
-            report(f"{batch.task} by {trees.older.name} and by this checkout", number, len(sweeps))
+            report(f"{task} by {commit[:8]} and by this checkout", number, len(sweeps))
             try:
-                known = trees.settings(batch.task, batch.models)
-                for pair in trees.make(batch.task, words_of(batch, known, extra), number):
-                    pairs[BASELINES if pair.new.role == "baseline" else pair.new.model].append(pair)
+                for pair in _make_both(trees, task, batch, extra, number):
+                    pairs[_model_of(pair.new.record)].append(pair)
             except UserError as error:
-                for model in (*batch.models, BASELINES):
-                    refusals.setdefault(model, str(error))
-        report(f"{runs[0].task}: both sides are made", len(sweeps), len(sweeps))
-    outcomes = []
+                refusals = {**dict.fromkeys((*batch.models, BASELINES), str(error)), **refusals}
+        report(f"{task}: both sides are made", len(sweeps), len(sweeps))
+    outcomes: dict[str, Outcome] = {}
     for model in dict.fromkeys(run.model for run in runs):
-        try:
-            if model in refusals:
-                raise UserError(refusals[model])
-            made_by = {run.code for run in runs if run.model == model and run.code is not None}
-            entry = _judged(runs[0].task, model, commit, pairs[model], made_by)
-            outcomes.append(Outcome(runs[0].task, model, entry))
-        except UserError as error:
-            outcomes.append(Outcome(runs[0].task, model, refusal=str(error)))
+        made_by = {run.code for run in runs if run.model == model and run.code is not None}
+        refusal = refusals.get(model) or _refusal(pairs[model], made_by)
+        outcomes[model] = refusal or _entry(task, model, commit, pairs[model])
     return outcomes
 
 
-def _judged(
-    task: str, model: str, commit: str, pairs: Sequence[Pair], made_by: set[Code]
-) -> Equivalence | None:
-    """The entry that is written to the table; None where the code is the same anyway.
+def _refusal(pairs: Sequence[Pair], made_by: set[Code]) -> str | None:
+    """Why the pairs prove nothing."""
+    if found := next(filter(None, (pair.first_difference() for pair in pairs)), None):
+        return found
+    old, new = {pair.old.code for pair in pairs}, {pair.new.code for pair in pairs}
+    if len(old) > 1 or len(new) > 1 or not all(code.is_current() for code in new):
+        return "the code of this checkout changed while it was compared"
+    if pairs and made_by - old:
+        return "the commit does not hold the code that the records were made by"
+    if any(pair.added() != pairs[0].added() for pair in pairs):
+        return "the settings that are new have different values at different presets"
+    return None
 
-    Raises:
-        UserError: the first difference.
-    """
-    for pair in pairs:
-        if found := pair.first_difference():
-            raise UserError(found)
-    codes = {pair.codes() for pair in pairs}
-    if not codes:  # a task without predictors
+
+def _entry(task: str, model: str, commit: str, pairs: Sequence[Pair]) -> Equivalence | None:
+    """The entry that is written to the table; None where the code is the same anyway."""
+    if not pairs or pairs[0].old.code == pairs[0].new.code:  # a task may have no predictors
         return None
-    old, new = next(iter(codes))
-    if len(codes) > 1 or not new.is_current():
-        raise UserError("the code of this checkout changed while it was compared")
-    if made_by - {old}:
-        raise UserError("the commit does not hold the code that the records were made by")
-    added = {sha256_of(pair.added()): pair.added() for pair in pairs}
-    if len(added) > 1:
-        raise UserError("the settings that are new have different values at different presets")
-    if old == new:
-        return None
-    compared = tuple(pair.compared() for pair in pairs)
     entry = Equivalence(
         task=task,
         model=model,
         commit=commit,
-        old=old,
-        new=new,
-        added=next(iter(added.values())),
-        compared=compared,
+        old=pairs[0].old.code,
+        new=pairs[0].new.code,
+        added=pairs[0].added(),
+        compared=tuple(pair.compared() for pair in pairs),
     )
     add_entry(entry)
     return entry
@@ -226,28 +375,24 @@ def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], li
     return found
 
 
-def of_task(
-    task: str, models: Sequence[str] | None, preset: str | None, commit: str
-) -> dict[tuple[str, str], list[Wanted]]:
+def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[Wanted]:
     """The settings of a task's committed records, or its presets where there are none."""
     found = []
-    folder = COMMITTED / task
-    for record in read_records([folder] if folder.is_dir() else []):
+    for record in read_records([COMMITTED / task]):
         today = todays_name(record.config, record.provenance)
         wanted = _wanted(record, today.config if today else record.config, None)
         chosen = models is None or wanted.model in (*models, BASELINES)
         if chosen and preset in (None, record.preset):
             found.append(wanted)
     known = {run.model for run in found}
-    listed = group_file("tasks", task).get("sweep", {}).get("models") or choices(models_of(task))
-    for model in models or ([] if known - {BASELINES} else listed):
-        if model not in known:
-            found.append(Wanted(task, model, preset or "smoke", {}))
-    if BASELINES not in known:
-        found.append(Wanted(task, BASELINES, preset or "smoke", {}))
-    return {(commit, task): found}
+    others = models or ([] if known - {BASELINES} else _models(task))
+    lacking = [model for model in (*others, BASELINES) if model not in known]
+    return [*found, *(Wanted(model, preset or "smoke", {}) for model in lacking)]
 
 
 def _wanted(record: RunRecord, config: Config, code: Code | None) -> Wanted:
-    model = BASELINES if record.role == "baseline" else record.model
-    return Wanted(record.task, model, record.preset, config, code)
+    return Wanted(_model_of(record), record.preset, config, code)
+
+
+def _model_of(record: RunRecord) -> str:
+    return BASELINES if record.role == "baseline" else record.model

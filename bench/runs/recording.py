@@ -72,19 +72,15 @@ class Run(ABC):
         measured = measured_fields(self.task, evaluations, splits[-1])
         spent = self.spent(evaluations, time.perf_counter() - started)
         trials = len(study.trials) if study else 0
-        configuration = self.configuration
+        names = ("seed", "task", "model", "label", "preset")
         return RunRecord(
-            run_id=self.identity.run_id(configuration.seed),
+            run_id=self.identity.run_id(self.configuration.seed),
             identity=self.identity.identity,
-            seed=configuration.seed,
-            task=configuration.task,
-            model=configuration.model,
-            label=configuration.label,
-            preset=configuration.preset,
+            **{name: getattr(self.configuration, name) for name in names},
             role=role,
             outcome=outcome,
             cause=cause,
-            config=configuration.resolved(),
+            config=self.configuration.resolved(),
             cost=spent.pop("cost").model_copy(
                 update={"peak_memory_bytes": memory.peak, "tuning_trials": trials}
             ),

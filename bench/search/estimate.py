@@ -6,21 +6,21 @@ import itertools
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from rich.table import Table
 
+from bench.records.report import table_of
 from bench.search.plan import Entry, Plan
-from bench.search.table import console
 from bench.settings.settings import Configuration
 from bench.training.building import build_model, build_task, resolve_device
 from bench.training.flops import count_training_flops
-from bench.training.optimisation import build_optimizer
+from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
 from ground.errors import UserError
 from ground.progress import Report, duration
+from ground.screen import console
 
 PROBE_SECONDS = 1.5
 NOTHING_WRITTEN = "dry run, nothing was written"
@@ -78,49 +78,40 @@ def _largest(space: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     configuration = entry.at(setting)
-    names = (entry.words[0], configuration.label, name)
     sweep, training = configuration.sweep, configuration.training
     trials = min(sweep.n_trials, entry.settings)
     runs = trials + sweep.seeds
+    counted = Estimate(entry.words[0], configuration.label, name, trials, runs)
     if configuration.takes is not None:
-        cause = f"{configuration.task} has no training steps to time"
-        return Estimate(*names, trials, runs, cause=cause)
+        return replace(counted, cause=f"{configuration.task} has no training steps to time")
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
     except (UserError, ValueError, torch.OutOfMemoryError) as error:
-        return Estimate(*names, trials, runs, cause=str(error))
+        return replace(counted, cause=str(error))
     # The first final run has the weights of its trial.
     trained = (runs - 1) * training.restarts * steps
-    return Estimate(*names, trials, runs, parameters, trained * flops, trained * seconds)
+    flops, seconds = trained * flops, trained * seconds
+    return replace(counted, parameters=parameters, flops=flops, seconds=seconds)
 
 
 def _probe(configuration: Configuration) -> tuple[int, float, float]:
     """Parameters, FLOPs of a step, and the median seconds of a step after the first."""
-    settings = configuration.training
+    settings, seed = configuration.training, configuration.seed
     torch.set_num_threads(settings.threads)
     device = resolve_device(configuration.device)
     task = build_task(configuration)
-    model = build_model(configuration, task, configuration.seed).to(device).train()
-    optimizer = build_optimizer(model, settings)
-    bfloat16 = settings.precision == "bfloat16"
-    batch = task.training_batch(configuration.seed, 0, settings.batch_size).to(device)
+    model = build_model(configuration, task, seed).to(device).train()
+    batch = task.training_batch(seed, 0, settings.batch_size).to(device)
     flops = count_training_flops(model, batch, task.training_loss)
-    times: list[float] = []
-    for step in itertools.count():
-        if len(times) > 1 and sum(times) > PROBE_SECONDS:
+    total = total_steps(task, settings)
+    ends = [time.perf_counter()]
+    for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
+        ends.append(time.perf_counter())
+        if len(ends) > 2 and ends[-1] - ends[0] > PROBE_SECONDS:
             break
-        begin = time.perf_counter()
-        batch = task.training_batch(configuration.seed, step, settings.batch_size).to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            loss = task.training_loss(model, batch)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        float(loss.detach())  # waits for the device
-        times.append(time.perf_counter() - begin)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    return parameters, flops, statistics.median(times[1:])
+    seconds = statistics.median(b - a for a, b in itertools.pairwise(ends[1:]))
+    return sum(parameter.numel() for parameter in model.parameters()), flops, seconds
 
 
 def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> None:
@@ -131,32 +122,15 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     """
     workers = max(1, plan.settings.workers)
     sized = any(e.setting == "largest" for e in estimates)
-    table = Table()
-    table.add_column("model")
-    if sized:
-        table.add_column("sizes")
-    for column in ("trials", "runs", "parameters", "training FLOPs", "training time"):
-        table.add_column(column, justify="right")
-
-    def add(label: str, setting: str, *cells: str) -> None:
-        table.add_row(label, *([setting] if sized else []), *cells)
-
+    columns = ["trials", "runs", "parameters", "training FLOPs", "training time"]
+    table = table_of(["model", "sizes"] if sized else ["model"], columns)
     for e in estimates:
-        counts = (str(e.trials), str(e.runs))
-        if e.cause:
-            add(e.label, e.setting, *counts, "", "", f"no estimate: {e.cause}")
-        else:
-            shown = (f"{e.parameters:,}", f"{e.flops:.3g}", duration(e.seconds))
-            add(e.label, e.setting, *counts, *shown)
+        cells = _cells([e], f"{e.parameters:,}", f"no estimate: {e.cause}")
+        table.add_row(e.label, *([e.setting] if sized else []), *cells)
     table.add_section()
     for name, chosen in _totals(estimates).items():
-        counts = (str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen)))
-        if all(e.cause for e in chosen):
-            add("all", name, *counts, "", "", "no estimate")
-            continue
-        flops = f"{sum(e.flops for e in chosen):.3g}"
-        seconds = sum(e.seconds for e in chosen) / workers
-        add("all", name, *counts, "", flops, duration(seconds))
+        cells = _cells(chosen, "", "no estimate", workers)
+        table.add_row("all", *([name] if sized else []), *cells)
     screen = console()
     screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), markup=False, soft_wrap=True)
     screen.print(table)
@@ -170,6 +144,22 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
             "sizes: default, as if every trial had the model's size without a search; largest, as "
             "if every one had the largest value of each searched size"
         )
+
+
+def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1) -> list[str]:
+    """What some models cost together; ``failed`` where there is an estimate of none."""
+    counts = [str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen))]
+    if all(e.cause for e in chosen):
+        return [*counts, "", "", failed]
+    flops, seconds = sum(e.flops for e in chosen), sum(e.seconds for e in chosen)
+    return [*counts, size, f"{flops:.3g}", duration(seconds / workers)]
+
+
+def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
+    """All models at their default, and all at their largest setting where they have one."""
+    default = [e for e in estimates if e.setting == "default"]
+    largest = list({e.choice: e for e in estimates}.values())  # it comes after the default
+    return {"default": default} | ({"largest": largest} if largest != default else {})
 
 
 def print_run_count(configurations: Sequence[Configuration]) -> None:
@@ -186,11 +176,3 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
         f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {labels} on {first.task}, of "
         f"{each}: {len(configurations) * starts * steps:,} steps"
     )
-
-
-def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
-    """All models at their default, and all at their largest setting where they have one."""
-    default = {e.choice: e for e in estimates if e.setting == "default"}
-    largest = {**default, **{e.choice: e for e in estimates if e.setting == "largest"}}
-    totals = {"default": list(default.values()), "largest": list(largest.values())}
-    return totals if largest != default else {"default": totals["default"]}

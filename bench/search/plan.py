@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -47,12 +47,11 @@ class Entry:
             UserError: a value that cannot be used.
         """
         first = {key: values[0] for key, values in self.space.items()}
-        for key, values in self.space.items():
-            for value in values:
-                try:
-                    self.at({**first, key: value})
-                except UserError as error:
-                    raise UserError(f"the search space cannot be used: {error}") from None
+        for key, value in [(key, value) for key, values in self.space.items() for value in values]:
+            try:
+                self.at({**first, key: value})
+            except UserError as error:
+                raise UserError(f"the search space cannot be used: {error}") from None
 
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
@@ -93,30 +92,13 @@ def make_plan(words: Sequence[str]) -> Plan:
     target, _ = by_key.pop("models._target_", (None, ""))
     own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
     shared = [word for key, (_, word) in by_key.items() if key not in own]
-    names = _names(shared, target or chosen)
-
-    entries: list[Entry] = []
-    used: set[str] = set()
-    for name in names:
-        # A name with a dot is the class of another package.
-        choice = f"models._target_={name}" if "." in name else f"models={name}"
-        base = compose([choice, *shared])
-        mine = {key: word for key, word in own.items() if key.split(".")[1] in base.models}
-        used.update(mine)
-        _check_space(base.sweep.search_space)
-        space = {
-            key: values
-            for key, values in base.sweep.search_space.items()
-            if key not in by_key  # what the command line states is held fixed
-            and (not key.startswith("models.") or key.split(".")[1] in base.models)
-        }
-        entries.append(Entry([choice, *shared, *mine.values()], space))
-        entries[-1].check()
+    entries = [_entry(name, own, shared, by_key) for name in _names(shared, target or chosen)]
     keys = _model_keys(entry.configuration for entry in entries)
+    used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}
     for key in sorted(own.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
-    space = entries[0].configuration.sweep.search_space
-    searched = {key for key in space if key.startswith("models.")}
+    sweep = entries[0].configuration.sweep
+    searched = {key for key in sweep.search_space if key.startswith("models.")}
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
         keys |= _model_keys(compose([f"models={name}", *shared]) for name in _names(shared, None))
@@ -125,7 +107,23 @@ def make_plan(words: Sequence[str]) -> Plan:
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return Plan(entries, entries[0].configuration.sweep, dry_run)
+    return Plan(entries, sweep, dry_run)
+
+
+def _entry(
+    name: str, own: Mapping[str, str], shared: Sequence[str], fixed: Container[str]
+) -> Entry:
+    """One model, with those of ``own`` that it has and without the keys that are ``fixed``."""
+    # A name with a dot is the class of another package.
+    choice = f"models._target_={name}" if "." in name else f"models={name}"
+    base = compose([choice, *shared])
+    space = base.sweep.search_space
+    _check_space(space)
+    known = [k for k in (*own, *space) if k[:7] != "models." or k.split(".")[1] in base.models]
+    words = [choice, *shared, *(word for key, word in own.items() if key in known)]
+    entry = Entry(words, {key: space[key] for key in space if key in known and key not in fixed})
+    entry.check()
+    return entry
 
 
 def warn_of_warmup(configurations: Iterable[Configuration]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.table import Table
 
 from bench.records.numbers import items_of, kind_of
-from bench.records.schema import Headline, RunRecord
+from bench.records.report import table_of
+from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.driver import ModelResult, SweepResult
 from ground.screen import console
@@ -34,39 +35,30 @@ def print_sweep(result: SweepResult, store: Path) -> None:
             )
         if model.cause:
             screen.print(f"{model.label}: {model.cause}", markup=False)
-    for record in everything:
+    paths = [record_path(record, store) for record in everything]
+    for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            path = record_path(record, store)
             screen.print(f"record of a failure: {path}", markup=False, soft_wrap=True)
-    folders = Counter(record_path(record, store).parent for record in everything)
-    for folder, number in folders.items():
+    for folder, number in Counter(path.parent for path in paths).items():
         screen.print(f"{number} records in {folder}", markup=False, soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:
-    headline = example.headline
+    models, headline = result.models, example.headline
     unit = f" ({headline.unit})" if headline.unit else ""
-    table = Table(
+    of_items = any(items_of(m.records, headline.name) for m in models)
+    table = table_of(
+        ["model"],
+        [headline.name, "95 % interval", "seeds", "parameters", "trials", "seconds a run"],
         title=f"{example.task}, preset {example.preset}: {headline.name}{unit} on test, "
-        f"{headline.direction}d; mean and 95 % interval over seeds{_and_items(result.models)}",
-        title_justify="left",
-        caption=_budgets(result.models),
-        caption_justify="left",
+        f"{headline.direction}d; mean and 95 % interval over seeds"
+        f"{' and test items' if of_items else ''}",
+        caption=_budgets(models),
     )
-    table.add_column("model")
-    for column in (
-        f"{headline.name}",
-        "95 % interval",
-        "seeds",
-        "parameters",
-        "trials",
-        "seconds a run",
-    ):
-        table.add_column(column, justify="right")
     table.add_column("setting chosen on validation")
-    rows = [(_summary(m.records).mean, _model_row(m)) for m in result.models]
-    rows += [(_summary([r]).mean, _baseline_row(r)) for r in result.baselines]
-    for _, row in sorted(rows, key=lambda row: _rank(row[0], headline)):
+    rows = [_model_row(model) for model in models] + [_baseline_row(r) for r in result.baselines]
+    sign = -1 if headline.direction == "maximise" else 1
+    for _, row in sorted(rows, key=lambda row: math.inf if row[0] is None else sign * row[0]):
         table.add_row(*row)
     return table
 
@@ -90,26 +82,16 @@ def _summary(records: Sequence[RunRecord]) -> Mean:
     return mean_interval(values, kind_of(task, name), items_of(records, name))
 
 
-def _and_items(models: Sequence[ModelResult]) -> str:
-    known = [m for m in models if m.records and items_of(m.records, m.records[0].headline.name)]
-    return " and test items" if known else ""
-
-
-def _rank(mean: float | None, headline: Headline) -> float:
-    if mean is None:
-        return math.inf
-    return -mean if headline.direction == "maximise" else mean
-
-
-def _model_row(model: ModelResult) -> list[str]:
+def _model_row(model: ModelResult) -> tuple[float | None, list[str]]:
+    """What it is ranked by, and its cells."""
     worked = model.trials - len(model.failures)
     trials = f"{worked}/{model.trials}" if model.failures else f"{model.trials}"
     if not model.records:
-        return [model.label, "failed", "", "", "", trials, "", ""]
+        return None, [model.label, "failed", "", "", "", trials, "", ""]
     summary = _summary(model.records)
     interval = summary.interval
     seconds = statistics.fmean(record.cost.wall_seconds for record in model.records)
-    return [
+    return summary.mean, [
         model.label,
         "failed" if summary.mean is None else f"{summary.mean:.4f}",
         "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
@@ -121,7 +103,7 @@ def _model_row(model: ModelResult) -> list[str]:
     ]
 
 
-def _baseline_row(record: RunRecord) -> list[str]:
+def _baseline_row(record: RunRecord) -> tuple[float | None, list[str]]:
     value = record.headline.value
     shown = "none" if value is None else f"{value:.4f}"
-    return [record.label, shown, "", "", "0", "", "", "predictor without training"]
+    return value, [record.label, shown, "", "", "0", "", "", "predictor without training"]

@@ -35,20 +35,16 @@ def check_sizes(models: Mapping[str, Any]) -> None:
         UserError: a size below 1, more layers than ``LARGEST_LAYERS``, or a dropout that is no
             probability below 1.
     """
-    for name in COUNTS:
-        size = models.get(name)
-        if isinstance(size, int) and size < 1:
-            raise UserError(f"models.{name}={size} cannot be used: {name} is 1 or more")
-    layers, dropout = models.get("layers"), models.get("dropout")
-    if isinstance(layers, int) and layers > LARGEST_LAYERS:
-        raise UserError(
-            f"models.layers={layers} cannot be used: layers are at most {LARGEST_LAYERS}"
-        )
-    if isinstance(dropout, int | float) and not 0 <= dropout < 1:
-        raise UserError(
-            f"models.dropout={dropout} cannot be used: dropout is a probability, 0 or more and "
-            "less than 1"
-        )
+    for name, value in models.items():
+        wrong = None
+        if name in COUNTS and isinstance(value, int) and value < 1:
+            wrong = f"{name} is 1 or more"
+        elif name == "layers" and isinstance(value, int) and value > LARGEST_LAYERS:
+            wrong = f"layers are at most {LARGEST_LAYERS}"
+        elif name == "dropout" and isinstance(value, int | float) and not 0 <= value < 1:
+            wrong = "dropout is a probability, 0 or more and less than 1"
+        if wrong:
+            raise UserError(f"models.{name}={value} cannot be used: {wrong}")
 
 
 def check_memory(models: Mapping[str, Any]) -> None:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
-from rich.table import Table
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
-from bench.records.provenance import processor
-from bench.settings.config import DESCRIPTIVE, GROUPS, choices
+from bench.records.report import table_of
+from bench.settings.config import DESCRIPTIVE, choices, group_file
 from bench.settings.external import load_class
 from bench.settings.limits import check_memory
 from bench.timing.settings import SpeedSettings
-from bench.timing.steps import measure_engine, random_batch, synchronize
+from bench.timing.steps import RandomTokens, machine, measure_engine, synchronize
 from bench.training.building import load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, nearest
 from ground.progress import Report
 from ground.screen import console
-from models.specification import SequenceSpecification
-from tasks.interface import Batch
 
 SHAPES = ("width", "layers", "heads", "dropout")
 WHOLE = "whole"
@@ -58,13 +52,11 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
     device = resolve_device(settings.device)
-    names = settings.models or [n for n in choices("models") if {"width", "layers"} <= _keys(n)]
-    names = list(dict.fromkeys([settings.reference, *names]))
+    shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
+    names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
     measurement: dict[str, Any] = {
         "settings": settings.model_dump(mode="json"),
-        "device": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        **machine(device),
         "models": [
             row
             for vocabulary in settings.vocabulary
@@ -86,19 +78,15 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     return measurement
 
 
-def _yaml(name: str) -> dict[str, Any]:
+def _arguments(name: str) -> dict[str, Any]:
+    """What the constructor of a model takes: with the defaults of its YAML file, or None for each
+    argument of ``package.Class``, which has its own."""
+    if "." in name:
+        return dict.fromkeys(inspect.signature(load_class(name)).parameters)
     if name not in choices("models"):
         raise UserError(f"there is no model '{name}': {nearest(name, choices('models'))}")
-    content = OmegaConf.to_container(OmegaConf.load(GROUPS["models"] / f"{name}.yaml"))
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items() if key not in DESCRIPTIVE}
-
-
-def _keys(name: str) -> set[str]:
-    """Constructor arguments of a model here, or of ``package.Class``."""
-    if "." in name:
-        return set(inspect.signature(load_class(name)).parameters)
-    return set(_yaml(name))
+    content = group_file("models", name)
+    return {key: value for key, value in content.items() if key not in DESCRIPTIVE}
 
 
 def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Module:
@@ -107,10 +95,11 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     Raises:
         UserError: the model refuses the shapes, or is larger than this machine.
     """
-    arguments = {} if "." in name else _yaml(name)
+    defaults = _arguments(name)
+    arguments = {} if "." in name else dict(defaults)
     target = arguments.pop("_target_", name)
-    arguments |= {key: getattr(settings, key) for key in SHAPES if key in _keys(name)}
-    specification = SequenceSpecification(settings.length, vocabulary=vocabulary)
+    arguments |= {key: getattr(settings, key) for key in SHAPES if key in defaults}
+    specification = RandomTokens(settings, vocabulary).specification()
     if target.startswith("models."):
         check_memory(arguments)
     torch.manual_seed(settings.seed)
@@ -121,29 +110,26 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-def _loss(model: nn.Module, batch: Batch) -> Tensor:
-    outputs = model(batch.inputs)
-    return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
-
-
 class _Pass:
     """A model and a batch of random tokens; a call is one forward and backward pass."""
 
     def __init__(
         self, settings: SpeedSettings, name: str, vocabulary: int, device: torch.device
     ) -> None:
+        self.task = RandomTokens(settings, vocabulary)
         self.model = build_model(settings, name, vocabulary).to(device).train()
-        self.batch = random_batch(settings, vocabulary, step=0).to(device)
+        self.batch = self.task.training_batch(settings.seed, 0, settings.batch).to(device)
         self.device = device
 
     def __call__(self) -> float:
-        """Seconds."""
-        self.model.zero_grad(set_to_none=True)
+        """Seconds; no gradients are left."""
         synchronize(self.device)
         begin = time.perf_counter()
-        _loss(self.model, self.batch).backward()
+        self.task.training_loss(self.model, self.batch).backward()
         synchronize(self.device)
-        return time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        self.model.zero_grad(set_to_none=True)
+        return seconds
 
 
 def _measure_models(
@@ -154,44 +140,33 @@ def _measure_models(
     report: Report,
 ) -> list[dict[str, Any]]:
     passes = {name: _Pass(settings, name, vocabulary, device) for name in names}
-    flops, peaks = {}, {}
+    rows: list[dict[str, Any]] = []
     for name, run in passes.items():  # also warms up
-        flops[name] = count_training_flops(run.model, run.batch, _loss)
+        flops = count_training_flops(run.model, run.batch, run.task.training_loss)
         with peak_memory(device) as memory:
             run()
-        run.model.zero_grad(set_to_none=True)
-        peaks[name] = memory.peak
+        rows.append(
+            {
+                "model": name,
+                "vocabulary": vocabulary,
+                "parameters": sum(p.numel() for p in run.model.parameters()),
+                "flops": flops,
+                "peak_memory_bytes": memory.peak,
+            }
+        )
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(settings.rounds):
         for name, run in passes.items():
             times[name].append(run())
-            run.model.zero_grad(set_to_none=True)
         report(f"rounds, vocabulary {vocabulary}", number + 1, settings.rounds)
-    return [
-        {
-            "model": name,
-            "vocabulary": vocabulary,
-            "parameters": sum(p.numel() for p in passes[name].model.parameters()),
-            "flops": flops[name],
-            "peak_memory_bytes": peaks[name],
-            "seconds": times[name],
-            **_rates(times[name], times[settings.reference], settings),
-        }
-        for name in names
-    ]
-
-
-def _rates(
-    own: Sequence[float], reference: Sequence[float], settings: SpeedSettings
-) -> dict[str, float]:
-    median = statistics.median(own)
-    ratios = [theirs / ours for ours, theirs in zip(own, reference, strict=True)]
-    return {
-        "median_seconds": median,
-        "steps_per_second": 1 / median,
-        "tokens_per_second": settings.batch * settings.length / median,
-        "speed_against_reference": statistics.median(ratios),
-    }
+    for row in rows:
+        seconds, median = times[row["model"]], statistics.median(times[row["model"]])
+        pairs = zip(times[settings.reference], seconds, strict=True)
+        row["seconds"], row["median_seconds"] = seconds, median
+        row["steps_per_second"] = 1 / median
+        row["tokens_per_second"] = settings.batch * settings.length / median
+        row["speed_against_reference"] = statistics.median(theirs / own for theirs, own in pairs)
+    return rows
 
 
 def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
@@ -227,20 +202,16 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
     """Tables for a person."""
     settings, screen = measurement["settings"], console()
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "length", "batch", "threads"))
+    speed = f"speed / {settings['reference']}"
     for vocabulary in settings["vocabulary"]:
-        table = Table(
+        table = table_of(
+            ["model"],
+            ["steps/s", "tokens/s", speed, "parameters", "FLOPs", "peak MiB"],
             title=f"forward and backward, vocabulary {vocabulary}, {shape}; "
             f"{measurement['device']}; medians of {settings['rounds']}",
-            title_justify="left",
-            caption=f"speed / {settings['reference']}: median of the ratios within a round, not "
-            "the ratio of the medians, so that a change of the machine between rounds cancels",
-            caption_justify="left",
+            caption=f"{speed}: median of the ratios within a round, not the ratio of the medians, "
+            "so that a change of the machine between rounds cancels",
         )
-        table.add_column("model")
-        for column in ("steps/s", "tokens/s", f"speed / {settings['reference']}", "parameters"):
-            table.add_column(column, justify="right")
-        table.add_column("FLOPs", justify="right")
-        table.add_column("peak MiB", justify="right")
         for row in (r for r in measurement["models"] if r["vocabulary"] == vocabulary):
             peak = row["peak_memory_bytes"]
             table.add_row(
@@ -254,15 +225,13 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
             )
         screen.print(table)
     for name, regions in measurement.get("profile", {}).items():
-        table = Table(title=f"where the time of a pass of {name} goes", title_justify="left")
-        for column in ("region", "calls", "share with children", "own share"):
-            table.add_column(column, justify="left" if column == "region" else "right")
+        title = f"where the time of a pass of {name} goes"
+        table = table_of(["region"], ["calls", "share with children", "own share"], title=title)
         for r in regions:
             shares = (f"{r['share']:.1%}", f"{r['own_share']:.1%}")
             table.add_row(r["region"], f"{r['calls']:g}", *shares)
         screen.print(table)
-    engine = measurement.get("engine")
-    if engine:
+    if engine := measurement.get("engine"):
         screen.print(describe_engine(engine), soft_wrap=True)
 
 

@@ -1,38 +1,46 @@
-"""What the engine adds to a training step: the same training by a plain loop beside it."""
+"""What the engine adds to a training step: the same training by a plain loop beside it. And what a
+fresh process spends until its first one: imports, data, building the model."""
 
 from __future__ import annotations
 
+import copy
 import itertools
+import platform
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psutil
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional
 
 from bench.records.provenance import processor
+from bench.settings.config import load_groups
 from bench.settings.settings import Configuration, TrainingSettings
 from bench.timing.settings import SpeedSettings
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
-from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
+from bench.training.optimisation import plain_steps
 from bench.training.training import set_numerics
-from ground.errors import UserError
+from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.progress import Report
+from ground.words import word
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
+LOOK_EVERY = 0.005  # seconds, at a process that is to make its first step
 WARM_UP = 2  # steps that are not timed, at the start of a block; the last is not either
 
 
-class _RandomTokens(Task):
-    """Nothing to learn and nothing to validate: only training steps are timed."""
+class RandomTokens(Task):
+    """Uniform tokens: nothing to learn and nothing to validate, only steps are timed."""
 
     headline: ClassVar[Metric] = Metric("loss", "minimise")
 
@@ -46,7 +54,10 @@ class _RandomTokens(Task):
         return {}
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
-        return random_batch(self.settings, self.vocabulary, step)
+        generator = torch.Generator().manual_seed(seed + step)
+        shape = (size, self.settings.length + 1)
+        tokens = torch.randint(self.vocabulary, shape, generator=generator)
+        return Batch(tokens[:, :-1], tokens[:, 1:], size * self.settings.length)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
@@ -68,12 +79,9 @@ def measure_engine(
     speed changes meets both of a pair, while medians of either side alone may come from different
     times. Also how far apart the trained weights are.
     """
-    defaults = OmegaConf.to_container(OmegaConf.load(ROOT / "bench" / "config.yaml").training)
-    assert isinstance(defaults, dict)
-    steps = settings.engine_steps + WARM_UP + 1
-    own = {"steps": steps, "batch_size": settings.batch, "checkpoint_every": steps}
-    training = TrainingSettings(**{**defaults, **own, "threads": settings.threads})
-    task = _RandomTokens(settings, vocabulary)
+    own = {"batch_size": settings.batch, "threads": settings.threads}
+    defaults = TrainingSettings(**{**load_groups({})["training"], **own})
+    training, task = _timed(defaults, settings.engine_steps), RandomTokens(settings, vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
     return {"model": settings.reference, "vocabulary": vocabulary, **blocks}
 
@@ -88,13 +96,7 @@ def compare(
             "a plain loop makes each step in one pass on one device: compare with "
             "training.micro_batch_size=null and training.devices=1"
         )
-    training = configuration.training.model_copy(
-        update={
-            "steps": timed_steps + WARM_UP + 1,
-            "checkpoint_every": timed_steps + WARM_UP + 1,
-            "validate_every": None,
-        }
-    )
+    training = _timed(configuration.training, timed_steps)
     set_numerics(training.threads)
     prepare_data(configuration, report)
     task, device = build_task(configuration), resolve_device(configuration.device)
@@ -103,7 +105,9 @@ def compare(
     def build() -> nn.Module:
         return build_model(configuration, task, seed)
 
-    found = _blocks(build, _StepsOnly(task), training, seed, rounds, device, report)
+    unvalidated = copy.copy(task)  # other commands of this process share the task itself
+    unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    found = _blocks(build, unvalidated, training, seed, rounds, device, report)
     begin = time.perf_counter()
     tokens = sum(task.training_batch(seed, step, size).tokens for step in range(timed_steps))
     making = (time.perf_counter() - begin) / timed_steps
@@ -112,56 +116,33 @@ def compare(
         "model": configuration.model,
         "preset": configuration.preset,
         "config": configuration.resolved(),
-        "device": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "torch": torch.__version__,
+        **machine(device),
         **found,
         "tokens_per_second": tokens / timed_steps / found["engine_seconds"],
         "batch_share": making / found["engine_seconds"],
     }
 
 
-class _StepsOnly(Task):
-    """A task whose training is timed: nothing is validated."""
-
-    headline: ClassVar[Metric] = Metric("loss", "minimise")
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-    def specification(self) -> SequenceSpecification:
-        return self.task.specification()
-
-    def data_hashes(self) -> dict[str, str]:
-        return self.task.data_hashes()
-
-    def steps_per_epoch(self, size: int) -> int | None:
-        return self.task.steps_per_epoch(size)
-
-    def training_batch(self, seed: int, step: int, size: int) -> Batch:
-        return self.task.training_batch(seed, step, size)
-
-    def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.task.training_loss(model, batch)
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        return self.task.loss(outputs, batch)
-
-    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
-        return Evaluation({"loss": 0.0})
-
-
-def random_batch(settings: SpeedSettings, vocabulary: int, step: int) -> Batch:
-    """Uniform tokens; int64 (batch, length) each."""
-    generator = torch.Generator().manual_seed(settings.seed + step)
-    shape = (settings.batch, settings.length + 1)
-    tokens = torch.randint(vocabulary, shape, generator=generator)
-    return Batch(tokens[:, :-1], tokens[:, 1:], settings.batch * settings.length)
+def machine(device: torch.device) -> dict[str, str]:
+    """What a speed holds for."""
+    return {
+        "device": processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def synchronize(device: torch.device) -> None:
     """Wait for the device, so that a clock tells the truth."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def _timed(training: TrainingSettings, steps: int) -> TrainingSettings:
+    """A block with so many timed steps; the last, with checkpoint and validation, is not timed."""
+    total = steps + WARM_UP + 1
+    changes = {"steps": total, "checkpoint_every": total, "validate_every": None}
+    return training.model_copy(update=changes)
 
 
 def _blocks(
@@ -180,7 +161,8 @@ def _blocks(
         by_engine, by_loop = build(), build()
         blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
         for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
-            times.append(block(model, task, training, seed, device))
+            ends = block(model, task, training, seed, device)[WARM_UP - 1 : -1]
+            times.append(statistics.median(b - a for a, b in itertools.pairwise(ends)))
         pairs = zip(by_engine.parameters(), by_loop.parameters(), strict=True)
         difference = max(difference, *(float((a - b).detach().abs().max()) for a, b in pairs))
         report("engine against plain loop", number + 1, rounds)
@@ -206,7 +188,8 @@ def _quartiles(values: list[float]) -> list[float]:
 
 def _engine_block(
     model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
-) -> float:
+) -> list[float]:
+    """When each step ended."""
     ends: list[float] = []
 
     def note(description: str, done: int, total: int) -> None:
@@ -216,35 +199,44 @@ def _engine_block(
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint.pt"
         fit(model, task, training, seed=seed, device=device, checkpoint=checkpoint, report=note)
-    return _median_step(ends)
+    return ends
 
 
 def _plain_block(
     model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
-) -> float:
-    model.to(device).train()
-    optimizer = build_optimizer(model, training)
+) -> list[float]:
+    """The same without an engine, with all outputs at once."""
+
+    def loss(model: nn.Module, batch: Batch) -> Tensor:
+        return task.loss(model(batch.inputs), batch)
+
     assert training.steps is not None
-    rate_at = learning_rate_at(training, training.steps)
-    bfloat16 = training.precision == "bfloat16"
-    ends: list[float] = []
-    for step in range(training.steps):
-        batch = task.training_batch(seed, step, training.batch_size).to(device)
-        set_learning_rate(optimizer, rate_at(step))
-        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            loss = task.loss(model(batch.inputs), batch)
-        optimizer.zero_grad()
-        loss.backward()
-        if training.gradient_clip:
-            nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
-        optimizer.step()
-        loss.item()  # a loop that does not look at its loss is no training
-        synchronize(device)
-        ends.append(time.perf_counter())
-    return _median_step(ends)
+    model.to(device).train()
+    steps = plain_steps(model, task, training, training.steps, seed, loss)
+    return [time.perf_counter() for _ in itertools.islice(steps, training.steps)]
 
 
-def _median_step(ends: list[float]) -> float:
-    """The last step is left out: the engine writes its checkpoint in it."""
-    timed = ends[WARM_UP - 1 : -1]
-    return statistics.median(b - a for a, b in itertools.pairwise(timed))
+def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
+    """CPU-seconds, user and system, of ``python -m bench.train WORDS`` when its first step is done
+    and saved. The process is looked at from outside, and ended then.
+
+    Raises:
+        UserError: it ended before.
+    """
+    rest = [given for given in words if not given.startswith(("store=", "training.checkpoint_"))]
+    with tempfile.TemporaryDirectory() as folder:
+        own = [word("store", folder), "training.checkpoint_every=1"]
+        command = [sys.executable, "-m", "bench.train", *rest, *own]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                while not any(Path(folder).glob("work/*/checkpoint-0.pt")):
+                    if process.poll() is not None:
+                        said = process.communicate()[1].strip().splitlines() or ["it ended"]
+                        raise UserError(f"bench.train made no step to time: {said[-1]}", RUN_FAILED)
+                    time.sleep(LOOK_EVERY)
+                spent = psutil.Process(process.pid).cpu_times()
+            finally:
+                process.kill()
+    return float(spent.user + spent.system)

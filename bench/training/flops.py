@@ -9,17 +9,14 @@ than they are. Attention counts all pairs of positions, the masked ones included
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Callable
+from functools import partial
+from math import log2, prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import (
-    FlopCounterMode,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from tasks.interface import Batch
 
@@ -36,77 +33,55 @@ def count_training_flops(
     return float(counter.get_total_flops())
 
 
-def _numel(shape: Any) -> int:
-    return math.prod(shape)
+def _lstm(passes: int, input_shape: Any, *weights: Any, **_: Any) -> int:
+    """Each position multiplies the matrices of a layer, (4h, in) and (4h, h), once in a pass. On a
+    CPU they come first; on a GPU as one list with the biases."""
+    first = weights[:2] if isinstance(weights[0], torch.Size) else weights[0]
+    matrices = (shape for shape in first if len(shape) == 2)
+    return 2 * passes * prod(input_shape[:-1]) * sum(map(prod, matrices))
 
 
-def _lstm_layer(input_shape: Any, w_input: Any, w_hidden: Any, *_: Any, **__: Any) -> int:
-    """Each position multiplies both weight matrices once: (4h, in) and (4h, h)."""
-    positions = _numel(input_shape[:-1])
-    return 2 * positions * (_numel(w_input) + _numel(w_hidden))
-
-
-def _lstm_layer_backward(input_shape: Any, w1: Any, w2: Any, *_: Any, **__: Any) -> int:
-    return 2 * _lstm_layer(input_shape, w1, w2)
-
-
-def _cudnn_lstm(input_shape: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """On a GPU the weights come as one list, biases among them."""
-    matrices = [shape for shape in weights if len(shape) == 2]
-    return 2 * _numel(input_shape[:-1]) * sum(_numel(shape) for shape in matrices)
-
-
-def _cudnn_lstm_backward(input_shape: Any, weights: Any, *_: Any, **__: Any) -> int:
-    return 2 * _cudnn_lstm(input_shape, weights)
-
-
-def _fourier(numbers: int, length: int, real: bool) -> int:
+def _fourier(numbers: int, length: int, real: bool = True) -> int:
     """5 n log2 n real operations for a complex transform of length n, half of that for a real one
     (the radix-2 count)."""
-    return int((2.5 if real else 5) * numbers * math.log2(max(2, length)))
+    return int((2.5 if real else 5) * numbers * log2(max(2, length)))
 
 
-def _fourier_from_real(shape: Any, dim: Any, *_: Any, **__: Any) -> int:
-    return _fourier(_numel(shape), _numel([shape[d] for d in dim]), real=True)
+def _fourier_of(shape: Any, dim: Any, *_: Any, real: bool, **__: Any) -> int:
+    return _fourier(prod(shape), prod(shape[d] for d in dim), real)
 
 
 def _fourier_to_real(shape: Any, dim: Any, normalization: Any, length: int, **__: Any) -> int:
     """``length`` is that of the real side; the complex side holds about half of it."""
-    others = _numel(shape) // shape[dim[-1]]
-    rest = _numel([shape[d] for d in dim[:-1]])
-    return _fourier(others * length, rest * length, real=True)
+    others = prod(shape) // shape[dim[-1]]
+    rest = prod(shape[d] for d in dim[:-1])
+    return _fourier(others * length, rest * length)
 
 
-def _fourier_complex(shape: Any, dim: Any, *_: Any, **__: Any) -> int:
-    return _fourier(_numel(shape), _numel([shape[d] for d in dim]), real=False)
+def _attention(*shapes: Any, **_: Any) -> int:
+    return sdpa_flop_count(*shapes[:3])
 
 
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    return sdpa_flop_count(query, key, value)
-
-
-def _attention_backward(
-    grad_output: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
-) -> int:
-    return sdpa_backward_flop_count(grad_output, query, key, value)
+def _attention_backward(*shapes: Any, **_: Any) -> int:
+    return sdpa_backward_flop_count(*shapes[:4])
 
 
 def _linear_cross_entropy(input_shape: Any, matrix: Any, *_: Any, **__: Any) -> int:
     """Scores, and already the gradients of both factors: three products of one size."""
-    return 3 * 2 * _numel(input_shape) * matrix[0]
+    return 3 * 2 * prod(input_shape) * matrix[0]
 
 
 def _extra_formulas() -> dict[Any, Any]:
     wanted: dict[str, Callable[..., int]] = {
         "_scaled_dot_product_flash_attention_for_cpu": _attention,
         "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-        "mkldnn_rnn_layer": _lstm_layer,
-        "mkldnn_rnn_layer_backward": _lstm_layer_backward,
-        "_cudnn_rnn": _cudnn_lstm,
-        "_cudnn_rnn_backward": _cudnn_lstm_backward,
-        "_fft_r2c": _fourier_from_real,
+        "mkldnn_rnn_layer": partial(_lstm, 1),
+        "mkldnn_rnn_layer_backward": partial(_lstm, 2),
+        "_cudnn_rnn": partial(_lstm, 1),
+        "_cudnn_rnn_backward": partial(_lstm, 2),
+        "_fft_r2c": partial(_fourier_of, real=True),
         "_fft_c2r": _fourier_to_real,
-        "_fft_c2c": _fourier_complex,
+        "_fft_c2c": partial(_fourier_of, real=False),
     }
     formulas = {getattr(_aten, name): rule for name, rule in wanted.items() if hasattr(_aten, name)}
     if importlib.util.find_spec("torch.nn.modules.linear_cross_entropy"):  # since PyTorch 2.13

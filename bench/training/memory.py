@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,31 +22,15 @@ class Peak:
 def peak_memory(device: torch.device) -> Iterator[Peak]:
     """Fill ``.peak`` at the end: the device's allocations on a GPU, else this process's resident
     memory, libraries included (Linux only)."""
-    result = Peak()
+    result, system = Peak(), Path("/proc/self")
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    else:
-        _reset_resident_peak()
-    yield result
-    if device.type == "cuda":
+        yield result
         result.peak = torch.cuda.max_memory_allocated(device)
-    else:
-        result.peak = _resident_peak()
-
-
-def _reset_resident_peak() -> None:
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return  # the peak is then that of the whole process, which is still a bound
-
-
-def _resident_peak() -> int | None:
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return None
+        return
+    with suppress(OSError):  # the peak is then that of the whole process, which is still a bound
+        (system / "clear_refs").write_text("5")
+    yield result
+    with suppress(OSError):
+        found = re.search(r"^VmHWM:\s*(\d+)", (system / "status").read_text(), re.MULTILINE)
+        result.peak = int(found[1]) * 1024 if found else None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bench.settings.settings import TrainingSettings
+from tasks.interface import Batch, Task
 
 
 def learning_rate_at(settings: TrainingSettings, total_steps: int) -> Callable[[int], float]:
@@ -71,3 +73,32 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give every group the rate, but not more than its own cap."""
     for group in optimizer.param_groups:
         group["lr"] = min(rate, group["maximum_lr"])
+
+
+def plain_steps(
+    model: nn.Module,
+    task: Task,
+    settings: TrainingSettings,
+    total: int,
+    seed: int,
+    loss: Callable[[nn.Module, Batch], Tensor],
+) -> Iterator[None]:
+    """The training of ``total`` steps by a loop on one page, without an engine: to time it. Halts
+    after each step, when the device has made it; goes on after the last at its learning rate."""
+    device = next(model.parameters()).device
+    optimizer, rate_at = build_optimizer(model, settings), learning_rate_at(settings, total)
+    bfloat16 = settings.precision == "bfloat16"
+    for step in itertools.count():
+        batch = task.training_batch(seed, step, settings.batch_size).to(device)
+        set_learning_rate(optimizer, rate_at(min(step, total - 1)))
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            value = loss(model, batch)
+        optimizer.zero_grad()
+        value.backward()
+        if settings.gradient_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+        optimizer.step()
+        value.item()  # a loop that does not look at its loss is no training
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        yield

@@ -35,8 +35,10 @@ def probe(model: nn.Module, task: Task, batch: Batch) -> None:
                 f"model returns (batch, time, output_size) = {wanted}"
             )
         half = inputs.shape[1] // 2
-        disturbed = inputs.clone()
-        disturbed[:, half:] = _other(inputs[:, half:], task)
+        disturbed, vocabulary = inputs.clone(), task.specification().vocabulary
+        disturbed[:, half:] += 1
+        if vocabulary is not None:
+            disturbed[:, half:] %= vocabulary
         past, again = outputs[:, :half], model(disturbed)[:, :half]
     model.train(training)
     if half and float((past - again).abs().max()) > TOLERANCE * float(outputs.abs().max()):
@@ -44,8 +46,3 @@ def probe(model: nn.Module, task: Task, batch: Batch) -> None:
             f"the model sees the future: other inputs from position {half} on change its outputs "
             "before that position; outputs at t may depend on inputs at positions <= t only"
         )
-
-
-def _other(inputs: Tensor, task: Task) -> Tensor:
-    vocabulary = task.specification().vocabulary
-    return inputs + 1 if vocabulary is None else (inputs + 1) % vocabulary

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,17 +13,62 @@ from ground.errors import UserError, nearest
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
 
-Settings = TypeVar("Settings", bound=BaseModel)
 
-
-class GenerationSettings(BaseModel):
-    """The words of the command; the help of ``bench.generate`` says what they mean.
+class WordSettings(BaseModel):
+    """The words of a command that lets saved runs write; its help says what they mean.
 
     Attributes:
-        locations: where the task's data lies on this machine: task argument -> place.
+        locations: where the tasks' data lies on this machine: task argument -> place.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    usage: ClassVar[str]
+    example: ClassVar[str]
+
+    store: Path = Path("runs")
+    device: Literal["cpu", "cuda"] | None = None
+    locations: dict[str, str] = {}
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Self:
+        """Words ``key=value``, those ``tasks.KEY=PLACE`` among them; texts are taken as they are,
+        without quotes or escapes.
+
+        Raises:
+            UserError: a word of another kind, an unknown or a missing key, or a value that cannot
+                be used.
+        """
+        values: dict[str, Any] = {"locations": {}}
+        known = cls.model_fields.keys() - {"locations"}
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not equals:
+                wanted = f"settings are written key=value, {cls.example}"
+                raise UserError(f"cannot read '{word}': {wanted}")
+            if key.startswith("tasks."):
+                values["locations"][key.removeprefix("tasks.")] = value
+            elif key in known:
+                values[key] = value
+            else:
+                raise UserError(f"there is no setting '{key}': {nearest(key, known)}")
+        for key, field in cls.model_fields.items():
+            if field.is_required() and key not in values:
+                are = "are" if key.endswith("s") else "is"
+                raise UserError(f"no {key} {are} given: usage is {cls.usage}")
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = "".join(f"{key}={first['input']} cannot be used: " for key in first["loc"][:1])
+            raise UserError(place + first["msg"].removeprefix("Value error, ")) from None
+
+
+class GenerationSettings(WordSettings):
+    """The words of ``bench.generate``."""
+
+    usage = "bench.generate run=ID prompt=TEXT"
+    example = 'a text in quotes, for example prompt="Once upon a time"'
 
     run: str
     prompt: str
@@ -33,9 +78,6 @@ class GenerationSettings(BaseModel):
     new_tokens: int = Field(default=100, ge=1)
     count: int = Field(default=1, ge=1)
     seed: int = 0
-    store: Path = Path("runs")
-    device: Literal["cpu", "cuda"] | None = None
-    locations: dict[str, str] = {}
 
     @property
     def samples(self) -> bool:
@@ -55,7 +97,7 @@ class GenerationSettings(BaseModel):
         return temperature
 
     @model_validator(mode="after")
-    def _one_way_to_go_on(self) -> GenerationSettings:
+    def _one_way_to_go_on(self) -> Self:
         if self.samples and self.beam is not None:
             raise ValueError("beam searches, temperature and top_p sample: give one or the other")
         if not self.samples and self.count > self.width:
@@ -64,61 +106,6 @@ class GenerationSettings(BaseModel):
                 "or more, or sample with temperature=1"
             )
         return self
-
-
-def read_settings(words: list[str]) -> GenerationSettings:
-    """The words of the command line.
-
-    Raises:
-        UserError: an unknown key or a value that cannot be used.
-    """
-    example = 'a text in quotes, for example prompt="Once upon a time"'
-    values, locations = read_words(words, GenerationSettings, example)
-    for key in ("run", "prompt"):
-        if key not in values:
-            raise UserError(f"no {key} is given: usage is bench.generate run=ID prompt=TEXT")
-    return checked(GenerationSettings, {**values, "locations": locations})
-
-
-def read_words(
-    words: Sequence[str], settings: type[BaseModel], example: str
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Words ``key=value`` of a command with ``settings``, and those ``tasks.KEY=PLACE``; texts are
-    taken as they are, without quotes or escapes.
-
-    Raises:
-        UserError: a word of another kind, or a key that the settings do not have.
-    """
-    values: dict[str, str] = {}
-    locations: dict[str, str] = {}
-    known = settings.model_fields.keys() - {"locations"}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"cannot read '{word}': settings are written key=value, {example}")
-        if key.startswith("tasks."):
-            locations[key.removeprefix("tasks.")] = value
-        elif key in known:
-            values[key] = value
-        else:
-            raise UserError(f"there is no setting '{key}': {nearest(key, known)}")
-    return values, locations
-
-
-def checked(settings: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """The settings with these values.
-
-    Raises:
-        UserError: a value that cannot be used.
-    """
-    try:
-        return settings.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        if first["loc"]:
-            message = f"{first['loc'][0]}={first['input']} cannot be used: {message}"
-        raise UserError(message) from None
 
 
 class ContinuedText(NamedTuple):
@@ -145,7 +132,8 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
     """
     import torch
 
-    from bench.writing.generation import beam_search, sample
+    from bench.writing.generation import sample
+    from models.generation import beam_search
 
     tokenizer = getattr(saved.task, "tokenizer", None)
     if tokenizer is None:
@@ -154,35 +142,30 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
             "run of a language task such as babistories"
         )
     # The mark between two documents is what a document starts after.
-    ids = tokenizer.encode(settings.prompt) or [tokenizer.end_of_text]
-    prompt, end = torch.tensor(ids), tokenizer.end_of_text
+    prompt = torch.tensor(tokenizer.encode(settings.prompt) or [tokenizer.end_of_text])
+    limits: dict[str, int] = {
+        "new_tokens": settings.new_tokens,
+        "end": tokenizer.end_of_text,
+        "vocabulary": tokenizer.vocabulary,
+    }
     try:
         if settings.samples:
             found = sample(
                 saved.model,
                 prompt,
-                new_tokens=settings.new_tokens,
                 temperature=1.0 if settings.temperature is None else settings.temperature,
                 top_p=1.0 if settings.top_p is None else settings.top_p,
-                end=end,
-                vocabulary=tokenizer.vocabulary,
                 seed=settings.seed,
                 count=settings.count,
+                **limits,
             )
         else:
-            found = beam_search(
-                saved.model,
-                prompt,
-                width=settings.width,
-                new_tokens=settings.new_tokens,
-                end=end,
-                vocabulary=tokenizer.vocabulary,
-            )[: settings.count]
+            found = beam_search(saved.model, prompt, width=settings.width, **limits)
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = []
-    for one in found:
-        ended = one.tokens[-1] == end
+    for one in found[: settings.count]:
+        ended = one.tokens[-1] == tokenizer.end_of_text
         text = tokenizer.decode(one.tokens[:-1] if ended else one.tokens)
         texts.append(ContinuedText(text, len(one.tokens), ended, one.log_probability))
     return texts

@@ -12,17 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ground.seeding import derive_seed
-from models.generation import (
-    Continuation,
-    beam_search,
-    check_request,
-    evaluation_mode,
-    greedy,
-    read_prompt,
-    select_rows,
-)
-
-__all__ = ["Continuation", "beam_search", "greedy", "sample"]
+from models.generation import Continuation, check_request, evaluation_mode, read_prompt, select_rows
 
 
 def sample(

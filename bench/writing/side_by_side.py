@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from bench.settings.config import choices, group_file
-from bench.writing.continuations import GenerationSettings, checked, continue_text, read_words
+from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
 from ground.errors import UserError
 from ground.files import ROOT, write_atomically
 from ground.progress import Report
@@ -25,32 +25,35 @@ if TYPE_CHECKING:
 OFFERED = "prompts.yaml"  # in the folder of a task
 
 
-class PromptSettings(BaseModel):
-    """The words of the command; the help of ``bench.prompts`` says what they mean."""
+class PromptSettings(WordSettings):
+    """The words of ``bench.prompts``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    usage = "bench.prompts runs=[ID,ID,...]"
+    example = "for example runs=[ID,ID]"
 
     runs: tuple[str, ...]
     prompts: Path | None = None
     beam: int = Field(default=2, ge=1)
     new_tokens: int = Field(default=40, ge=1)
     output: Path | None = None
-    store: Path = Path("runs")
-    device: Literal["cpu", "cuda"] | None = None
-    locations: dict[str, str] = {}
 
     @field_validator("runs", mode="before")
     @classmethod
-    def _names(cls, value: Any) -> Any:
+    def _names(cls, value: str) -> list[str]:
         """ "[a,b]" and "a,b" are two names."""
-        if not isinstance(value, str):
-            return value
-        names = [
-            name.strip() for name in value.strip().removeprefix("[").removesuffix("]").split(",")
-        ]
+        listed = value.strip().removeprefix("[").removesuffix("]")
+        names = [name.strip() for name in listed.split(",")]
         if not all(names):
             raise ValueError("give run ids with commas between them, as in runs=[ID,ID]")
         return names
+
+    @model_validator(mode="after")
+    def _writes_markdown(self) -> Self:
+        if self.output is not None and self.output.suffix != ".md":
+            raise ValueError(
+                f"output={self.output} is written in Markdown: name a file that ends .md"
+            )
+        return self
 
 
 class Prompt(NamedTuple):
@@ -77,16 +80,15 @@ class Comparison:
     def markdown(self) -> str:
         """The table, with the list that a prompt comes from where there are several."""
         heads = ["prompt", *(f"{label}<br>`{run}`" for label, run in self.runs)]
-        lines = [f"# {self.title}", ""]
-        table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        group = ""
+        rule, group = "|---" * len(heads) + "|", ""
+        lines = [f"# {self.title}", "", f"| {' | '.join(heads)} |", rule]
         for prompt, texts in zip(self.prompts, self.texts, strict=True):
             if prompt.group != group:
                 group = prompt.group
-                table.append(f"| **{markdown_cell(group)}** |" + " |" * len(self.runs))
+                lines.append(f"| **{markdown_cell(group)}** |" + " |" * len(self.runs))
             cells = [markdown_cell(text) for text in (prompt.text, *texts)]
-            table.append(f"| {' | '.join(cells)} |")
-        return "\n".join([*lines, *table]) + "\n"
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines) + "\n"
 
     def write(self, settings: PromptSettings) -> Path:
         """Save the Markdown, by default under a name that the runs and settings give."""
@@ -99,23 +101,6 @@ class Comparison:
         return path
 
 
-def read_settings(words: list[str]) -> PromptSettings:
-    """The words of the command line.
-
-    Raises:
-        UserError: an unknown key, a value that cannot be used, or no runs.
-    """
-    values, locations = read_words(words, PromptSettings, "for example runs=[ID,ID]")
-    if "runs" not in values:
-        raise UserError("no runs are given: usage is bench.prompts runs=[ID,ID,...]")
-    settings = checked(PromptSettings, {**values, "locations": locations})
-    if settings.output is not None and settings.output.suffix != ".md":
-        raise UserError(
-            f"output={settings.output} is written in Markdown: name a file that ends .md"
-        )
-    return settings
-
-
 def compare(settings: PromptSettings, report: Report) -> Comparison:
     """Every run's continuation of every prompt.
 
@@ -126,28 +111,37 @@ def compare(settings: PromptSettings, report: Report) -> Comparison:
 
     tasks = [find_record(run, settings.store)[0].task for run in settings.runs]
     prompts = read_prompts(settings.prompts or offered_prompts(tasks[0]))
-    saved = [
-        load_run(run, settings.store, settings.device, settings.locations, report)
-        for run in settings.runs
-    ]
+    place = (settings.device, settings.locations, report)
+    saved = [load_run(run, settings.store, *place) for run in settings.runs]
     for run in saved:
         if getattr(run.task, "tokenizer", None) is None:
-            continue_text(run, _request(settings, run.record.run_id, ""))  # says why it cannot
+            _continuation(run, settings, "")  # says why it cannot
     texts: list[list[str]] = []
     for prompt in prompts:
         report("prompts", len(texts), len(prompts))
         texts.append([_continuation(run, settings, prompt.text) for run in saved])
     report("prompts", len(texts), len(prompts))
-    return Comparison(
+    title = (
         f"Continuations of {len(prompts)} prompts (beam search of width {settings.beam}, at most "
-        f"{settings.new_tokens} new tokens)",
-        prompts,
-        [
-            (f"{run.record.label}, {run.record.preset}, seed {run.record.seed}", run.record.run_id)
-            for run in saved
-        ],
-        texts,
+        f"{settings.new_tokens} new tokens)"
     )
+    records = [run.record for run in saved]
+    runs = [(f"{r.label}, {r.preset}, seed {r.seed}", r.run_id) for r in records]
+    return Comparison(title, prompts, runs, texts)
+
+
+def _continuation(saved: SavedRun, settings: PromptSettings, text: str) -> str:
+    limit, room = getattr(saved.model, "context_limit", None), settings.new_tokens
+    tokenizer = getattr(saved.task, "tokenizer", None)
+    if limit is not None and tokenizer is not None:
+        used = len(tokenizer.encode(text))
+        room = min(room, limit + 1 - used)
+        if room < 1:
+            return f"(no place: the prompt has {used} tokens, the model {limit} positions)"
+    run = saved.record.run_id
+    request = GenerationSettings(run=run, prompt=text, beam=settings.beam, new_tokens=room)
+    [found, *_] = continue_text(saved, request)
+    return found.text if found.text.strip() else "(the text ends)"
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -172,17 +166,12 @@ def offered_prompts(task: str) -> Path:
     Raises:
         UserError: there are none.
     """
-    known = choices("tasks")
-    if task in known:
-        trained_on = group_file("tasks", task).get("trained_on") or task
-        for name in (task, *known):
-            path = ROOT / "tasks" / name / OFFERED
-            same = (
-                name in (task, trained_on)
-                or group_file("tasks", name).get("trained_on") == trained_on
-            )
-            if same and path.exists():
-                return path
+    tasks = sorted(choices("tasks"), key=lambda name: name != task)  # itself first
+    trained_on = {name: group_file("tasks", name).get("trained_on", name) for name in tasks}
+    for name in tasks:
+        path = ROOT / "tasks" / name / OFFERED
+        if trained_on[name] == trained_on.get(task) and path.exists():
+            return path
     raise UserError(f"no task offers prompts for models of {task}: give a file by prompts=FILE")
 
 
@@ -194,32 +183,24 @@ def read_prompts(path: Path) -> list[Prompt]:
     """
     try:
         content = path.read_text(encoding="utf-8")
+        lines = [line for line in content.splitlines() if line.strip()]
+        tree = yaml.safe_load(content) if path.suffix in (".yaml", ".yml") else lines
     except (FileNotFoundError, IsADirectoryError):
         raise UserError(
             f"there is no file {path}: prompts=FILE names a text or YAML file"
         ) from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not text in UTF-8: save the prompts so") from None
-    if path.suffix not in (".yaml", ".yml"):
-        prompts = [Prompt(line, "") for line in content.splitlines() if line.strip()]
-    else:
-        try:
-            tree = yaml.safe_load(content)
-        except yaml.YAMLError as error:
-            where = (
-                f" in line {error.problem_mark.line + 1}"
-                if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
-                else ""
-            )
-            raise UserError(
-                f"{path} cannot be read as YAML{where}: put prompts in quotes"
-            ) from None
-        groups = tree if isinstance(tree, dict) else {"": tree or []}
-        prompts = [
-            Prompt(_text(entry, path), str(group))
-            for group, entries in groups.items()
-            for entry in (entries if isinstance(entries, list) else [entries])
-        ]
+    except yaml.YAMLError as error:
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path} cannot be read as YAML{where}: put prompts in quotes") from None
+    groups = tree if isinstance(tree, dict) else {"": tree or []}
+    prompts = [
+        Prompt(_text(entry, path), str(group))
+        for group, entries in groups.items()
+        for entry in (entries if isinstance(entries, list) else [entries])
+    ]
     if not prompts:
         raise UserError(f"{path} holds no prompts: write one a line")
     return prompts
@@ -232,25 +213,6 @@ def _text(entry: Any, path: Path) -> str:
             f"{path} has {entry!r} in the place of a prompt: give texts, or entries with 'prompt'"
         )
     return text
-
-
-def _request(settings: PromptSettings, run: str, text: str) -> GenerationSettings:
-    return GenerationSettings(
-        run=run, prompt=text, beam=settings.beam, new_tokens=settings.new_tokens
-    )
-
-
-def _continuation(saved: SavedRun, settings: PromptSettings, text: str) -> str:
-    limit = getattr(saved.model, "context_limit", None)
-    request = _request(settings, saved.record.run_id, text)
-    if limit is not None:
-        used = len(saved.task.tokenizer.encode(text))  # type: ignore[attr-defined]
-        room = limit + 1 - used
-        if room < 1:
-            return f"(no place: the prompt has {used} tokens, the model {limit} positions)"
-        request = request.model_copy(update={"new_tokens": min(settings.new_tokens, room)})
-    [found, *_] = continue_text(saved, request)
-    return found.text if found.text.strip() else "(the text ends)"
 
 
 def markdown_cell(text: str) -> str:

@@ -27,9 +27,8 @@ from bench.records.equivalence import (
 )
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord, read_records
-from bench.runs.comparing import Pair
 from bench.runs.obtain import identify, obtain, serve_or_make
-from bench.runs.proving import BASELINES, Wanted, batches
+from bench.runs.proving import BASELINES, Made, Pair, Wanted, batches
 from bench.settings.config import compose
 from bench.sweep import run_sweep
 from ground.errors import UserError
@@ -127,14 +126,21 @@ def test_the_first_difference_is_told_data_before_weights_before_numbers() -> No
     old = make_record(seed=0)
     metrics = {**old.metrics, "test": {**old.metrics["test"], "loss": 0.5}}
     new = old.model_copy(update={"metrics": metrics})
-    both = Pair(old, old, "w", "w", "")
-    assert both.first_difference() is None
-    told = str(Pair(old, new, "w", "w", "").first_difference())
+    both = Made(old, "w")
+    assert Pair(both, both, "").first_difference() is None
+    told = str(Pair(both, Made(new, "w"), "").first_difference())
     assert told.startswith("metrics/test/loss differs: ")
-    assert Pair(old, new, "w", "v", "").first_difference() == "weights differs: w there, v here"
+    assert Pair(both, Made(new, "v"), "").first_difference() == "weights differs: w there, v here"
     data = old.provenance.model_copy(update={"data": {"test": "other"}})
-    moved = new.model_copy(update={"provenance": data})
-    assert str(Pair(old, moved, "w", "v", "").first_difference()).startswith("data/")
+    moved = Made(new.model_copy(update={"provenance": data}), "v")
+    assert str(Pair(both, moved, "").first_difference()).startswith("data/")
+    lacks = {**old.config, "tasks": {"_target_": "t"}}
+    has = {**old.config, "tasks": {"_target_": "t", "size": 3}}
+    less, more = (Made(old.model_copy(update={"config": c}), "w") for c in (lacks, has))
+    assert Pair(less, more, "").first_difference() is None
+    assert Pair(less, more, "").added() == {"tasks.size": 3}
+    told = str(Pair(more, less, "").first_difference())
+    assert told.startswith("the setting tasks.size is 3 in the older code and is gone here")
 
 
 def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() -> None:
@@ -144,20 +150,20 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
             "models": {"_target_": "m", **models},
             "training": {"lr": 0.1, "restarts": 3, "batch_size": 4},
         }
-        return Wanted("regbench", model, "laptop", config)
+        return Wanted(model, "laptop", config)
 
     runs = [run("gpt2", 9, layers=2), run("gpt2", 9, layers=2), run("lstm", 9, layers=2)]
     runs += [run("mamba", 9, layers=3), run("gpt2", 7, layers=2)]
-    runs.append(Wanted("regbench", BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
-    runs.append(Wanted("regbench", BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
-    found = [(b.models, b.settings["tasks.training_automata"]) for b in batches(runs)]
+    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
+    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
+    found = [(b.models, b.settings["tasks.training_automata"]) for b in batches("regbench", runs)]
     assert found[:3] == [(["gpt2", "lstm"], 9), (["mamba"], 9), (["gpt2"], 7)]
     assert [size for _, size in found[3:]] == [5]
-    settings = batches(runs)[0].settings
+    settings = batches("regbench", runs)[0].settings
     assert "training.lr" not in settings
     assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
-    measured = [Wanted("capacity", "ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
-    assert [(b.models, b.preset, b.settings) for b in batches(measured)] == [
+    measured = [Wanted("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
+    assert [(b.models, b.preset, b.settings) for b in batches("capacity", measured)] == [
         (["ridge"], "smoke", {})
     ]
 
@@ -176,7 +182,7 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
     assert len(identify(asked).all) == 2
     # The other way round it is the older code that is here, and the record of the newer is served.
     provenance = made.provenance.model_copy(update={"model_code": older.model_code})
-    assert made.identity in Identity.of(asked, asked.resolved(), provenance).earlier
+    assert made.identity in Identity.of(asked, asked.resolved(), provenance).all[1:]
 
 
 def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(

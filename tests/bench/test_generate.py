@@ -16,7 +16,7 @@ from bench.records.schema import write_record
 from bench.records.store import Store
 from bench.runs.saved import find_record, load_run
 from bench.settings.config import compose
-from bench.writing.continuations import read_settings
+from bench.writing.continuations import GenerationSettings
 from ground.errors import UserError
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
@@ -180,14 +180,16 @@ def test_runs_without_weights_are_refused(tmp_path: Path, model: GPT2) -> None:
 )
 def test_wrong_words_are_named(words: list[str], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        read_settings(words)
+        GenerationSettings.read(words)
 
 
 def test_a_prompt_is_taken_as_it_is() -> None:
     text = ' "a", {b: [c]} = d\\n$'
-    settings = read_settings([f"prompt={text}", "run=1e3", "temperature=1", "count=9"])
+    settings = GenerationSettings.read([f"prompt={text}", "run=1e3", "temperature=1", "count=9"])
     assert (settings.prompt, settings.run) == (text, "1e3")
-    assert read_settings(["run=x", "prompt=", "tasks.stories=a b"]).locations == {"stories": "a b"}
+    assert GenerationSettings.read(["run=x", "prompt=", "tasks.stories=a b"]).locations == {
+        "stories": "a b"
+    }
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.timing.start import cpu_seconds_to_first_step
+from bench.timing.steps import cpu_seconds_to_first_step
 from bench.training_speed import main
 from ground.errors import UserError
 

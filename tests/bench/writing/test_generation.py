@@ -11,7 +11,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor, nn
 
-from bench.writing.generation import Continuation, beam_search, greedy, sample
+from bench.writing.generation import sample
+from models.generation import Continuation, beam_search, greedy
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
