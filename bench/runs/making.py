@@ -23,7 +23,7 @@ from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import RUN_FAILED, UserError
-from ground.files import link, write_atomically
+from ground.files import link, make_folder, read_sealed, write_atomically, write_sealed
 from ground.progress import Report
 from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
@@ -55,12 +55,19 @@ def _read_trained(path: Path) -> _Trained:
 def _kept(path: Path) -> Iterator[dict[str, Any]]:
     """What a training left in its folder, and a sentence where that cannot be read."""
     try:
-        yield json.loads(path.read_bytes())
+        yield _whole(path)
     except (ValueError, KeyError, TypeError):
         raise UserError(
-            f"{path} is truncated or edited: delete the folder {path.parent} and run again",
+            f"{path} is damaged or edited: delete the folder {path.parent} and run again",
             RUN_FAILED,
         ) from None
+
+
+def _whole(path: Path) -> Any:
+    try:
+        return json.loads(read_sealed(path))
+    except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
+        return json.loads(path.read_bytes())
 
 
 def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
@@ -207,7 +214,7 @@ class TrainingRun(Run):
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
         }
-        write_atomically(self.work / "trained.json", json.dumps(summary).encode())
+        write_sealed(self.work / "trained.json", json.dumps(summary).encode())
         self._drop_checkpoints()
         return trained
 
@@ -218,7 +225,7 @@ class TrainingRun(Run):
             "report": asdict(failure.report),
             "cost": self.cost.model_dump(),
         }
-        write_atomically(self.work / DIVERGED, json.dumps(content).encode())
+        write_sealed(self.work / DIVERGED, json.dumps(content).encode())
         self._drop_checkpoints()
 
     def _diverge_again(self) -> NoReturn:
@@ -258,7 +265,7 @@ class TrainingRun(Run):
 @contextmanager
 def only_one(work: Path) -> Iterator[None]:
     """Refuse to make the same run in two processes at once."""
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work)
     with (work / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
