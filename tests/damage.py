@@ -1,4 +1,4 @@
-"""One-bit damage of files: a few flips in the suite, as many as ``MEMORY_BENCH_FLIPS`` says else."""
+"""Files with one flipped bit: a few in the suite, or as many as ``MEMORY_BENCH_FLIPS`` says."""
 
 from __future__ import annotations
 

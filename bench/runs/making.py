@@ -23,7 +23,14 @@ from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import RUN_FAILED, UserError
-from ground.files import link, make_folder, read_sealed, write_atomically, write_sealed
+from ground.files import (
+    flush_folder,
+    link,
+    make_folder,
+    read_sealed,
+    write_atomically,
+    write_sealed,
+)
 from ground.progress import Report
 from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
@@ -135,7 +142,9 @@ class TrainingRun(Run):
             build_model(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
-            return _read_trained(summary)
+            trained = _read_trained(summary)
+            self._drop_checkpoints()  # a kill may have come before
+            return trained
         if (self.work / DIVERGED).exists():
             self._diverge_again()
         from bench.training.loop import (
@@ -232,11 +241,13 @@ class TrainingRun(Run):
         with _kept(self.work / DIVERGED) as content:
             cause, report = str(content["cause"]), TrainingReport(**content["report"])
             self.cost, self.unfinished = Cost(**content["cost"]), report
+        self._drop_checkpoints()
         raise Diverged(cause, report)
 
     def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):
             checkpoint.unlink()
+        flush_folder(self.work)
 
     def _count_cost(self, seed: int) -> Cost:
         """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""

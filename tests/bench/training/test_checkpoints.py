@@ -1,4 +1,4 @@
-"""Checkpoints: a training that goes on at any step is the one that was never stopped, damage or not."""
+"""Checkpoints: a training ends alike, at whatever step it was stopped and damaged or not."""
 
 from __future__ import annotations
 
@@ -86,9 +86,10 @@ def test_a_kill_at_every_step_of_a_cycle_changes_no_curve_and_no_weight(
 @pytest.fixture(scope="module")
 def halfway(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     checkpoint = tmp_path_factory.mktemp("halfway") / "checkpoint-0.pt"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "CURVE_POINTS", STEPS // PER_POINT)
-        train(checkpoint, killed_after=5)
+        with pytest.raises(Killed):
+            train(checkpoint, killed_after=5)
     return checkpoint.read_bytes()
 
 
