@@ -1,44 +1,101 @@
-"""Atomic writes: a reader sees the old file or the whole new one, never a part."""
+"""Files that hold what was written: atomic writes, and seals that show a flipped bit.
+
+Writes are atomic: a reader sees the old file or the whole new one, never a part, and a power cut
+takes back nothing that a caller was told is written.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 ROOT = Path(__file__).resolve().parents[1]  # of the checkout
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, *content: bytes | memoryview) -> None:
     """Write to a temporary file beside ``path``, flush it to disk, then rename it.
+
+    Writers of one path take turns at one temporary file, ``.NAME.partial``. So whoever writes a
+    path next also takes away what a killed process left of it, and hurts nobody who is alive.
 
     Raises:
         OSError: the disk is full or not writable; ``path`` is then as it was before.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+    make_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.partial")
+    with _own(temporary) as file:
+        try:
+            file.truncate()
+            file.writelines(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)  # mkstemp makes private files
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            os.fchmod(file.fileno(), 0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     flush_folder(path.parent)
+
+
+def _own(temporary: Path) -> BinaryIO:
+    """The temporary file, once nobody else has it; a killed owner has lost it."""
+    while True:
+        file = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(temporary.stat(), os.fstat(file.fileno())):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # the owner before us has renamed or removed it
+
+
+def write_sealed(path: Path, content: bytes | memoryview) -> None:
+    """Write atomically, with the hash of the content in a last line."""
+    write_atomically(path, content, _seal(content))
+
+
+def read_sealed(path: Path) -> bytes:
+    """The content of a file that :func:`write_sealed` wrote.
+
+    Raises:
+        ValueError: a bit of it is not what was written, or it has no seal.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(max(0, os.fstat(file.fileno()).st_size - len(_seal(b""))))
+        if file.read() != _seal(content):
+            raise ValueError(f"{path} is not what was written")
+    return content
+
+
+def _seal(content: bytes | memoryview) -> bytes:
+    return b'\n{"sha256": "%s"}\n' % hashlib.sha256(content).hexdigest().encode()
 
 
 def link(path: Path, source: Path) -> None:
     """Let ``path`` have the content of ``source``: a link, or a copy where there are none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     path.unlink(missing_ok=True)
     try:
         path.hardlink_to(source)
     except OSError:  # a file system without links
         write_atomically(path, source.read_bytes())
+    flush_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, so that they survive a power cut."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        flush_folder(folder.parent)
 
 
 def flush_folder(folder: Path) -> None:

@@ -23,7 +23,14 @@ from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import RUN_FAILED, UserError
-from ground.files import link, write_atomically
+from ground.files import (
+    flush_folder,
+    link,
+    make_folder,
+    read_sealed,
+    write_atomically,
+    write_sealed,
+)
 from ground.progress import Report
 from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
@@ -55,12 +62,19 @@ def _read_trained(path: Path) -> _Trained:
 def _kept(path: Path) -> Iterator[dict[str, Any]]:
     """What a training left in its folder, and a sentence where that cannot be read."""
     try:
-        yield json.loads(path.read_bytes())
+        yield _whole(path)
     except (ValueError, KeyError, TypeError):
         raise UserError(
-            f"{path} is truncated or edited: delete the folder {path.parent} and run again",
+            f"{path} is damaged or edited: delete the folder {path.parent} and run again",
             RUN_FAILED,
         ) from None
+
+
+def _whole(path: Path) -> Any:
+    try:
+        return json.loads(read_sealed(path))
+    except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
+        return json.loads(path.read_bytes())
 
 
 def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
@@ -128,7 +142,9 @@ class TrainingRun(Run):
             build_model(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
-            return _read_trained(summary)
+            trained = _read_trained(summary)
+            self._drop_checkpoints()  # a kill may have come before
+            return trained
         if (self.work / DIVERGED).exists():
             self._diverge_again()
         from bench.training.loop import (
@@ -207,7 +223,7 @@ class TrainingRun(Run):
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
         }
-        write_atomically(self.work / "trained.json", json.dumps(summary).encode())
+        write_sealed(self.work / "trained.json", json.dumps(summary).encode())
         self._drop_checkpoints()
         return trained
 
@@ -218,18 +234,20 @@ class TrainingRun(Run):
             "report": asdict(failure.report),
             "cost": self.cost.model_dump(),
         }
-        write_atomically(self.work / DIVERGED, json.dumps(content).encode())
+        write_sealed(self.work / DIVERGED, json.dumps(content).encode())
         self._drop_checkpoints()
 
     def _diverge_again(self) -> NoReturn:
         with _kept(self.work / DIVERGED) as content:
             cause, report = str(content["cause"]), TrainingReport(**content["report"])
             self.cost, self.unfinished = Cost(**content["cost"]), report
+        self._drop_checkpoints()
         raise Diverged(cause, report)
 
     def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):
             checkpoint.unlink()
+        flush_folder(self.work)
 
     def _count_cost(self, seed: int) -> Cost:
         """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
@@ -258,7 +276,7 @@ class TrainingRun(Run):
 @contextmanager
 def only_one(work: Path) -> Iterator[None]:
     """Refuse to make the same run in two processes at once."""
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work)
     with (work / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

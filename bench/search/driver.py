@@ -21,6 +21,7 @@ from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
 from bench.settings.settings import Configuration
 from ground.errors import UserError
+from ground.files import make_folder
 from ground.progress import Report
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _refusal(configuration: Configuration) -> UserError | None:
 
 @contextmanager
 def _only_driver(store: Store) -> Iterator[None]:
-    store.studies.mkdir(parents=True, exist_ok=True)
+    make_folder(store.studies)
     with (store.studies / "driver.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,18 +13,17 @@ import hashlib
 import itertools
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.distributions import CategoricalDistribution
-from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
+from bench.search.journal import open_journal
 from ground.errors import UserError
 from ground.seeding import derive_seed
 
@@ -83,10 +82,7 @@ def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
         UserError: the database cannot be opened.
     """
     if storage == "journal":
-        journal = folder / "journal.log"
-        folder.mkdir(parents=True, exist_ok=True)
-        _repair(journal)
-        return optuna.storages.JournalStorage(JournalFileBackend(str(journal)))
+        return open_journal(folder / "journal.log")
     try:
         return optuna.storages.RDBStorage(storage)
     except Exception as error:  # each database driver has exceptions of its own
@@ -95,14 +91,6 @@ def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
             f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
             "storage is 'journal' or an address such as sqlite:///studies.db"
         ) from None
-
-
-def _repair(journal: Path) -> None:
-    """Undo what a killed driver leaves: its lock, and a last line that was only half written."""
-    journal.with_name(journal.name + ".lock").unlink(missing_ok=True)
-    if journal.exists():
-        content = journal.read_bytes()
-        os.truncate(journal, content.rfind(b"\n") + 1)
 
 
 class ModelStudy:

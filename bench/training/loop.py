@@ -13,6 +13,7 @@ import logging
 import math
 import pickle
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,8 +31,8 @@ from bench.training.optimisation import build_optimizer, learning_rate_at, set_l
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import LightningModule, SIGTERMException, Trainer
 from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
-from ground.errors import RUN_FAILED, UserError
-from ground.files import write_atomically
+from ground.errors import UserError
+from ground.files import read_sealed, write_sealed
 from ground.progress import Report, silent
 from ground.seeding import derive_seed
 from tasks.interface import Batch, Task
@@ -178,7 +179,7 @@ class _Module(LightningModule):
             self.best = (loss, self.step, weights)
 
     def save(self) -> None:
-        """Write everything that going on needs, atomically."""
+        """Write everything that going on needs, atomically and sealed."""
         now = time.perf_counter()
         self.record.seconds += now - self.clock
         self.clock = now
@@ -191,18 +192,21 @@ class _Module(LightningModule):
             "best": self.best,
         }
         torch.save(state, content)
-        write_atomically(self.checkpoint, content.getvalue())
+        write_sealed(self.checkpoint, content.getbuffer())
 
     def _load(self) -> None:
         device = next(self.model.parameters()).device
         try:
-            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+            content = io.BytesIO(read_sealed(self.checkpoint))
+            state = torch.load(content, map_location=device, weights_only=True)
         except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
-            raise UserError(
-                f"the checkpoint {self.checkpoint} is truncated or not a checkpoint: delete it, "
-                "and the run starts again from its first step",
-                RUN_FAILED,
-            ) from None
+            if not self.ranks.rank:
+                print(
+                    f"note: the checkpoint {self.checkpoint} is damaged, or of an earlier version: "
+                    "the training starts again from its first step, to the same weights",
+                    file=sys.stderr,
+                )
+            return
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.record = TrainingReport(**state["report"])
@@ -227,7 +231,7 @@ def fit(
 ) -> TrainingReport:
     """Train ``model`` in place and leave the selected weights in it.
 
-    Goes on from ``checkpoint`` if it is there, and writes it every
+    Goes on from ``checkpoint`` if it is there and whole, and writes it every
     ``settings.checkpoint_every`` steps and at the end.
 
     Raises:

@@ -17,6 +17,7 @@ import pytest
 from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
 from tests.conftest import ROOT, Command
+from tests.damage import flips
 
 pytestmark = pytest.mark.processes
 
@@ -73,27 +74,26 @@ def test_kill_9_at_a_random_step_and_going_on_gives_identical_weights(
 ) -> None:
     whole = run_here(train.main, *words(tmp_path / "whole", *LONG))
     assert whole.returncode == 0, whole.stderr
-    store = tmp_path / "killed"
+    store, damaged = tmp_path / "killed", tmp_path / "damaged"
     shutil.copytree(killed, store)
+    shutil.copytree(killed, damaged)
+    (checkpoint,) = damaged.glob("work/*/checkpoint-0.pt")
+    checkpoint.write_bytes(next(flips(checkpoint.read_bytes(), 1)))
+    for store_of_rest in (store, damaged):  # as a kill amid the writing leaves it
+        (rest,) = store_of_rest.glob("work/*")
+        (rest / f".{checkpoint.name}.partial").write_bytes(b"half a checkpoint")
     again = run_command("-m", "bench.train", *words(store, *LONG))
-    assert again.returncode == 0, again.stderr
-    assert weights(store) == weights(tmp_path / "whole")
-    first, second = only_record(tmp_path / "whole"), only_record(store)
-    assert first.run_id == second.run_id
-    assert first.metrics == second.metrics
-    assert first.curves == second.curves
-
-
-def test_a_truncated_checkpoint_is_one_sentence(
-    run_here: Command, killed: Path, tmp_path: Path
-) -> None:
-    store = tmp_path / "killed"
-    shutil.copytree(killed, store)
-    (checkpoint,) = store.glob("work/*/checkpoint-0.pt")
-    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
-    done = run_here(train.main, *words(store, *LONG))
-    assert done.returncode == 1
-    assert "is truncated or not a checkpoint" in done.stderr
+    anew = run_here(train.main, *words(damaged, *LONG))
+    assert (again.returncode, anew.returncode) == (0, 0), again.stderr + anew.stderr
+    assert "is damaged" not in again.stderr
+    assert f"the checkpoint {checkpoint} is damaged" in anew.stderr
+    first = only_record(tmp_path / "whole")
+    for other in (store, damaged):
+        assert weights(other) == weights(tmp_path / "whole")
+        assert only_record(other).run_id == first.run_id
+        assert only_record(other).metrics == first.metrics
+        assert only_record(other).curves == first.curves
+        assert not list(other.glob("**/*.partial"))
 
 
 def test_interrupt_ends_with_130_and_goes_on(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_training_that_diverges_is_kept_and_not_tried_by_each_task(
     kept = place / "store" / "work" / training.run_id / "diverged.json"
     kept.write_text(kept.read_text()[:50])
     path.unlink()
-    with pytest.raises(UserError, match="truncated or edited: delete the folder"):
+    with pytest.raises(UserError, match="damaged or edited: delete the folder"):
         make(place, "babistories", *lost)
 
 

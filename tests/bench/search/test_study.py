@@ -224,17 +224,6 @@ def test_failures_of_the_machine_are_tried_again_and_divergence_is_not(tmp_path,
     assert (open_study(tmp_path, budget=1).ask() is not None) == again
 
 
-def test_half_written_journal_and_stale_lock_are_repaired(tmp_path):
-    run_all(open_study(tmp_path, budget=2))
-    journal = tmp_path / "journal.log"
-    with journal.open("ab") as file:
-        file.write(b'{"op_code": 4, "work')
-    (tmp_path / "journal.log.lock").symlink_to(journal)
-    study = open_study(tmp_path, budget=3)
-    run_all(study)
-    assert len(open_study(tmp_path, budget=3).describe().trials) == 3
-
-
 def test_unusable_database_is_one_sentence(tmp_path):
     for address in ("nonsense", f"sqlite:///{tmp_path}/no/such/folder.db"):
         with pytest.raises(UserError, match="database given by storage="):

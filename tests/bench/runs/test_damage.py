@@ -1,0 +1,145 @@
+"""Promise 13: a flipped bit of what is served or gone on from is refused, or changes nothing.
+
+``MEMORY_BENCH_FLIPS=200`` flips more bits than the suite has time for. Checkpoints, which are not
+refused but made again, have their test beside the loop, and journals theirs beside the search.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import train
+from bench.records.schema import read_record
+from bench.runs.making import _read_trained
+from bench.training.building import read_weights
+from ground.errors import UserError
+from tasks.text.corpora import articles_corpus
+from tasks.text.errors import TextError
+from tasks.text.preparation import prepare
+from tasks.text.stream import TokenStream
+from tasks.text.tokenizers import load_tokenizer
+from tests.bench.runs.test_runs import only_record, weights, words
+from tests.conftest import Command
+from tests.damage import FLIPS, flips
+from tests.power_cut import PowerCut, restore
+
+STEPS = ["training.steps=12", "training.checkpoint_every=5"]
+
+
+class Disks:
+    """A store, and what a power cut at any moment of the run that filled it would have left."""
+
+    def __init__(self, store: Path, cuts: PowerCut) -> None:
+        self.store, self.cuts = store, cuts
+        (self.work,) = (store / "work").iterdir()
+        self.trained_weights = weights(store)
+
+
+@pytest.fixture(scope="module")
+def disks(tmp_path_factory: pytest.TempPathFactory) -> Disks:
+    root = tmp_path_factory.mktemp("disk")
+    with pytest.MonkeyPatch.context() as patch:
+        cuts = PowerCut(root, patch)
+        assert train.main(words(root / "store", *STEPS)) == 0
+    cuts.close()
+    return Disks(root / "store", cuts)
+
+
+def test_whenever_the_power_fails_nothing_is_half_there_and_the_run_goes_on(
+    disks: Disks, run_here: Command, tmp_path: Path
+) -> None:
+    moments: dict[frozenset[str], int] = {}  # files that are there -> the last such disk
+    for number, disk in enumerate(disks.cuts.disks):
+        root = tmp_path / str(number)
+        restore(disk, root)
+        kept = {path.name: path for path in root.rglob("[!.]*") if path.is_file()}
+        moments[frozenset(kept)] = number
+        if "trained.json" in kept:  # each file has what the next one tells of
+            sha256 = _read_trained(kept["trained.json"]).weights_sha256
+            read_weights(kept["weights.safetensors"], sha256)
+        for path in root.rglob("records/[!.]*"):
+            assert read_record(path).weights_sha256 == sha256
+    assert any({"checkpoint-0.pt", "trained.json"} < names for names in moments)
+    whole = disks.cuts.certain
+    assert {Path(place).name for place in whole} == {
+        *("weights.safetensors", "trained.json", "lock"),
+        f"{disks.work.name}.json",
+    }
+    for number in moments.values():
+        store = tmp_path / str(number) / "store"
+        done = run_here(train.main, *words(store, *STEPS))
+        assert (done.returncode, "damaged" in done.stderr) == (0, False), done.stderr
+        assert weights(store) == disks.trained_weights
+        assert only_record(store).metrics == only_record(disks.store).metrics
+        assert not [*store.glob("**/*.partial"), *store.glob("**/*.pt")]
+
+
+def stream(folder: Path) -> Path:
+    text = folder / "text.jsonl"
+    text.write_text("".join(json.dumps(f"Story {k} of a cat.") + "\n" for k in range(300)))
+    corpus = articles_corpus("local", path=text)
+    return prepare(corpus, "articles", load_tokenizer("grammar"), folder / "prepared").folder
+
+
+def read_stream(path: Path) -> Any:
+    opened = TokenStream.open(path.parent)
+    return opened.tokens.tolist(), opened.starts.tolist(), opened.manifest
+
+
+Kind = tuple[str, Callable[[Path], Any]]
+KINDS: dict[str, Kind] = {
+    "trained.json": ("work/*/trained.json", _read_trained),
+    "weights": (
+        "work/*/weights.safetensors",
+        lambda path: read_weights(path, _read_trained(path.parent / "trained.json").weights_sha256),
+    ),
+    "record": ("records/*.json", read_record),
+    "tokens": ("tokens.bin", read_stream),
+    "starts": ("starts.bin", read_stream),
+    "manifest": ("manifest.json", read_stream),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_is_refused_or_changes_nothing(
+    kind: str, disks: Disks, tmp_path: Path
+) -> None:
+    pattern, read = KINDS[kind]
+    of_run = "/" in pattern
+    folder = Path(shutil.copytree(disks.store, tmp_path / "s")) if of_run else stream(tmp_path)
+    (path,) = folder.glob(pattern)
+    good, whole = repr(read(path)), path.read_bytes()
+    refusals = []
+    for damaged in flips(whole, FLIPS):
+        path.write_bytes(damaged)
+        try:
+            assert repr(read(path)) == good
+        except (UserError, TextError) as error:
+            refusals.append(str(error))
+    assert all(path.name in sentence for sentence in refusals)
+    assert len(refusals) > 0.7 * FLIPS  # a blank that became a tab changes nothing
+
+
+def test_a_damaged_training_is_refused_and_one_of_an_earlier_version_is_served(
+    disks: Disks, run_here: Command, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(disks.store, tmp_path / "store"))
+    (path,) = store.glob("work/*/trained.json")
+    (record,) = store.glob("records/*.json")
+    record.unlink()  # or nothing but the record would be read
+    good = path.read_bytes()
+    place = good.index(b'"losses": [') + 11  # the first digit
+    path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+    done = run_here(train.main, *words(store, *STEPS))
+    assert done.returncode == 1
+    assert f"{path} is damaged or edited: delete the folder" in done.stderr
+    path.write_bytes(good.splitlines()[0])
+    done = run_here(train.main, *words(store, *STEPS))
+    assert done.returncode == 0
+    assert only_record(store).curves == only_record(disks.store).curves
