@@ -24,6 +24,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from bench.records.database import alone_at
 from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
 from ground.errors import UserError
 from ground.seeding import derive_seed
@@ -88,7 +89,8 @@ def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
         _repair(journal)
         return optuna.storages.JournalStorage(JournalFileBackend(str(journal)))
     try:
-        return optuna.storages.RDBStorage(storage)
+        with alone_at(storage, folder):
+            return optuna.storages.RDBStorage(storage)
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
         raise UserError(
