@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from bench.records.store import Store
 from bench.settings.config import group_file, load_groups, models_of
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
+from ground.processes import module_command
 
 # What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
 COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
@@ -66,7 +66,7 @@ class Tree:
             "PYTHONPATH": str(self.root),
             "MEMORY_BENCH_PREPARED": str(self.work / "prepared"),
         }
-        command = [sys.executable, "-m", "bench.sweep", *words, f"store={store}"]
+        command = module_command("bench.sweep", [*words, f"store={store}"])
         done = subprocess.run(
             command, cwd=self.root, env=environment, capture_output=True, text=True, check=False
         )

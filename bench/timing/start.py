@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import psutil
 
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
+from ground.processes import module_command
 from ground.words import word
 
 LOOK_EVERY = 0.005  # seconds
@@ -28,7 +28,7 @@ def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
     rest = [given for given in words if not given.startswith(("store=", "training.checkpoint_"))]
     with tempfile.TemporaryDirectory() as folder:
         own = [word("store", folder), "training.checkpoint_every=1"]
-        command = [sys.executable, "-m", "bench.train", *rest, *own]
+        command = module_command("bench.train", [*rest, *own])
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:
