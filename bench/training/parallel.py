@@ -28,7 +28,7 @@ from ground.processes import describe_end, end_with_parent, start_with_blocked
 
 LOCAL = "127.0.0.1"  # no other machine reaches what listens there
 SECONDS_BETWEEN_LOOKS = 0.05
-SECONDS_TO_DIE = 2.0  # between the end of a process's connections and its own
+SECONDS_TO_DIE = 5.0  # between the end of a process's connections and its own
 SECONDS_TO_SAVE = 10.0  # for the leader, after which a process that was told to end does so alone
 
 
@@ -84,8 +84,11 @@ def leading(
         _join(store, Ranks(0, size), device.type)
         yield Ranks(0, size)
     except RuntimeError:  # among others what PyTorch raises when a connection breaks
-        wait([process.sentinel for process in others], SECONDS_TO_DIE)
-        _refuse_the_dead([process for process in others if (process.exitcode or 0) < 0])
+        for sentinel in wait([process.sentinel for process in others], SECONDS_TO_DIE):
+            (dead,) = [process for process in others if process.sentinel == sentinel]
+            dead.join()  # its connections end before it has an exit code
+            if (dead.exitcode or 0) < 0:  # an error of its own is most likely the leader's too
+                _refuse_the_dead([dead])
         raise
     finally:
         for process in others:
