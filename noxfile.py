@@ -106,6 +106,12 @@ def browser_tests(session: nox.Session) -> None:
     run_pytest(session, "-m", "browser", *session.posargs)
 
 
+@nox.session
+def kills(session: nox.Session) -> None:
+    """kill -9 of trainings and sweeps at random moments, 20 minutes on two cores; -- seed=N."""
+    python(session, "-m", "tests.kills", *session.posargs)
+
+
 def run_pytest(session: nox.Session, *words: str, **changes: str) -> None:
     """Pytest with one thread per process, so that two workers fit two cores."""
     settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **changes}

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.records.database import alone_at, sqlite_file
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from ground.errors import UserError
@@ -19,71 +22,93 @@ METRICS_PER_BATCH = 1000  # MLflow refuses more in one call
 
 
 def track(record: RunRecord, path: Path, store: Store) -> None:
-    """Log a record to ``MLFLOW_TRACKING_URI``, or to SQLite in the store; never raises."""
+    """Log a record to ``MLFLOW_TRACKING_URI``, or to SQLite in the store, unless it is there;
+    never raises."""
     try:
-        _log(record, path, store)
+        with _opened(store) as client:
+            _log(record, path, store, client)
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        print(f"MLflow did not take {record.run_id} ({first}); its record is safe", file=sys.stderr)
+        print(
+            f"MLflow did not take {record.run_id} ({_in_short(error)}); its record is safe",
+            file=sys.stderr,
+        )
 
 
 def create_store(store: Store) -> None:
-    """Create the SQLite file before any worker starts: processes race on a fresh one.
+    """Create the SQLite file before any worker starts, so that none of them waits for it.
 
     Raises:
         UserError: the store cannot be used.
     """
     try:
-        _client(store).search_experiments(max_results=1)
+        with _opened(store) as client:
+            client.search_experiments(max_results=1)
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
-            f"MLflow cannot use its store ({first}): set MLFLOW_TRACKING_URI to one that works, "
-            "unset it for SQLite in the store, or leave tracking=mlflow out"
+            f"MLflow cannot use its store ({_in_short(error)}): set MLFLOW_TRACKING_URI to one "
+            "that works, unset it for SQLite in the store, or leave tracking=mlflow out"
         ) from None
 
 
-def _client(store: Store) -> Any:
+def _in_short(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+@contextmanager
+def _opened(store: Store) -> Iterator[Any]:
+    """A client of the store of runs, which no other process uses meanwhile."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow.tracking import MlflowClient
 
-    address = os.environ.get("MLFLOW_TRACKING_URI")
-    if address is None:
-        store.root.mkdir(parents=True, exist_ok=True)
-        address = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
-    return MlflowClient(tracking_uri=address)
+    store.root.mkdir(parents=True, exist_ok=True)
+    own = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
+    address = os.environ.get("MLFLOW_TRACKING_URI", own)
+    with alone_at(address, store.root):
+        file = sqlite_file(address)
+        if file is not None and not file.exists():
+            # MLflow does not go on with tables whose making was killed: all of them or none.
+            partial = file.with_name(f".{file.name}.partial")
+            partial.unlink(missing_ok=True)
+            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+            partial.replace(file)
+        yield MlflowClient(tracking_uri=address)
 
 
 def _experiment(client: Any, name: str, store: Store) -> str:
-    from mlflow.exceptions import MlflowException
-
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         folder = (store.root / "mlflow-artifacts").resolve().as_uri()
-        try:
-            return str(client.create_experiment(name, artifact_location=folder))
-        except MlflowException:  # another worker was faster
-            experiment = client.get_experiment_by_name(name)
+        return str(client.create_experiment(name, artifact_location=folder))
     return str(experiment.experiment_id)
 
 
-def _log(record: RunRecord, path: Path, store: Store) -> None:
-    client = _client(store)
+def _run(record: RunRecord, store: Store, client: Any) -> str | None:
+    """The MLflow run of a record: a new one, that which a killed process left unfinished, or None
+    if all is there."""
+    experiment = _experiment(client, f"{record.task}/{record.preset}", store)
+    tags = {"role": record.role, "outcome": record.outcome}  # a failed run may be made again
+    wanted = [f"tags.{key} = '{value}'" for key, value in tags.items()]
+    query = " and ".join([f"attributes.run_name = '{record.run_id}'", *wanted])
+    found = client.search_runs([experiment], query, max_results=1)
+    if not found:
+        return str(client.create_run(experiment, tags=tags, run_name=record.run_id).info.run_id)
+    return str(found[0].info.run_id) if found[0].info.status == "RUNNING" else None
+
+
+def _log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    name = f"{record.task}/{record.preset}"
-    identifier = _experiment(client, name, store)
-    run = client.create_run(identifier, run_name=record.run_id)
+    run = _run(record, store, client)
+    if run is None:
+        return
     parameters = [
         Param(f"{section}.{key}", str(value)[:6000])
         for section, values in record.config.items()
         for key, value in values.items()
     ]
     tags = {
-        "outcome": record.outcome,
         "cause": record.cause or "",
         "identity": record.identity,
-        "role": record.role,
         "seed": str(record.seed),
         "commit": record.provenance.commit or "",
         "dirty": str(record.provenance.dirty),
@@ -100,8 +125,8 @@ def _log(record: RunRecord, path: Path, store: Store) -> None:
         for x, y in zip(record.curves[name].x, record.curves[name].y, strict=True)
     ]
     tag_list = [RunTag(key, value[:5000]) for key, value in tags.items()]
-    client.log_batch(run.info.run_id, params=parameters[:100], tags=tag_list)
+    client.log_batch(run, params=parameters[:100], tags=tag_list)
     for start in range(0, len(metrics), METRICS_PER_BATCH):
-        client.log_batch(run.info.run_id, metrics=metrics[start : start + METRICS_PER_BATCH])
-    client.log_artifact(run.info.run_id, str(path))
-    client.set_terminated(run.info.run_id, "FINISHED" if record.outcome == "ok" else "FAILED")
+        client.log_batch(run, metrics=metrics[start : start + METRICS_PER_BATCH])
+    client.log_artifact(run, str(path))
+    client.set_terminated(run, "FINISHED" if record.outcome == "ok" else "FAILED")

@@ -23,7 +23,7 @@ from bench.records.schema import (
     read_record,
     write_record,
 )
-from bench.records.store import Store, committed_path
+from bench.records.store import Store, committed_path, record_path
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.measuring import MeasuringRun
 from bench.runs.recording import Run, measured_fields
@@ -113,6 +113,7 @@ def serve_or_make(
     _note_locations(configuration, store.work(run_id))
     found = _find(identity, role)
     if found is not None:
+        _track(found, configuration)
         return found, True
     with only_one(store.work(run_id)):
         record = _run(identity, store, report or silent).make(role, study)
@@ -120,12 +121,16 @@ def serve_or_make(
             # The cause names the training, which has nothing to evaluate: its record is complete.
             own: Role = "trial" if role == "trial" else "single"
             obtain(training_configuration(configuration), role=own, report=report)
-        path = write_record(record, store.record_folder(role))
+        write_record(record, store.record_folder(role))
+    _track(record, configuration)
+    return record, False
+
+
+def _track(record: RunRecord, configuration: Configuration) -> None:
     if configuration.tracking == "mlflow":
         from bench.records.tracking import track
 
-        track(record, path, store)
-    return record, False
+        track(record, record_path(record, configuration.store), Store(configuration.store))
 
 
 def _note_locations(configuration: Configuration, work: Path) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections import defaultdict
@@ -33,6 +32,7 @@ from bench.records.store import COMMITTED, Store
 from bench.settings.config import choices, group_file, load_groups, models_of
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
+from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
 
@@ -228,7 +228,7 @@ class Tree:
         """
         store = Store(self.work / f"store-{number}")
         own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
-        command = [sys.executable, "-m", "bench.sweep", *words, f"store={store.root}"]
+        command = module_command("bench.sweep", [*words, f"store={store.root}"])
         environment = {**os.environ, **own}
         done = subprocess.run(
             command, cwd=self.root, env=environment, capture_output=True, text=True, check=False

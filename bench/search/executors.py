@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import threading
 import time
 import traceback
 from collections import deque
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ground.errors import INTERRUPTED
+from ground.processes import describe_end, end_with_parent, start_with_blocked
 from ground.progress import Report, silent
 
 # work(job, report) -> value. For a pool it is a function of a module that is light to import;
@@ -134,12 +134,7 @@ class Pool:
         ours, theirs = context.Pipe()
         arguments = (theirs, self._work, dict(self._environments[place]))
         process = context.Process(target=_serve, args=arguments, daemon=True)
-        # The child inherits the mask, so that Ctrl-C cannot end it before it is able to handle it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        start_with_blocked(process, signal.SIGINT)  # until it is able to handle Ctrl-C
         theirs.close()  # or the end of the child would not close the pipe
         worker = _Worker(process, ours, place)
         self._workers.append(worker)
@@ -149,7 +144,7 @@ class Pool:
         worker.connection.close()
         worker.process.join()
         self._workers.remove(worker)
-        return _describe_end(worker.process.exitcode)
+        return describe_end(worker.process.exitcode)
 
     def wait(self) -> Done:
         while True:
@@ -213,7 +208,7 @@ def _serve(connection: Connection, work: Work, environment: dict[str, str]) -> N
     """Life of a worker: jobs until the pipe closes, Ctrl-C is passed on, or the parent is gone."""
     os.setpgrp()  # Ctrl-C on the terminal is for the parent, which tells each worker once
     os.environ.update(environment)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while True:
@@ -242,13 +237,6 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(INTERRUPTED)  # as by SIGKILL: every file here is written atomically
-
-
 def _reporter(connection: Connection) -> Report:
     """A report that reaches the parent, not more often than a person can read."""
     last = 0.0
@@ -261,9 +249,3 @@ def _reporter(connection: Connection) -> Report:
             connection.send(("progress", (description, done, total)))
 
     return report
-
-
-def _describe_end(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"with exit code {code}"

@@ -22,6 +22,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from bench.records.database import alone_at
 from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
 from bench.search.journal import open_journal
 from ground.errors import UserError
@@ -84,7 +85,8 @@ def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
     if storage == "journal":
         return open_journal(folder / "journal.log")
     try:
-        return optuna.storages.RDBStorage(storage)
+        with alone_at(storage, folder):
+            return optuna.storages.RDBStorage(storage)
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
         raise UserError(

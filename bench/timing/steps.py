@@ -8,7 +8,6 @@ import itertools
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from bench.training.optimisation import plain_steps
 from bench.training.training import set_numerics
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
+from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
 from models.specification import SequenceSpecification
@@ -226,7 +226,7 @@ def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
     rest = [given for given in words if not given.startswith(("store=", "training.checkpoint_"))]
     with tempfile.TemporaryDirectory() as folder:
         own = [word("store", folder), "training.checkpoint_every=1"]
-        command = [sys.executable, "-m", "bench.train", *rest, *own]
+        command = module_command("bench.train", [*rest, *own])
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:

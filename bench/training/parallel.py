@@ -8,16 +8,28 @@ it alone validates, saves and reports. The others only make steps and end with i
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-import tempfile
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
+
+from ground.errors import RUN_FAILED, UserError
+from ground.processes import describe_end, end_with_parent, start_with_blocked
+
+LOCAL = "127.0.0.1"  # no other machine reaches what listens there
+SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_TO_DIE = 5.0  # between the end of a process's connections and its own
+SECONDS_TO_SAVE = 10.0  # for the leader, after which a process that was told to end does so alone
 
 
 @dataclass(frozen=True)
@@ -45,46 +57,85 @@ def leading(
     """Start ``size`` - 1 processes that run ``follow(ranks, device, *arguments)`` beside this one.
 
     They are ended when the block is left, however it is left. ``arguments`` are pickled.
+
+    Raises:
+        UserError: one of them was killed.
     """
     if size == 1:
         yield Ranks()
         return
+    with socket.create_server((LOCAL, 0)) as meeting:  # a file would outlive a killed leader
+        port = meeting.getsockname()[1]
+        store = _store(port, size, master_listen_fd=meeting.detach())
     context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = str(Path(folder) / "meeting")
-        others = [
-            context.Process(
-                target=_follow, args=(meeting, Ranks(rank, size), device.type, follow, arguments)
-            )
-            for rank in range(1, size)
-        ]
+    others = [
+        context.Process(
+            target=_follow, args=(port, Ranks(rank, size), device.type, follow, arguments)
+        )
+        for rank in range(1, size)
+    ]
+    try:
         for process in others:
-            process.start()
-        try:
-            _join(meeting, Ranks(0, size), device.type)
-            yield Ranks(0, size)
-        finally:
-            for process in others:
+            # Signals from the terminal are for the leader, which ends them when it has saved.
+            start_with_blocked(process, signal.SIGINT, signal.SIGTERM)
+        while not store.check([str(rank) for rank in range(1, size)]):
+            _refuse_the_dead(others)  # PyTorch would wait half an hour for them
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        _join(store, Ranks(0, size), device.type)
+        yield Ranks(0, size)
+    except RuntimeError:  # among others what PyTorch raises when a connection breaks
+        for sentinel in wait([process.sentinel for process in others], SECONDS_TO_DIE):
+            (dead,) = [process for process in others if process.sentinel == sentinel]
+            dead.join()  # its connections end before it has an exit code
+            if (dead.exitcode or 0) < 0:  # an error of its own is most likely the leader's too
+                _refuse_the_dead([dead])
+        raise
+    finally:
+        for process in others:
+            if process.pid is not None:
                 process.kill()
                 process.join()
-            if distributed.is_initialized():
-                distributed.destroy_process_group()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
 
 
-def _join(meeting: str, ranks: Ranks, kind: str) -> None:
+def _refuse_the_dead(others: Sequence[BaseProcess]) -> None:
+    for process in others:
+        if process.exitcode is not None:
+            raise UserError(
+                f"a process that shares this training died ({describe_end(process.exitcode)}): "
+                "the same command goes on from the last checkpoint",
+                RUN_FAILED,
+            )
+
+
+def _store(port: int, size: int, **options: Any) -> distributed.TCPStore:
+    leads = "master_listen_fd" in options
+    return distributed.TCPStore(LOCAL, port, size, leads, wait_for_workers=False, **options)
+
+
+def _join(store: distributed.Store, ranks: Ranks, kind: str) -> None:
     if kind == "cuda":
         torch.cuda.set_device(ranks.rank)
     backend = "nccl" if kind == "cuda" else "gloo"
-    distributed.init_process_group(
-        backend, init_method=f"file://{meeting}", rank=ranks.rank, world_size=ranks.size
-    )
+    distributed.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.size)
 
 
 def _follow(
-    meeting: str, ranks: Ranks, kind: str, follow: Callable[..., None], arguments: tuple[Any, ...]
+    port: int, ranks: Ranks, kind: str, follow: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    for signum in (signal.SIGINT, signal.SIGTERM):  # the leader ends us when it has saved
-        signal.signal(signum, signal.SIG_IGN)
-    _join(meeting, ranks, kind)
+    end_with_parent()
+    threading.Thread(target=_pass_on, daemon=True).start()
+    store = _store(port, ranks.size)
+    store.set(str(ranks.rank), "is there")
+    _join(store, ranks, kind)
     follow(ranks, torch.device(f"cuda:{ranks.rank}" if kind == "cuda" else kind), *arguments)
     signal.pause()  # leaving the group first would break the leader's last sums
+
+
+def _pass_on() -> None:
+    """SIGTERM to one process of a training, or to all, ends it as SIGTERM to its leader does."""
+    signal.sigwait({signal.SIGTERM})  # not a handler: in a sum of PyTorch's it would have to wait
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(SECONDS_TO_SAVE)
+    os.kill(os.getpid(), signal.SIGKILL)

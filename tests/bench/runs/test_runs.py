@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -255,22 +254,3 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("**/*.partial"))
     assert not (tmp_path / "records").exists()
-
-
-def test_tracking_in_mlflow_shows_the_facts_of_the_record(
-    run_here: Command, tmp_path: Path
-) -> None:
-    done = run_here(train.main, *words(tmp_path, "training.steps=5", "tracking=mlflow"))
-    assert done.returncode == 0, done.stderr
-    record = only_record(tmp_path)
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("regbench/smoke")
-    assert experiment is not None
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert run.data.tags["identity"] == record.identity
-    assert run.data.metrics["test/accuracy"] == record.metrics["test"]["accuracy"]
-    assert run.data.params["models.width"] == "16"
-    stored = tmp_path / "records" / f"{record.run_id}.json"
-    assert json.loads(stored.read_text())["run_id"] == record.run_id

@@ -15,6 +15,7 @@ import pytest
 from bench.search.executors import ATTEMPTS, InProcess, Pool
 from ground.errors import UserError
 from ground.progress import Report, silent
+from tests.bench.processes import wait_for
 from tests.conftest import ROOT
 
 
@@ -57,13 +58,6 @@ def hang_with_workers(folder: str) -> None:
         for ticket in range(2):
             pool.submit(ticket, f"{folder}/{ticket}")
         pool.wait()
-
-
-def wait_for(condition, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_in_process_gives_values_in_order():

@@ -1,0 +1,101 @@
+"""Processes that share a training, when one of them dies: real processes, really killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from bench.training.parallel import Ranks, leading
+from ground.errors import UserError
+from tests.bench.processes import wait_for
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.processes
+
+CPU = torch.device("cpu")
+
+
+def add_up_for_good(ranks: Ranks, device: torch.device) -> None:
+    while True:
+        ranks.add_up([torch.ones(3)])
+
+
+def add_up_or_end(ranks: Ranks, device: torch.device, folder: str) -> None:
+    """One waits in a sum that the leader never joins, another has made all its steps."""
+    Path(folder, str(os.getpid())).touch()
+    if ranks.rank == 1:
+        ranks.add_up([torch.ones(3)])
+
+
+def lead_and_sleep(folder: str) -> None:
+    """What the test of a killed leader runs as a script."""
+    with leading(3, CPU, add_up_or_end, folder):
+        time.sleep(60)
+
+
+def kill_the_follower() -> None:
+    wait_for(lambda: followers())
+    followers()[0].kill()
+
+
+def followers() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children() if "spawn_main" in str(p.cmdline())]
+
+
+def test_no_follower_outlives_a_killed_leader(tmp_path: Path) -> None:
+    script = (
+        "from tests.bench.training.test_followers import lead_and_sleep as run;"
+        f"run({str(tmp_path / 'pids')!r})"
+    )
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "temporary").mkdir()
+    places = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
+    leader = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, **places})
+    try:
+        wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2, 60)
+        family = psutil.Process(leader.pid).children()
+    finally:
+        leader.kill()
+        leader.wait()
+    assert len(family) >= 2
+    assert not psutil.wait_procs(family, timeout=5)[1]
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_follower_told_to_end_tells_the_leader_and_killed_ends_the_training() -> None:
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda signum, frame: told.append(signum))
+    try:
+        with (  # noqa: PT012
+            pytest.raises(UserError, match=r"died \(killed by SIGKILL\): the same command goes on"),
+            leading(2, CPU, add_up_for_good) as ranks,
+        ):
+            ranks.add_up([torch.ones(3)])
+            followers()[0].terminate()  # while it waits in a sum
+            wait_for(lambda: told)
+            ranks.add_up([torch.ones(3)])  # the leader still ends its step
+            kill_the_follower()
+            add_up_for_good(ranks, CPU)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not followers()
+
+
+def test_a_follower_that_dies_at_its_start_is_not_waited_for() -> None:
+    killer = threading.Thread(target=kill_the_follower)
+    killer.start()
+    with (
+        pytest.raises(UserError, match="SIGKILL"),
+        leading(2, CPU, add_up_for_good),
+    ):
+        pytest.fail("it was waited for")
+    killer.join()
