@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.equivalence import Code, Compared, Config
-from bench.records.provenance import sha256_of, without_place
+from bench.records.privacy import told_word
+from bench.records.provenance import sha256_of
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import Store
-from bench.settings.config import group_file, load_groups, models_of
+from bench.settings.config import load_groups, models_of
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
 
@@ -227,8 +228,6 @@ class Trees:
         Raises:
             UserError: one of them makes nothing, or not the same runs.
         """
-        places = group_file("tasks", task).get("locations", ())
-        said = [without_place(one, places) for one in words]
         with ThreadPoolExecutor(2) as both:
             made = [both.submit(tree.make, words, number) for tree in (self.older, self.here)]
         old, new = ({(r.role, r.model, r.seed): r for r in m.result()} for m in made)
@@ -241,7 +240,7 @@ class Trees:
                 new[key],
                 self.older.weights(old[key], number),
                 self.here.weights(new[key], number),
-                " ".join(said),
+                " ".join(map(told_word, words)),
             )
             for key in sorted(old)
         ]
