@@ -158,7 +158,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         seconds = sum(e.seconds for e in chosen) / workers
         add("all", name, *counts, "", flops, duration(seconds))
     screen = console()
-    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), markup=False, soft_wrap=True)
+    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), soft_wrap=True)
     screen.print(table)
     screen.print(
         f"runs: trials, and one final run for each of {plan.settings.seeds} seeds; the first of "

@@ -30,17 +30,16 @@ def print_sweep(result: SweepResult, store: Path) -> None:
             screen.print(
                 f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
                 f"{model.failures[0]}",
-                markup=False,
             )
         if model.cause:
-            screen.print(f"{model.label}: {model.cause}", markup=False)
+            screen.print(f"{model.label}: {model.cause}")
     for record in everything:
         if record.outcome != "ok":
             path = record_path(record, store)
-            screen.print(f"record of a failure: {path}", markup=False, soft_wrap=True)
+            screen.print(f"record of a failure: {path}", soft_wrap=True)
     folders = Counter(record_path(record, store).parent for record in everything)
     for folder, number in folders.items():
-        screen.print(f"{number} records in {folder}", markup=False, soft_wrap=True)
+        screen.print(f"{number} records in {folder}", soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:
