@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ground.errors import OK, command
+from ground.escaping import terminal
 from ground.words import wants_help
 
 HELP = """\
@@ -42,7 +43,7 @@ def main(words: list[str]) -> int:
     for one in continue_text(saved, settings):
         ended = "ended" if one.ended else "not ended"
         print(f"new tokens: {one.tokens}, {ended}, log probability: {one.log_probability:.2f}")
-        print(f"{settings.prompt}{one.text}\n")
+        print(terminal(f"{settings.prompt}{one.text}\n"))
     return OK
 
 

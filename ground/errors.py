@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
+from ground.escaping import terminal
+
 OK = 0
 RUN_FAILED = 1
 USAGE = 2
@@ -80,13 +82,13 @@ def command(main: Callable[[list[str]], int]) -> NoReturn:
         code = main(sys.argv[1:])
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(terminal(f"error: {error}"), file=sys.stderr)
         code = error.exit_code
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from where it stopped", file=sys.stderr)
         code = INTERRUPTED
     except OSError as error:
-        print(f"error: {describe_os_error(error)}", file=sys.stderr)
+        print(terminal(f"error: {describe_os_error(error)}"), file=sys.stderr)
         code = RUN_FAILED
     sys.exit(code)
 

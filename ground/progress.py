@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from ground.escaping import terminal
+
 # report(description, done, total): cheap, called often.
 Report = Callable[[str, int, int], None]
 
@@ -36,7 +38,7 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -45,6 +47,7 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
         known: dict[str, TaskID] = {}
 
         def report(description: str, done: int, total: int) -> None:
+            description = terminal(description)
             work = _work(description)
             if work not in known:
                 known[work] = bars.add_task(description, total=total)
@@ -81,7 +84,7 @@ def _plain_lines(stream: TextIO) -> Report:
             ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
         else:
             ending = "time left not known yet"
-        print(f"{description}: {done}/{total}, {ending}", file=stream, flush=True)
+        print(f"{terminal(description)}: {done}/{total}, {ending}", file=stream, flush=True)
 
     return report
 

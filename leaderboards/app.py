@@ -1,6 +1,6 @@
 """The leaderboard's page. It reads one Parquet file, and imports neither PyTorch nor its friends.
 
-``python -m leaderboards.serve`` starts it. Text from records is shown through ``render.escape`` or
+``python -m leaderboards.serve`` starts it. Text from records is shown through ``escaping.html`` or
 by elements that show plain text, never as Markdown.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 import streamlit as st
 
 from ground.errors import UserError
+from ground.escaping import html
 from leaderboards import render
 from leaderboards.cards import about
 from leaderboards.charts import chart, is_ours, is_reference, origin, series_name
@@ -79,7 +80,7 @@ def main() -> None:
     }[str(view)]
     show(board, task, preset)
     shown = f"{describe_board(path, board)} {forms(str(path), path.stat().st_mtime_ns)}"
-    st.html(render.block(f'<p class="muted">{render.escape(shown)}</p>'))
+    st.html(render.block(f'<p class="muted">{html(shown)}</p>'))
 
 
 def board_path() -> Path:
@@ -138,7 +139,7 @@ def show_table(board: Board, task: str, preset: str) -> None:
     metrics = unique(row.metric for row in sorted(rows, key=lambda row: not row.headline))
     metric = right.selectbox("Metric", metrics)
     shown = [row for row in rows if row.metric == metric]
-    lead = f'<p class="lead">{render.escape(render.summary(shown))}</p>'
+    lead = f'<p class="lead">{html(render.summary(shown))}</p>'
     st.html(render.block(lead, scale_note(board, task, preset)))
     st.html(render.table(shown))
     st.html(
@@ -164,7 +165,7 @@ def scale_note(board: Board, task: str, preset: str) -> str:
             '<p class="muted">Published settings. Published numbers are never ranked with ours.</p>'
         )
     return (
-        f'<p class="muted">Preset {render.escape(preset)} is not the scale of the papers: its '
+        f'<p class="muted">Preset {html(preset)} is not the scale of the papers: its '
         "numbers compare with each other, not with published ones.</p>"
     )
 
@@ -297,9 +298,9 @@ def show_verdicts(board: Board, task: str, preset: str) -> None:
         about = f"{figure} · judged from {len(runs)} records, {here} of them on this board"
         st.html(
             render.block(
-                f'<h2>{render.escape(of_figure[0].title)} <span class="pill">preset '
-                f"{render.escape(settings)}</span></h2>",
-                f'<p class="muted">{render.escape(about)}</p>',
+                f'<h2>{html(of_figure[0].title)} <span class="pill">preset '
+                f"{html(settings)}</span></h2>",
+                f'<p class="muted">{html(about)}</p>',
                 *map(render.verdict_card, of_figure),
             )
         )

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.settings.config import card, choices
-from leaderboards.render import block, escape
+from ground.escaping import html
+from leaderboards.render import block
 from pictures.models import model_card
 
 
@@ -22,10 +23,10 @@ def about(task: str, models: Iterable[str]) -> str:
 
 
 def _part(name: str, content: dict[str, Any]) -> str:
-    label = escape(str(content.get("label", name)))
-    lines = [f"<p><strong>{label}</strong> ({escape(name)})"]
+    label = html(str(content.get("label", name)))
+    lines = [f"<p><strong>{label}</strong> ({html(name)})"]
     if content.get("note"):
-        lines.append(f"<br>{escape(str(content['note']))}")
+        lines.append(f"<br>{html(str(content['note']))}")
     if content.get("source"):
-        lines.append(f'<br><span class="muted">{escape(str(content["source"]))}</span>')
+        lines.append(f'<br><span class="muted">{html(str(content["source"]))}</span>')
     return "".join([*lines, "</p>"])

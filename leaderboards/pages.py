@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from bench.settings.config import card, choices
 from ground.errors import VERIFICATION_FAILED, UserError
+from ground.escaping import markdown, markdown_code
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
@@ -35,7 +36,7 @@ class Figure(NamedTuple):
     @property
     def anchor(self) -> str:
         """The place of these verdicts on the page of their task."""
-        return f"{self.name}-{self.preset}"
+        return re.sub(r"[^\w-]+", "-", f"{self.name}-{self.preset}")
 
 
 def pages(board: Board) -> dict[str, str]:
@@ -162,13 +163,13 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
     ]
     for figure in figures_of(board):
         counts = Counter(claim.verdict for claim in figure.claims)
-        link = f"[{escaped(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
+        link = f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
         lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
     for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
         rows = [row for rows in own for row in rows if row.kind == "measured"]
         presets = [f"`{name}`" for name in PRESETS if any(row.preset == name for row in rows)]
-        models = dict.fromkeys(escaped(plain(row.label)) for row in rows)
+        models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
     return "\n".join([*lines, ""])
 
@@ -179,13 +180,13 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     own = [figure for figure in figures if homes[figure.name] == task]
     about = _about(task)
     parts = [WRITTEN_BY, f"# {label_of(task)}", "", "[All results](README.md)", ""]
-    parts += [escaped(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
+    parts += [markdown(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
     if own:
         parts += ["## Verdicts", "", f"Each holds at its preset only: {WORDS}.", ""]
     parts += [verdicts(figure) for figure in own]
     tasks = _tasks_of_figures(board)
     elsewhere = [
-        f"[{escaped(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
+        f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
         for figure in figures
         if task in tasks[figure.name] and homes[figure.name] != task
     ]
@@ -211,28 +212,29 @@ def _about(task: str) -> Mapping[str, Any]:
 
 def label_of(task: str) -> str:
     """What a task is called by its card, or else its name."""
-    return escaped(str(_about(task).get("label", task)))
+    return markdown(str(_about(task).get("label", task)))
 
 
 def verdicts(figure: Figure) -> str:
     """A figure's claims with their verdicts, and the evidence folded."""
     counts = Counter(claim.verdict for claim in figure.claims)
+    again = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
     lines = [
         f'<a id="{figure.anchor}"></a>',
         "",
-        f"### {escaped(figure.title)} (preset `{figure.preset}`)",
+        f"### {markdown(figure.title)} (preset `{figure.preset}`)",
         "",
         ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        + f". Make it again: `nox -s reproduce_{figure.name} -- preset={figure.preset}`",
+        + f". Make it again: {markdown_code(again)}",
         "",
         *row_of("verdict", "claim"),
         "|---|---|",
     ]
     for claim in figure.claims:
-        lines += row_of(_verdict(claim), escaped(claim.sentence))
+        lines += row_of(_verdict(claim), markdown(claim.sentence))
     evidence = [*row_of("claim", "evidence", "counts as reproduced"), "|---|---|---|"]
     for claim in figure.claims:
-        evidence += row_of(*map(escaped, (claim.name, claim.evidence, claim.tolerance)))
+        evidence += row_of(*map(markdown, (claim.name, claim.evidence, claim.tolerance)))
     return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
 
 
@@ -242,16 +244,16 @@ def _verdict(claim: ClaimLine) -> str:
         needed = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
         return f"{sign} {claim.verdict} ({needed})"
     if claim.asked_at:
-        cost = f", {escaped(claim.cost)}" if claim.cost else ""
-        return f"{sign} {claim.verdict} (asked at `{claim.asked_at}`{cost})"
+        cost = f", {markdown(claim.cost)}" if claim.cost else ""
+        return f"{sign} {claim.verdict} (asked at {markdown_code(claim.asked_at)}{cost})"
     return f"{sign} {claim.verdict}"
 
 
 def table(rows: Sequence[Row]) -> str:
     """One table with its caption."""
     first = rows[0]
-    metric, way = escaped(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
-    variant = f" ({escaped(first.variant)})" if first.variant else ""
+    metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
+    variant = f" ({markdown(first.variant)})" if first.variant else ""
     repeated = any((row.seeds or 0) > 1 for row in rows)
     over = f"mean over seeds, interval {covered(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
@@ -271,16 +273,16 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, alone: bool) -> list[str]:
-    name = escaped(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
+    name = markdown(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
     value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
     if row.mean is not None and row.outcome != "ok":
         value += f" ({row.outcome})"
     if row.kind == "reference":
-        return row_of(f"*{name}*", "", escaped(value), "", "", "", "")
+        return row_of(f"*{name}*", "", markdown(value), "", "", "", "")
     known = row.mean is not None and row.low is not None and row.high is not None
     interval = f"{row.low:.3f} to {row.high:.3f}" if known else ""
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
-    return row_of(name, _rank(row), escaped(value), interval, row.seeds, parameters, row.trials)
+    return row_of(name, _rank(row), markdown(value), interval, row.seeds, parameters, row.trials)
 
 
 def _rank(row: Row) -> str:
@@ -297,12 +299,3 @@ def row_of(*cells: object) -> list[str]:
 def folded(name: str, content: str) -> str:
     """Markdown that a reader opens by a click."""
     return f"<details><summary>{name}</summary>\n\n{content}\n</details>\n"
-
-
-def escaped(text: str) -> str:
-    """A text of a record on one line, in which nothing is Markdown or HTML.
-
-    Example: ``a|b <i> x_1`` becomes ``a\\|b \\<i\\> x_1``.
-    """
-    special = r"[\\`*\[\]<>|~$&]|(?<!\w)_|_(?!\w)"  # within a word an underscore is no emphasis
-    return re.sub(special, r"\\\g<0>", " ".join(text.split()))

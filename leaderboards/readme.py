@@ -68,7 +68,7 @@ def with_results(text: str, section: str, name: str) -> str:
         UserError: a marker is missing.
     """
     before, start, rest = text.partition(START)
-    _, end, after = rest.partition(END)
+    _, end, after = rest.rpartition(END)
     if not start or not end:
         raise UserError(f"{name} must hold the lines {START!r} and {END!r}")
     return f"{before}{START}\n\n{section}\n{END}{after}"

@@ -1,4 +1,4 @@
-"""The app's HTML. Every text of a board passes ``escape``: others may have written it."""
+"""The app's HTML. Every text of a board passes ``html``: others may have written it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from html import escape
 from urllib.parse import urlencode
 
+from ground.escaping import html, spreadsheet
 from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, Line, Row
 
@@ -75,7 +75,7 @@ def block(*parts: str) -> str:
 
 def badge(task: str, preset: str) -> str:
     """What the page shows now, in a corner that stays when the page is scrolled."""
-    return block(f'<div class="mb-badge">{escape(task)} · preset {escape(preset)}</div>')
+    return block(f'<div class="mb-badge">{html(task)} · preset {html(preset)}</div>')
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -180,12 +180,12 @@ def table(rows: Sequence[Row]) -> str:
     first = rows[0]
     arrow = ARROWS.get(first.direction or "", "")
     way = WAYS.get(first.direction or "", "no known direction")
-    unit = f", {escape(first.unit)}" if first.unit else ""
+    unit = f", {html(first.unit)}" if first.unit else ""
     low, high = _scale(rows)
     axis = "" if low == high else f"{number(low, 2)} … {number(high, 2)}"
     head = (
         "<th>rank</th><th class='left'>model</th>"
-        f"<th>{escape(first.metric)} {arrow}<br>{way}{unit}</th><th>95 % interval</th>"
+        f"<th>{html(first.metric)} {arrow}<br>{way}{unit}</th><th>95 % interval</th>"
         f"<th class='left'>{axis}</th><th>seeds</th><th>parameters</th>"
         "<th>training<br>FLOPs</th><th>state</th><th>trials</th><th class='left'>origin</th>"
     )
@@ -198,7 +198,7 @@ def _table_row(row: Row, low: float, high: float) -> str:
     published = row.kind.startswith("published")
     if row.outcome != "ok":
         value = (
-            f'<td class="left wrap" colspan="3">{escape(row.cause or row.outcome)}{_kept(row)}</td>'
+            f'<td class="left wrap" colspan="3">{html(row.cause or row.outcome)}{_kept(row)}</td>'
         )
     else:
         digits = 3 if published else 4
@@ -207,7 +207,7 @@ def _table_row(row: Row, low: float, high: float) -> str:
             f'<td class="number">{mean}</td><td>{_interval(row)}</td>'
             f'<td class="left">{_strip(row, low, high)}</td>'
         )
-    setting = f'<span class="muted">{escape(row.setting)}</span>' if row.setting else ""
+    setting = f'<span class="muted">{html(row.setting)}</span>' if row.setting else ""
     origin = ", ".join(part for part in (row.kind, row.source) if part)
     state = quantity(row.state_bytes, "B")
     if row.state_bytes is not None and row.state_length:
@@ -218,12 +218,12 @@ def _table_row(row: Row, low: float, high: float) -> str:
         f"<td>{_parameters(row) if is_model else '–'}</td>"
         f"<td>{quantity(row.training_flops) if is_model else '–'}</td>"
         f"<td>{state if is_model else '–'}</td><td>{count(row.trials) if is_model else '–'}</td>"
-        f'<td class="left wrap">{escape(origin)}</td>'
+        f'<td class="left wrap">{html(origin)}</td>'
     )
     kind = "" if is_model else ' class="other"'
     return (
         f"<tr{kind}><td>{rank(row)}</td>"
-        f'<td class="left model">{escape(plain(row.label))}{setting}</td>{value}{cells}</tr>'
+        f'<td class="left model">{html(plain(row.label))}{setting}</td>{value}{cells}</tr>'
     )
 
 
@@ -255,7 +255,7 @@ def _seeds(row: Row) -> str:
     if row.seeds is None or not row.run_ids:
         return "–"
     query = {"task": row.task, "preset": row.preset, "view": "Records", "record": row.run_ids[0]}
-    return f'<a href="?{escape(urlencode(query))}" target="_self">{row.seeds}</a>'
+    return f'<a href="?{html(urlencode(query))}" target="_self">{row.seeds}</a>'
 
 
 def _scale(rows: Iterable[Row]) -> tuple[float, float]:
@@ -289,9 +289,7 @@ def _strip(row: Row, low: float, high: float) -> str:
 def notes(shown: Iterable[Row | Line]) -> str:
     """What a reader of the shown published numbers must know, once for each source."""
     found = dict.fromkeys((item.source, item.note) for item in shown if item.note)
-    return "".join(
-        f'<p class="muted">{escape(source)}: {escape(note)}</p>' for source, note in found
-    )
+    return "".join(f'<p class="muted">{html(source)}: {html(note)}</p>' for source, note in found)
 
 
 def verdict_counts(claims: Iterable[ClaimLine]) -> str:
@@ -316,11 +314,11 @@ def verdict_card(claim: ClaimLine) -> str:
     if claim.verdict == NOT_ASKED:
         seeds = asked_at(claim)
     return (
-        f'<div class="card {kind}"><p class="verdict">{sign} {escape(claim.verdict)}</p>'
-        f'<p class="sentence">{escape(claim.sentence)}</p>'
-        f"<p>{escape(claim.evidence)}</p>"
-        f'<p class="muted">{escape(seeds)} · counts as reproduced: {escape(claim.tolerance)} · '
-        f"{escape(claim.source)}</p></div>"
+        f'<div class="card {kind}"><p class="verdict">{sign} {html(claim.verdict)}</p>'
+        f'<p class="sentence">{html(claim.sentence)}</p>'
+        f"<p>{html(claim.evidence)}</p>"
+        f'<p class="muted">{html(seeds)} · counts as reproduced: {html(claim.tolerance)} · '
+        f"{html(claim.source)}</p></div>"
     )
 
 
@@ -342,8 +340,8 @@ def covered(rows: Iterable[Row]) -> str:
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """A two-column table of plain facts."""
     lines = "".join(
-        f'<tr><th class="left" scope="row">{escape(key)}</th>'
-        f'<td class="left wrap">{escape(value)}</td></tr>'
+        f'<tr><th class="left" scope="row">{html(key)}</th>'
+        f'<td class="left wrap">{html(value)}</td></tr>'
         for key, value in pairs
     )
     return block(f'<div class="scroll"><table><tbody>{lines}</tbody></table></div>')
@@ -356,11 +354,5 @@ def as_csv(rows: Iterable[Row]) -> str:
     if lines:
         writer = csv.DictWriter(buffer, lines[0])
         writer.writeheader()
-        writer.writerows({k: _harmless(v) for k, v in line.items()} for line in lines)
+        writer.writerows({k: spreadsheet(v) for k, v in line.items()} for line in lines)
     return buffer.getvalue()
-
-
-def _harmless(value: object) -> object:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value

@@ -9,8 +9,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ground.escaping import drawing
 from pictures.marks import Canvas, legend_entries
 from pictures.panels import Panel, Picture, Remark, Row
 from pictures.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
@@ -53,8 +55,10 @@ def _in_order() -> Callable[[re.Match[bytes]], bytes]:
 
 
 def render(picture: Picture) -> Figure:
-    """The picture drawn, without global state."""
+    """The picture drawn, without global state; its texts are drawn as they are."""
     from matplotlib.figure import Figure
+
+    picture = _as_drawn(picture)
 
     head = 0.38 + LINE * (bool(picture.subtitle) + bool(picture.note))
     foot = LINE * len(picture.foot) + 0.05 * bool(picture.foot)
@@ -72,6 +76,17 @@ def render(picture: Picture) -> Figure:
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, foot / height)}
         figure.legend(handles=handles, **place, **look)
     return figure
+
+
+def _as_drawn(part: Any) -> Any:
+    """A picture, or a part of one, with every text as matplotlib takes it."""
+    if isinstance(part, str):
+        return drawing(part)
+    if isinstance(part, (tuple, list)):
+        return tuple(map(_as_drawn, part))
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{f.name: _as_drawn(getattr(part, f.name)) for f in fields(part)})
+    return part
 
 
 def _shared_entries(picture: Picture) -> list[Line2D]:

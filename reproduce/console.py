@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from bench.records.schema import RunRecord
+from ground.screen import console
 from ground.statistics import POWER
 from judging.claims import ClaimResult
 from judging.verdicts import (
@@ -35,55 +36,54 @@ def print_verdicts(
     folder: Path,
 ) -> None:
     """The verdicts in plain words, what the preset leaves out, failed runs, and the figure."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{reproduction.title}\n{reproduction.source}", markup=False)
+    screen = console(soft_wrap=True)
+    screen.print(f"{reproduction.title}\n{reproduction.source}")
     scale = "" if view.preset == "paper" else ", not the paper's scale"
-    console.print(f"preset {view.name}{scale}; {len(records)} records", markup=False)
+    screen.print(f"preset {view.name}{scale}; {len(records)} records")
     if reproduction.note is not None:
-        console.print(reproduction.note(records), markup=False)
-    console.print()
+        screen.print(reproduction.note(records))
+    screen.print()
     rules: set[str] = set()  # claims often share one
     for result in results:
         if result.finding.verdict != NOT_ASKED:
-            _print_verdict(console, name, result, view, rules)
+            _print_verdict(screen, name, result, view, rules)
     for line in not_asked_lines(reproduction, results):
-        console.print(line, style="bright_black", markup=False)
+        screen.print(line, style="bright_black")
     failed = [record for record in records if record.outcome != "ok"]
     if failed:
-        console.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
+        screen.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
         for record in failed:
             text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: {record.cause}"
-            console.print(text, markup=False)
+            screen.print(text)
     counts = Counter(result.finding.verdict for result in results)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)
     beside = f" ({counts[NOT_ASKED]} not asked here)" if counts[NOT_ASKED] else ""
-    console.print(f"\n{total}{beside}")
+    screen.print(f"\n{total}{beside}")
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
-    console.print(f"open {figure}  (beside it: {', '.join(others)})", markup=False)
-    console.print(
+    screen.print(f"open {figure}  (beside it: {', '.join(others)})")
+    screen.print(
         "on the leaderboard: python -m leaderboards.build local=true, then nox -s leaderboard"
     )
 
 
 def _print_verdict(
-    console: Console, name: str, result: ClaimResult, view: View, rules: set[str]
+    screen: Console, name: str, result: ClaimResult, view: View, rules: set[str]
 ) -> None:
     finding, rule = result.finding, result.claim.tolerance
-    console.print(f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]", end="  ")
-    console.print(result.claim.sentence, style="bold", markup=False)
-    console.print(f"    {finding.evidence}", markup=False)
+    screen.print(finding.verdict, style=COLOURS[finding.verdict], end="  ")
+    screen.print(result.claim.sentence, style="bold")
+    screen.print(f"    {finding.evidence}")
     if rule not in rules:
         rules.add(rule)
-        console.print(f"    counts as reproduced: {rule}", style="dim", markup=False)
+        screen.print(f"    counts as reproduced: {rule}", style="dim")
     if finding.seeds_needed is not None:
         # Places of data are on nobody's record, so words about them are the user's to add.
         words = f"{name} preset={view.name} seeds={finding.seeds_needed}"
-        console.print(
+        screen.print(
             f"    {finding.seeds_needed} seeds would settle it with a probability of "
             f"{POWER:.0%}, if spread and effect are as they seem: python -m reproduce {words}, "
             "with the words about data, if you gave any",
-            markup=False,
         )
 
 

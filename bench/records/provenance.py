@@ -6,20 +6,18 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from bench.records.privacy import told_command, told_system
 from bench.records.schema import Provenance
 from ground.files import ROOT
 
-PLACES = ("store", "output")  # words of a command that name a place on this machine
 # Raised whenever the engine's own behaviour changes a result (an optimiser rule, a schedule, the
 # seeding of steps): it is part of a run's identity, so that no older result is served as current.
 PROTOCOL_VERSION = 1
@@ -74,14 +72,8 @@ def collect(
     precision: str,
     device_class: str,
     started: datetime,
-    locations: Collection[str] = (),
 ) -> Provenance:
-    """The provenance of a run on this machine.
-
-    Args:
-        locations: arguments of the task that name places on this machine; records are published,
-            so the command that they keep says PATH instead.
-    """
+    """The provenance of a run on this machine."""
     libraries = library_versions()
     commit, dirty = commit_and_dirty()
     return Provenance(
@@ -94,34 +86,10 @@ def collect(
         device_class=device_class,
         protocol_version=PROTOCOL_VERSION,
         device=processor() if device_class == "cpu" else device_class,
-        platform=platform.platform(),
+        platform=told_system(),
         python=platform.python_version(),
         commit=commit,
         dirty=dirty,
-        command=_command(locations),
+        command=shlex.join(told_command(sys.argv)),
         started_at=started.astimezone(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _command(locations: Collection[str] = ()) -> str:
-    words = [*_program(), *(without_place(word, locations) for word in sys.argv[1:])]
-    # Records are published.
-    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", shlex.join(words))
-
-
-def _program() -> list[str]:
-    """``python -m MODULE`` for a command of the project, in its worker processes too: these know
-    the file of the command but run another module."""
-    path = Path(sys.argv[0]).resolve()
-    if path.suffix == ".py" and path.is_relative_to(ROOT):
-        names = path.relative_to(ROOT).with_suffix("").parts
-        if all(name.isidentifier() for name in names):  # no file of an environment that lies here
-            return ["python", "-m", ".".join(names).removesuffix(".__main__")]
-    return [path.name]
-
-
-def without_place(word: str, locations: Collection[str]) -> str:
-    """A word of a command that says PATH where it names a place on this machine."""
-    key, equals, _ = word.partition("=")
-    place = key in PLACES or key.removeprefix("tasks.") in locations
-    return f"{key}=PATH" if equals and place else word

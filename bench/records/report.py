@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 
 from bench.records.equivalence import Form, form
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
+from ground.screen import console
 
 SAID: dict[Form, str] = {
     "current": "current: that of this checkout",
@@ -30,11 +30,11 @@ def table_of(words: Iterable[str], numbers: Iterable[str], **said: Any) -> Table
 
 def print_record(record: RunRecord, store: Path) -> None:
     """The outcome of one run, its metrics and where its record lies."""
-    console = Console(highlight=False, soft_wrap=True)
+    screen = console(soft_wrap=True)
     path = record_path(record, store)
     what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if record.outcome != "ok":
-        console.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}", markup=False)
+        screen.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}")
     else:
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
         table = table_of(["metric"], splits, title=what)
@@ -42,15 +42,15 @@ def print_record(record: RunRecord, store: Path) -> None:
             values = [record.metrics[split].get(name) for split in splits]
             shown = ["" if value is None else _digits(value) for value in values]
             table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
-        console.print(table)
+        screen.print(table)
         cost = record.cost
         training = (
             f"{cost.parameters:,} parameters, {cost.training_steps:,} steps, "
             f"{cost.training_tokens:,} tokens, {cost.training_flops or 0:.3g} training FLOPs, "
         )
         trained = training if cost.training_steps else ""
-        console.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
-    console.print(f"record: {path}", markup=False)
+        screen.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
+    screen.print(f"record: {path}")
 
 
 def _digits(value: float) -> str:
@@ -69,12 +69,12 @@ def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, floa
             difference = abs(new - old) if math.isfinite(new) and math.isfinite(old) else math.inf
             largest = max(largest, difference)
             table.add_row(split, name, f"{old:.6f}", f"{new:.6f}", f"{difference:.1e}")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(
+    screen = console()
+    screen.print(table)
+    screen.print(
         "every metric is that of the record"
         if largest <= 1e-6
         else f"the largest difference is {largest:.3g}: not the numbers of the record"
     )
-    console.print(f"its code is {SAID[form(record.config, record.provenance)]}")
+    screen.print(f"its code is {SAID[form(record.config, record.provenance)]}")
     return largest

@@ -48,7 +48,6 @@ def identify(configuration: Configuration) -> Identity:
         precision=configuration.training.precision,
         device_class="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
         started=datetime.now(UTC),
-        locations=configuration.locations,
     )
     return Identity.of(configuration, configuration.resolved(), collected)
 

@@ -26,7 +26,8 @@ from bench.records.equivalence import (
     form,
     todays_name,
 )
-from bench.records.provenance import sha256_of, without_place
+from bench.records.privacy import told_word
+from bench.records.provenance import sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from bench.settings.config import choices, group_file, load_groups, models_of
@@ -291,8 +292,7 @@ def _make_both(
     if lone := sorted({*old} ^ {*new}):
         where = f"by {trees[0].name} alone" if lone[0] in old else "here alone"
         raise UserError(f"{lone[0][1]} ({lone[0][0]}) is made {where}", VERIFICATION_FAILED)
-    places = group_file("tasks", task).get("locations", ())
-    said = " ".join(without_place(one, places) for one in words)
+    said = " ".join(map(told_word, words))
     return [Pair(old[key], new[key], said) for key in sorted(old)]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from bench.records.identity import Identity
+from bench.records.privacy import told_message, without_places
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import kept_random_state, resolve_device
 from bench.training.memory import peak_memory
@@ -106,9 +107,9 @@ class Run(ABC):
         except Stopped:
             raise KeyboardInterrupt from None
         except Diverged as error:
-            return "diverged", str(error)
+            return "diverged", without_places(str(error))
         except UnfitModel as error:
-            return "failed", str(error)
+            return "failed", without_places(str(error))
         except Exception as error:
             return _failure(error, self.work)
         lost = _without_headline(evaluations, self.task.headline.name)
@@ -121,14 +122,14 @@ def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     Raises:
         OSError: the error, if it is one: a full disk is no property of the model.
     """
-    text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate" in text:
-        return "out_of_memory", text or "out of memory"
+    no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    if no_memory or "can't allocate" in str(error):
+        return "out_of_memory", told_message(error) or "out of memory"
     if isinstance(error, OSError):
         raise error
-    log = work / "traceback.txt"
-    write_atomically(log, traceback.format_exc().encode())
-    return "failed", f"{type(error).__name__}: {text} (details in {log})"
+    write_atomically(work / "traceback.txt", traceback.format_exc().encode())
+    where = f"work/{work.name}/traceback.txt of the store"
+    return "failed", f"{type(error).__name__}: {told_message(error)} (details in {where})"
 
 
 def _without_headline(evaluations: Mapping[str, Evaluation], name: str) -> str | None:

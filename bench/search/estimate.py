@@ -132,7 +132,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         cells = _cells(chosen, "", "no estimate", workers)
         table.add_row("all", *([name] if sized else []), *cells)
     screen = console()
-    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), markup=False, soft_wrap=True)
+    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), soft_wrap=True)
     screen.print(table)
     screen.print(
         f"runs: trials, and one final run for each of {plan.settings.seeds} seeds; the first of "

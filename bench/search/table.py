@@ -31,16 +31,15 @@ def print_sweep(result: SweepResult, store: Path) -> None:
             screen.print(
                 f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
                 f"{model.failures[0]}",
-                markup=False,
             )
         if model.cause:
-            screen.print(f"{model.label}: {model.cause}", markup=False)
+            screen.print(f"{model.label}: {model.cause}")
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            screen.print(f"record of a failure: {path}", markup=False, soft_wrap=True)
+            screen.print(f"record of a failure: {path}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{number} records in {folder}", markup=False, soft_wrap=True)
+        screen.print(f"{number} records in {folder}", soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:

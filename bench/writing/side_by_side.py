@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from bench.settings.config import choices, group_file
 from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
 from ground.errors import UserError
+from ground.escaping import markdown, markdown_code, markdown_lines
 from ground.files import ROOT, write_atomically
 from ground.progress import Report
 
@@ -79,14 +79,15 @@ class Comparison:
 
     def markdown(self) -> str:
         """The table, with the list that a prompt comes from where there are several."""
-        heads = ["prompt", *(f"{label}<br>`{run}`" for label, run in self.runs)]
+        heads = ["prompt"]
+        heads += [f"{markdown(label)}<br>{markdown_code(run)}" for label, run in self.runs]
         rule, group = "|---" * len(heads) + "|", ""
         lines = [f"# {self.title}", "", f"| {' | '.join(heads)} |", rule]
         for prompt, texts in zip(self.prompts, self.texts, strict=True):
             if prompt.group != group:
                 group = prompt.group
-                lines.append(f"| **{markdown_cell(group)}** |" + " |" * len(self.runs))
-            cells = [markdown_cell(text) for text in (prompt.text, *texts)]
+                lines.append(f"| **{markdown(group)}** |" + " |" * len(self.runs))
+            cells = [markdown_lines(text) for text in (prompt.text, *texts)]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
 
@@ -147,7 +148,6 @@ def _continuation(saved: SavedRun, settings: PromptSettings, text: str) -> str:
 def print_comparison(comparison: Comparison) -> None:
     """The table on the console."""
     from rich.table import Table
-    from rich.text import Text
 
     from ground.screen import console
 
@@ -156,7 +156,7 @@ def print_comparison(comparison: Comparison) -> None:
     for label, run in comparison.runs:
         table.add_column(f"{label}\n{run}", ratio=1, overflow="fold")
     for prompt, texts in zip(comparison.prompts, comparison.texts, strict=True):
-        table.add_row(Text(prompt.text), *(Text(text.strip()) for text in texts))
+        table.add_row(prompt.text, *(text.strip() for text in texts))
     console().print(table)
 
 
@@ -213,9 +213,3 @@ def _text(entry: Any, path: Path) -> str:
             f"{path} has {entry!r} in the place of a prompt: give texts, or entries with 'prompt'"
         )
     return text
-
-
-def markdown_cell(text: str) -> str:
-    """A text in a cell of a Markdown table, as it is: nothing in it is markup."""
-    escaped = re.sub(r"([\\|*_`~&<>\[\]])", r"\\\1", text.strip())
-    return re.sub(r"\s*\n\s*", "<br>", escaped)

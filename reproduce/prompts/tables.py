@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from bench.writing.side_by_side import markdown_cell
+from ground import escaping
 from judging.claims import Claim
 from judging.grammar import setting
 from pictures.panels import Axis, Panel, Picture, Row, Trace
@@ -108,7 +108,12 @@ def table(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> str:
         rows.append([f"{LABELS[model]}, {depth}, published", *map(str, _with_all(counts[model]))])
     rows.append(_counted(f"{OTHER_STORIES.label}, on average", OTHER_STORIES.of(records), ".1f"))
     heads = ["sensible", *(f"{group} ({size})" for group, size in SIZES.items())]
-    parts = [CHECK, language.corpus_line(records), markdown(heads, rows), _continuations(runs)]
+    parts = [
+        CHECK,
+        escaping.markdown(language.corpus_line(records)),
+        markdown(heads, rows),
+        _continuations(runs),
+    ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -141,16 +146,16 @@ def _continuations(runs: Mapping[str, Sequence[RunRecord]]) -> str:
         return "No run has continuations."
     rows: list[list[str]] = []
     for number, row in enumerate(next(iter(shown.values()))[0].arrays["continuations"]):
-        if f"**{row['group']}**" not in [first for first, *_ in rows]:
-            rows.append([f"**{row['group']}**", *[""] * len(shown)])
+        if (group := f"**{escaping.markdown(row['group'])}**") not in [first for first, *_ in rows]:
+            rows.append([group, *[""] * len(shown)])
         found = (_continuation(of, number) for of in shown.values())
-        rows.append([markdown_cell(row["prompt"]), *found])
+        rows.append([escaping.markdown_lines(row["prompt"]), *found])
     return markdown(["prompt", *(_name(model, of) for model, of in shown.items())], rows)
 
 
 def _continuation(runs: Sequence[RunRecord], number: int) -> str:
     """That of the first run, and how many passed."""
     rows = [run.arrays["continuations"][number] for run in runs]
-    text = markdown_cell(rows[0]["text"]) or "(the text ends)"
+    text = escaping.markdown_lines(rows[0]["text"]) or "(the text ends)"
     passed = sum(row["sensible"] for row in rows)
     return f"{text} {'✓' if rows[0]['sensible'] else '✗'} ({passed}/{len(rows)} seeds)"

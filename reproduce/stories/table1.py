@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.records.schema import RunRecord
+from ground import escaping
 from ground.statistics import COUNT
 from judging.claims import Claim
 from judging.grammar import Drawn, Rule, each, once, told, within
@@ -105,7 +106,7 @@ def table(records: Sequence[RunRecord]) -> str:
         [name, *(cell for quantity in QUANTITIES for cell in cells(split, quantity))]
         for split, name in SPLITS.items()
     ]
-    return f"{markdown(heads, rows)}\n{language.corpus_line(records)}\n"
+    return f"{markdown(heads, rows)}\n{escaping.markdown(language.corpus_line(records))}\n"
 
 
 def _counted(label: str, read: Callable[[dict[str, Counts]], float]) -> Drawn:

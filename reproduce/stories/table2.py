@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
+from ground import escaping
 from ground.statistics import SHARE
 from judging.claims import Claim
 from judging.grammar import (
@@ -219,7 +220,9 @@ def table(records: Sequence[RunRecord]) -> str:
             found.append("failed" if level is None else f"{level:.3f}")
         return found
 
-    return f"{markdown(heads, map(cells, ROWS))}\n{language.corpus_line(records)}\n"
+    return (
+        f"{markdown(heads, map(cells, ROWS))}\n{escaping.markdown(language.corpus_line(records))}\n"
+    )
 
 
 def _worse(*rows: Row, by: float = 0.0, lower_training: bool = False) -> Rule:

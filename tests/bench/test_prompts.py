@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bench.prompts import main
-from bench.writing.side_by_side import PromptSettings, markdown_cell, offered_prompts, read_prompts
+from bench.writing.side_by_side import PromptSettings, offered_prompts, read_prompts
 from ground.errors import UserError
 from models.gpt2 import GPT2
 from tests.bench.test_generate import TOKENIZER, Text, model, saved  # noqa: F401 - a fixture
@@ -161,14 +159,3 @@ def test_runs_that_cannot_be_read_are_named_before_anything_is_generated(
     with pytest.raises(UserError, match="has 'nowhere' in its id"):
         main([f"runs=[{run},nowhere]", *rest])
     assert not (tmp_path / "prompts").exists()
-
-
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20))
-def test_a_cell_shows_the_text_as_it_is(text: str) -> None:
-    table = f"| a | b |\n|---|---|\n| {markdown_cell(text)} | x |\n"
-    assert cells(table)[1] == [text, "x"]
-
-
-def test_marks_of_markdown_are_not_lost() -> None:
-    text = "a|b *c* _d_ `e` <i>f</i> [g](h) &amp; \\| ~~i~~ $j$"
-    assert cells(f"| a |\n|---|\n| {markdown_cell(text)} |\n")[1] == [text]

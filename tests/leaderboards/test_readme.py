@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ground.errors import VERIFICATION_FAILED, UserError
+from ground.escaping import markdown
 from leaderboards import readme
+from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.pages import (
     NOT_ASKED,
-    escaped,
     figures_of,
     homes_of,
     most_demanding,
@@ -26,6 +27,7 @@ from leaderboards.pages import (
     summary,
 )
 from leaderboards.render import VERDICTS
+from tests.leaderboards.conftest import record
 
 LINES = 120
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -69,9 +71,9 @@ def test_every_verdict_is_on_the_page_of_the_task_of_its_records(
     homes = homes_of(board)
     for claim in board.claims:
         page = made[f"{homes[claim.figure]}.md"]
-        line = next(line for line in page.splitlines() if f"| {escaped(claim.sentence)} |" in line)
+        line = next(line for line in page.splitlines() if f"| {markdown(claim.sentence)} |" in line)
         assert any(word in line for word in VERDICTS)
-        assert escaped(claim.evidence) in page
+        assert markdown(claim.evidence) in page
         for task in {tasks[run] for run in claim.run_ids}:  # every other page leads there
             assert f"{claim.figure}-{claim.preset}" in made[f"{task}.md"]
 
@@ -133,16 +135,58 @@ def test_verdicts_without_records_are_refused(board: Board) -> None:
         pages(lost)
 
 
-@given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" \n"), min_size=1))
-@example("a|b <i>*x*</i> _y_ [z](u) `c` ~~d~~ &amp; \\| snake_case \\")
-def test_a_text_of_a_record_is_never_markdown(text: str) -> None:
-    """The independent truth is a parser of Markdown: one cell, and in it the text."""
-    tokens = MARKDOWN.parse(f"| a |\n|---|\n| x{escaped(text)}x |\n")
-    cells = [token for token in tokens if token.type == "inline"]
-    assert len(cells) == 2
-    children = cells[1].children or []
-    assert {child.type for child in children} <= {"text", "text_special"}
-    assert "".join(child.content for child in children) == f"x{' '.join(text.split())}x"
+PAYLOADS = [
+    readme.START,
+    readme.END,
+    "a | b |\n| c | d |\n\n# e",
+    "<script>alert(1)</script></details>",
+    "[x](javascript:alert(1)) ![x](https://evil.example)",
+    "__x__ **y** `z` $x$ &lt; \\",
+]
+
+
+def hostile(payload: str, place: str) -> Board:
+    """A board of records that hold the payload as label, cause, name of a metric, or setting."""
+    label = payload if place == "label" else "GPT2"
+    if place == "cause":
+        return build_board([record("gpt2", label, accuracy=None, outcome="failed", cause=payload)])
+    made = [record("gpt2", label, seed, 0.5 + seed / 9) for seed in (0, 1)]
+    if place == "metric":
+        headline = made[0].headline.model_copy(update={"name": payload})
+        metrics = {"test": {payload: 0.5}}
+        made = [one.model_copy(update={"headline": headline, "metrics": metrics}) for one in made]
+    if place == "key":
+        config = {**made[0].config, "models": {payload: payload}}
+        other = {"config": config, "identity": "f" * 64, "run_id": f"regbench-gpt2-{'f' * 12}-s0"}
+        made.append(made[0].model_copy(update=other))
+    return build_board(made)
+
+
+@pytest.mark.parametrize("place", ["label", "cause", "metric", "key"])
+def test_no_text_of_a_record_is_markdown_and_writing_twice_changes_nothing(place: str) -> None:
+    kinds = []
+    for payload in ("plain", *PAYLOADS):
+        board = hostile(payload, place)
+        page, part = pages(board)["regbench.md"], summary(board)
+        kinds.append([_kinds(page), _kinds(part)])
+        once = readme.with_results(f"a\n{readme.START}\nb\n{readme.END}\nc\n", part, "README")
+        assert readme.with_results(once, part, "README") == once
+        assert once.startswith("a\n")
+        assert once.endswith("\nc\n")
+        assert len(re.findall(r"(?<!\\)<script|(?<!\\):(?=//)", page + part)) == 0
+    assert all(kind == kinds[0] for kind in kinds)
+
+
+def _kinds(page: str) -> list[str]:
+    """What a parser of Markdown makes of a page, apart from the texts in it."""
+    tokens = [part for token in MARKDOWN.parse(page) for part in (token, *(token.children or ()))]
+    return [token.type for token in tokens if token.type not in ("text", "text_special")]
+
+
+@given(st.lists(st.sampled_from([readme.START, readme.END, "\n", "x"]), max_size=6).map("".join))
+def test_a_section_with_markers_does_not_grow(section: str) -> None:
+    once = readme.with_results(f"a\n{readme.START}\n{readme.END}\nc\n", section, "README")
+    assert readme.with_results(once, section, "README") == once
 
 
 def test_an_edited_number_is_noticed(copy: Path) -> None:
