@@ -178,7 +178,7 @@ def read_all(
     refused: list[UserError] | None = None,
 ) -> Iterator[Content]:
     """What ``read`` makes of each file. With ``refused`` the errors of files that cannot be trusted
-    are put there, and these files are passed over.
+    are put there, and these files are passed over. Each error names its file.
 
     Raises:
         UserError: without ``refused``, at the first such file.
@@ -187,9 +187,12 @@ def read_all(
         try:
             content = read(path)
         except UserError as error:
+            place = _shown(str(path))
+            sentence = str(error) if place in str(error) else f"{place}: {error}"
+            refusal = UserError(sentence, error.exit_code)
             if refused is None:
-                raise
-            refused.append(error)
+                raise refusal from None
+            refused.append(refusal)
         else:
             yield content
 

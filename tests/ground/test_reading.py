@@ -26,10 +26,10 @@ from leaderboards import add, build, contents
 from leaderboards.board import build_board
 from leaderboards.contents import read_board, to_parquet
 from leaderboards.render import PRESETS
-from leaderboards.submission import check
+from leaderboards.submission import read_checked
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
-from published.numbers import read_published
+from published.numbers import PublishedFile, read_published
 from tests.leaderboards.conftest import record
 
 RECORD_TREE = json.loads(json.dumps(record().model_dump(mode="json")))
@@ -37,7 +37,7 @@ VERDICT = json.loads((build.FOLDER / "verdicts" / "bigram-laptop.json").read_tex
 PUBLISHED_TEXT = (build.FOLDER.parent / "published" / "regbench_figure9.yaml").read_text()
 
 
-def published(path: Path) -> object:
+def published(path: Path) -> list[PublishedFile]:
     """As a folder's only file, whose name has to end so."""
     folder = path.with_name(f"{path.stem} published")
     folder.mkdir(exist_ok=True)
@@ -194,20 +194,23 @@ def sealed(tree: dict[str, Any]) -> bytes:
 @settings(suppress_health_check=list(HealthCheck), max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_changed_value_is_refused_or_does_no_harm(tmp_path: Path, data: st.DataObject) -> None:
-    run_id = RECORD_TREE["run_id"]
-    path = tmp_path / f"{run_id}.json"
+    path = tmp_path / f"{RECORD_TREE['run_id']}.json"
     for tree, write, use in (
-        (RECORD_TREE, sealed, lambda: build_board([check(read_record(path))])),
-        (VERDICT, lambda tree: json.dumps(tree).encode(), lambda: read_verdicts([path])),
+        (RECORD_TREE, sealed, lambda: to_parquet(build_board(read_checked([path.parent])))),
+        (
+            VERDICT,
+            lambda tree: json.dumps(tree).encode(),
+            lambda: to_parquet(build_board([], [], read_verdicts([path]))),
+        ),
         (
             yaml.safe_load(PUBLISHED_TEXT),
             lambda t: yaml.safe_dump(t).encode(),
-            lambda: published(path),
+            lambda: to_parquet(build_board([], published(path))),
         ),
     ):
         path.write_bytes(write(mutated(tree, data)))
         if sentence := refused(use):
-            assert run_id in sentence
+            assert path.name in sentence
             assert sentence.isprintable()
 
 
