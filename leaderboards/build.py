@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ usage: python -m leaderboards.build [key=value ...] [--check]
   local=true       add the records of runs/records and the verdicts of runs/reproductions, and
                    write runs/board.parquet, which is yours and is not committed
   output=FILE      where the board goes (default leaderboards/board.parquet)
+  skip_refused=true
+                   name every file that cannot be trusted, and build the board from the others
   --check          write nothing; exit code 4 if the file differs from what the records give
 
 Published numbers (published/) and committed verdicts (leaderboards/verdicts) are
@@ -37,19 +40,22 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("records", "output", "local"), flags=("--check",))
+    given = read(words, settings=("records", "output", "local", "skip_refused"), flags=("--check",))
     local = given.true("local")
     output = Path(given.one("output", str(LOCAL if local else COMMITTED)))
     folders = [Path(folder) for folder in given.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
-    board = gather(folders or [FOLDER / "records"], local)
+    refused: list[UserError] | None = [] if given.true("skip_refused") else None
+    board = gather(folders or [FOLDER / "records"], local, refused)
+    for error in refused or ():
+        print(f"refused: {error}", file=sys.stderr)
     from leaderboards.contents import read_board, write_board
 
     contents = (
         f"{len(board.records)} records, {len(board.rows)} rows, {len(board.lines)} curves, "
-        f"{len(board.claims)} verdicts"
+        f"{len(board.claims)} verdicts" + (f", {len(refused)} files refused" if refused else "")
     )
     if "--check" in given.flags:
         difference = describe_difference(read_board(output), board)
@@ -66,11 +72,14 @@ def main(words: list[str]) -> int:
     return OK
 
 
-def gather(folders: Sequence[Path], local: bool = False) -> Board:
-    """The board of the records below ``folders``, of published numbers and of verdicts.
+def gather(
+    folders: Sequence[Path], local: bool = False, refused: list[UserError] | None = None
+) -> Board:
+    """The board of the records below ``folders``, of published numbers and of verdicts. With
+    ``refused``, it is made without inputs that cannot be trusted, which are put there.
 
     Raises:
-        UserError: an input cannot be trusted.
+        UserError: without ``refused``, an input cannot be trusted.
     """
     from leaderboards.board import build_board
     from leaderboards.submission import read_checked
@@ -82,9 +91,9 @@ def gather(folders: Sequence[Path], local: bool = False) -> Board:
         folders = [*folders, STORE / "records"]
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
     return build_board(
-        read_checked(folders),
-        read_published(FOLDER.parent / "published"),
-        read_verdicts(verdicts),
+        read_checked(folders, refused),
+        read_published(FOLDER.parent / "published", refused),
+        read_verdicts(verdicts, refused),
     )
 
 

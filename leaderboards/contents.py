@@ -7,6 +7,7 @@ This module imports neither torch nor pandas, so that the app starts quickly.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ground.errors import RUN_FAILED, UserError
+from bench.records.schema import RunRecord
 from ground.files import write_atomically
+from ground.reading import Kind
 
 SCHEMA_VERSION = 2
+MAXIMUM_LINES = 1_000_000
+HASH_KEY = "board_sha256"
+HASH_DIGITS = 64
+HASH_PLACE = HASH_KEY.encode() + b"\x18@"  # as Parquet writes the key of a text of 64 bytes
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,10 @@ _SECTIONS: dict[str, type] = {
     "claims": ClaimLine,
     "records": RecordLine,
 }
+_NAMES = {
+    section: [field.name for field in dataclasses.fields(kind)]
+    for section, kind in _SECTIONS.items()
+}
 _TYPES = {
     "str": pa.string(),
     "int": pa.int64(),
@@ -166,15 +176,31 @@ SCHEMA = _schema()
 
 
 def to_parquet(board: Board) -> bytes:
-    """The board as one Parquet file; equal boards give equal bytes with equal pyarrow."""
+    """The board as one Parquet file; equal boards give equal bytes with equal pyarrow. Its metadata
+    hold the hash of the whole file, with zeros in place of the hash."""
     lines = [
         {"section": section, **vars(line)}
         for section in _SECTIONS
         for line in getattr(board, section)
     ]
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), buffer, compression="zstd")
-    return buffer.getvalue()
+    # Checksums of pages are for other readers of Parquet: this project's own compares the hash.
+    with pq.ParquetWriter(buffer, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        writer.write_table(pa.Table.from_pylist(lines, schema=SCHEMA))
+        writer.add_key_value_metadata({HASH_KEY: "0" * HASH_DIGITS})
+    return _sealed(buffer.getvalue())
+
+
+def _sealed(content: bytes) -> bytes:
+    """A board's file with the hash that it has to hold.
+
+    Raises:
+        ValueError: it has no place for one.
+    """
+    start = content.rindex(HASH_PLACE) + len(HASH_PLACE)
+    before, after = content[:start], content[start + HASH_DIGITS :]
+    digest = hashlib.sha256(before + b"0" * HASH_DIGITS + after).hexdigest()
+    return before + digest.encode() + after
 
 
 def write_board(board: Board, path: Path) -> None:
@@ -182,37 +208,52 @@ def write_board(board: Board, path: Path) -> None:
     write_atomically(path, to_parquet(board))
 
 
+class _Shown(RunRecord):
+    """What the board keeps of a record."""
+
+    content_sha256: str
+
+
+HOW = (
+    "make it with `python -m leaderboards.build`, or with `python -m leaderboards.build "
+    "local=true` for a board of your own runs"
+)
+BOARD = Kind("board", Board, HOW, most=64 * 2**20)
+SHOWN = Kind("board", _Shown, HOW)
+
+
 def read_board(path: Path) -> Board:
     """Read a board.
 
     Raises:
-        UserError: there is none, or it is not a board of this version; names the command that
-            makes one.
+        UserError: there is none, a bit of it was changed, or it is not a board of this version;
+            names the command that makes one.
     """
-    make = (
-        "make it with `python -m leaderboards.build`, or with `python -m leaderboards.build "
-        "local=true` for a board of your own runs"
-    )
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise UserError(f"there is no board at {path}: {make}", RUN_FAILED) from None
-    except (pa.ArrowException, OSError):
-        raise UserError(f"{path} is not a readable Parquet file: {make}", RUN_FAILED) from None
-    version = (table.schema.metadata or {}).get(b"board_schema", b"none").decode(errors="replace")
-    if version != str(SCHEMA_VERSION) or table.schema.names != SCHEMA.names:
-        raise UserError(
-            f"{path} has board schema {version} but this version reads {SCHEMA_VERSION}: {make}",
-            RUN_FAILED,
-        )
+    content = BOARD.bytes_of(path)
+    if HASH_PLACE not in content or _sealed(content) != content:
+        why = "is damaged, or was made by another version (it does not hold the hash of its bytes)"
+        raise BOARD.refused(path, why)
     sections: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
-    names = {
-        section: [field.name for field in dataclasses.fields(kind)]
-        for section, kind in _SECTIONS.items()
-    }
-    for line in table.to_pylist():
-        section = line["section"]
-        values = {name: line[name] for name in names[section]}
-        plain = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        sections[section].append(_SECTIONS[section](**plain))
-    return Board(**{section: tuple(found) for section, found in sections.items()})
+    try:
+        for line in _table(path, content).to_pylist():
+            section = line["section"]
+            sections[section].append({name: line[name] for name in _NAMES[section]})
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
+        raise BOARD.refused(path, "does not hold the lines of a board") from None
+    # The columns have their types, so that only lists of Parquet have to become tuples.
+    board = BOARD.typed(path, sections, strict=False)
+    for record in board.records:
+        SHOWN.typed(path, SHOWN.tree(path, record.content.encode()))
+    return board
+
+
+def _table(path: Path, content: bytes) -> pa.Table:
+    file = pq.ParquetFile(pa.BufferReader(content))
+    version = (file.schema_arrow.metadata or {}).get(b"board_schema", b"none")
+    if version != str(SCHEMA_VERSION).encode() or not file.schema_arrow.equals(SCHEMA):
+        found = version.decode(errors="replace")
+        reads = f"but this version reads {SCHEMA_VERSION}"
+        raise BOARD.refused(path, f"has board schema {found} {reads}")
+    if file.metadata.num_rows > MAXIMUM_LINES:
+        raise BOARD.refused(path, f"has more than {MAXIMUM_LINES} lines")
+    return file.read()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.records.schema import RunRecord, read_record
 from ground.errors import RUN_FAILED, UserError
+from ground.reading import read_all
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MAXIMUM_LABEL = 80
@@ -59,20 +60,21 @@ def check(record: RunRecord) -> RunRecord:
     return record
 
 
-def read_checked(folders: Iterable[Path]) -> Iterator[RunRecord]:
+def read_checked(
+    folders: Iterable[Path], refused: list[UserError] | None = None
+) -> Iterator[RunRecord]:
     """All records below ``folders``, sorted by run id; of equal run ids the first folder wins, and
-    the others are read too: a damaged file is never passed over.
+    the others are read too: a damaged file is never passed over, but with ``refused`` put there.
 
     Raises:
-        UserError: at the first record that cannot be trusted.
+        UserError: without ``refused``, at the first record that cannot be trusted.
     """
     found: dict[str, list[Path]] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")):
             found.setdefault(path.stem, []).append(path)
     for _, paths in sorted(found.items()):
-        first, *_others = [check(read_record(path)) for path in paths]
-        yield first
+        yield from list(read_all(paths, lambda path: check(read_record(path)), refused))[:1]
 
 
 def _refused(record: RunRecord, why: str) -> UserError:

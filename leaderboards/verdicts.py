@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ground.errors import RUN_FAILED, UserError
+from ground.errors import UserError
+from ground.reading import Kind, Several, read_all
 from leaderboards.contents import ClaimLine
-
-MAXIMUM_BYTES = 2**20
 
 
 class _Frozen(BaseModel):
@@ -38,36 +36,29 @@ class VerdictFile(_Frozen):
     """The verdicts on one published figure, from the records that it names."""
 
     schema_version: Literal[1]
-    figure: str
-    preset: str
+    figure: str = Field(pattern="^[a-z][a-z0-9_]{0,79}$")
+    preset: Literal["smoke", "laptop", "gpu", "paper"]
     title: str
-    records: list[str]
-    claims: list[Claim]
+    records: Several[str]
+    claims: Several[Claim]
 
 
-def read_verdicts(paths: Iterable[Path]) -> list[VerdictFile]:
+VERDICTS = Kind(
+    "verdict file", VerdictFile, how="make it again with the figure's reproduce command"
+)
+
+
+def read_verdicts(
+    paths: Iterable[Path], refused: list[UserError] | None = None
+) -> list[VerdictFile]:
     """Verdict files, in the order of ``paths``; of one figure at one preset the last file counts.
+    With ``refused``, files that cannot be trusted are put there instead.
 
     Raises:
         UserError: a file is oversized, truncated, or not a verdict file.
     """
-    files: dict[tuple[str, str], VerdictFile] = {}
-    for path in paths:
-        how = "make it again with the figure's reproduce command"
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise UserError(f"{path} is larger than 1 MiB: {how}", RUN_FAILED)
-        try:
-            file = VerdictFile.model_validate(json.loads(path.read_bytes()))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise UserError(
-                f"{path} is not a verdict file ({place}: {first['msg']}): {how}", RUN_FAILED
-            ) from None
-        except (ValueError, RecursionError):
-            raise UserError(f"{path} is truncated or not JSON: {how}", RUN_FAILED) from None
-        files[file.figure, file.preset] = file
-    return list(files.values())
+    files = read_all(paths, VERDICTS.read_json, refused)
+    return list({(file.figure, file.preset): file for file in files}.values())
 
 
 def claim_lines(files: Iterable[VerdictFile]) -> list[ClaimLine]:

@@ -27,12 +27,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from ground.errors import RUN_FAILED, UserError
-
-MAXIMUM_BYTES = 16 * 2**20
+from ground.reading import Kind
 
 # How points are shown: a line with its interval as a band; markers with whiskers; both; bars; a
 # matrix in colour with a cell for each x and y; levels of such a matrix.
@@ -286,19 +284,7 @@ class Picture:
             UserError: the file is missing, oversized, or holds no picture.
         """
         how = "make it again with the figure's reproduce command"
-        try:
-            if path.stat().st_size > MAXIMUM_BYTES:
-                raise UserError(f"{path} is larger than 16 MiB: {how}", RUN_FAILED)
-            return Picture.from_json(path.read_bytes())
-        except FileNotFoundError:
-            raise UserError(f"there is no figure at {path}: {how}", RUN_FAILED) from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"]) or "file"
-            reason = f"{path} does not hold a figure ({place}: {first['msg']})"
-            raise UserError(f"{reason}: {how}", RUN_FAILED) from None
-        except (ValueError, RecursionError):
-            raise UserError(f"{path} is truncated or not JSON: {how}", RUN_FAILED) from None
+        return Kind("figure", Picture, how, most=16 * 2**20).read_json(path)
 
 
 _LIST_OF_NUMBERS = re.compile(r"\[\n[^\[\]{}\"]*\]")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ground.errors import RUN_FAILED, UserError
+from ground.errors import UserError
+from ground.reading import LARGEST_NUMBER, Kind, read_all
 from ground.statistics import Direction
 
-MAXIMUM_BYTES = 2**20
 APPROXIMATE = "~"  # before a number that was read less exactly
 
 Number = float | str | None
@@ -48,7 +47,7 @@ class PublishedFile(_Frozen):
     schema_version: Literal[1]
     source: str  # paper, figure or table, and where it was read
     short: str  # how the board names the source
-    task: str
+    task: str = Field(pattern="^[a-z][a-z0-9_]{0,79}$")
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of the task
     how: Literal["printed", "digitised"]
     reading_error: float | None = Field(default=None, gt=0)
@@ -66,8 +65,8 @@ class PublishedFile(_Frozen):
             for label, values in table.values.items():
                 if len(values) != len(self.size.values):
                     raise ValueError(f"{name} of {label} needs {len(self.size.values)} numbers")
-                for value in values:
-                    self.read(value)
+            for value in chain(table.lines.values(), *table.values.values()):
+                self.read(value)
         return self
 
     def read(self, value: Number) -> tuple[float | None, float | None]:
@@ -80,34 +79,24 @@ class PublishedFile(_Frozen):
 
 
 def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not finite")
+    if not abs(value) <= LARGEST_NUMBER:
+        raise ValueError(f"{value} is not finite or too large")
     return value
 
 
-def read_published(folder: Path) -> list[PublishedFile]:
-    """All data files of a folder, sorted by name.
+PUBLISHED = Kind(
+    "file of published numbers", PublishedFile, how="correct it, or take it away", most=2**18
+)
+
+
+def read_published(folder: Path, refused: list[UserError] | None = None) -> list[PublishedFile]:
+    """All data files of a folder, sorted by name. With ``refused``, files that cannot be trusted
+    are put there instead.
 
     Raises:
         UserError: a file is oversized or is not what is asked for.
     """
-    files = []
-    for path in sorted(folder.glob("*.yaml")):
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise UserError(f"{path} is larger than 1 MiB: keep only the numbers", RUN_FAILED)
-        try:
-            files.append(PublishedFile.model_validate(yaml.safe_load(path.read_bytes())))
-        except yaml.YAMLError as error:
-            problem = str(error).splitlines()[0]
-            raise UserError(f"{path} is not YAML ({problem}): correct it", RUN_FAILED) from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"]) or "file"
-            raise UserError(
-                f"{path} is not a file of published numbers ({place}: {first['msg']}): correct it",
-                RUN_FAILED,
-            ) from None
-    return files
+    return list(read_all(sorted(folder.glob("*.yaml")), PUBLISHED.read_yaml, refused))
 
 
 def directions(files: Iterable[PublishedFile]) -> dict[tuple[str, str], Direction]:

@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import Provenance
-from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT, write_atomically
+from ground.reading import Kind
 
 TABLE = ROOT / "leaderboards" / "equivalences.json"
 
@@ -134,14 +134,11 @@ def read_table() -> tuple[Equivalence, ...]:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
-    try:
-        return _Table.model_validate_json(path.read_bytes()).entries
-    except ValidationError:
-        raise UserError(
-            f"{path} is truncated or edited: restore it from version control, or delete it and "
-            "prove again what it held by python -m bench.equivalence",
-            RUN_FAILED,
-        ) from None
+    how = (
+        "restore it from version control, or delete it and prove again what it held by "
+        "python -m bench.equivalence"
+    )
+    return Kind("table of equivalences", _Table, how, most=16 * 2**20).read_json(path).entries
 
 
 def add_entry(entry: Equivalence) -> None:

@@ -18,11 +18,18 @@ def kind_of(task: str, metric: str) -> Kind:
 
     Example: ``kind_of("regbench", "tvd")`` is a share.
     """
-    stated = card("tasks", task).get("numbers", {}) if task in choices("tasks") else {}
-    for name, patterns in stated.items():
+    for name, patterns in _stated(task).items():
         if any(fnmatch(metric, pattern) for pattern in patterns):
             return KINDS[name]
     return REAL
+
+
+@cache  # a card takes a hundredth of a second to read, and a board has hundreds of metrics
+def _stated(task: str) -> Mapping[str, Sequence[str]]:
+    numbers: Mapping[str, Sequence[str]] = {}
+    if task in choices("tasks"):
+        numbers = card("tasks", task).get("numbers", {})
+    return numbers
 
 
 def items_of(records: Sequence[RunRecord], metric: str) -> Items | None:

@@ -10,12 +10,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
+from ground.reading import Kind, Several, beyond_bounds
 
 SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
@@ -75,8 +76,8 @@ class Cost(_Frozen):
 class Curve(_Frozen):
     """y against x."""
 
-    x: list[float]
-    y: list[float]
+    x: Several[float]
+    y: Several[float]
 
 
 class Restart(_Frozen):
@@ -106,7 +107,22 @@ class Study(_Frozen):
     optuna: str
     search_space: dict[str, list[Any]]
     selected_by: str
-    trials: list[Trial]
+    trials: Several[Trial]
+
+
+def _usable(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A configuration of which the parts are of the kinds that every reader of records relies on.
+
+    Raises:
+        ValueError: a class is not named by a word, or steps are not counted.
+    """
+    for section, values in config.items():
+        if not isinstance(values.get("_target_", ""), str):
+            raise ValueError(f"{section}._target_ is not a word")
+    steps = config.get("training", {}).get("steps")
+    if steps is not None and (type(steps) is not int or steps < 0):
+        raise ValueError("training.steps is neither a number of steps nor null")
+    return config
 
 
 class RunRecord(_Frozen):
@@ -125,12 +141,13 @@ class RunRecord(_Frozen):
     cause: str | None = None
     headline: Headline
     metrics: dict[str, dict[str, float]] = Field(default_factory=dict)  # split -> name -> value
-    per_sequence: dict[str, list[float]] = Field(default_factory=dict)  # as the headline
+    per_sequence: dict[str, Several[float]] = Field(default_factory=dict)  # as the headline
     curves: dict[str, Curve] = Field(default_factory=dict)
     arrays: dict[str, Any] = Field(default_factory=dict)
-    config: dict[str, Any]  # resolved: task, model, training
+    # Resolved: section (tasks, models, training) -> key -> value.
+    config: Annotated[dict[str, dict[str, Any]], AfterValidator(_usable)]
     cost: Cost
-    restarts: list[Restart] = Field(default_factory=list)
+    restarts: Several[Restart] = Field(default_factory=list)
     study: Study | None = None
     provenance: Provenance
     weights_sha256: str | None = None
@@ -162,8 +179,20 @@ def write_record(record: RunRecord, folder: Path) -> Path:
             "be 16: evaluate fewer sequences, or keep fewer values per sequence",
             RUN_FAILED,
         )
+    if problem := beyond_bounds(content):
+        raise UserError(
+            f"the record of {record.run_id} {problem}: nobody could read it", RUN_FAILED
+        )
     write_atomically(path, text.encode())
     return path
+
+
+RECORD = Kind(
+    "record",
+    RunRecord,
+    how="restore it from version control, or delete it and run again",
+    most=MAXIMUM_RECORD_BYTES,
+)
 
 
 def read_record(path: Path) -> RunRecord:
@@ -172,42 +201,20 @@ def read_record(path: Path) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
-    how = "restore it from version control, or delete it and run again"
-    try:
-        if path.stat().st_size > MAXIMUM_RECORD_BYTES:
-            raise UserError(f"{path} is larger than a record may be (16 MiB): {how}", RUN_FAILED)
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"there is no record at {path}: {how}", RUN_FAILED) from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path} is truncated or not JSON: {how}", RUN_FAILED) from None
+    content = RECORD.tree(path, RECORD.bytes_of(path))
     if not isinstance(content, dict):
-        raise UserError(f"{path} does not hold a run record: {how}", RUN_FAILED)
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise UserError(
-            f"{path} has record schema {content.get('schema_version')!r} but this version reads "
-            f"schema {SCHEMA_VERSION}: {how}",
-            RUN_FAILED,
-        )
+        raise RECORD.refused(path, "does not hold a run record")
+    version = content.get("schema_version")
+    if version != SCHEMA_VERSION:
+        reads = f"but this version reads schema {SCHEMA_VERSION}"
+        raise RECORD.refused(path, f"has record schema {version!r:.40} {reads}")
     claimed = content.pop("content_sha256", None)
-    try:
-        record = RunRecord.model_validate(content)
-        actual = _content_hash(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UserError(
-            f"{path} is not a valid record ({place}: {first['msg']}): {how}", RUN_FAILED
-        ) from None
-    except ValueError:
-        raise UserError(f"{path} holds a number that is not finite: {how}", RUN_FAILED) from None
-    if claimed != actual:
-        raise UserError(
-            f"{path} was edited after it was written (its content hash does not match): {how}",
-            RUN_FAILED,
-        )
+    record = RECORD.typed(path, content)
+    if claimed != _content_hash(content):
+        was = "was edited after it was written (its content hash does not match)"
+        raise RECORD.refused(path, was)
     if record.run_id != path.stem:
-        raise UserError(f"{path} holds the record of '{record.run_id}': {how}", RUN_FAILED)
+        raise RECORD.refused(path, f"holds the record of '{record.run_id}'")
     return record
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -22,6 +21,7 @@ from bench.training.training import Stopped, set_numerics
 from ground.errors import UserError
 from ground.files import write_atomically
 from ground.progress import Report
+from ground.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Diverged, Measurement, Refused
 
@@ -145,9 +145,10 @@ def measured_fields(
     task: Task | Measurement, evaluations: Mapping[str, Evaluation], split: str
 ) -> dict[str, Any]:
     """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
-    are those of ``split``. What is not finite is left out: a record holds numbers."""
+    are those of ``split``. What is not finite, or
+    beyond what a record may hold, is left out."""
     metrics = {
-        name: {k: v for k, v in measured.metrics.items() if math.isfinite(v)}
+        name: {k: v for k, v in measured.metrics.items() if abs(v) <= LARGEST_NUMBER}
         for name, measured in evaluations.items()
     }
     last = evaluations.get(split)
