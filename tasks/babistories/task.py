@@ -33,6 +33,7 @@ from tasks.text.windows import Positions, consecutive, cut, random_starts
 ESTIMATE_SEED = 1337  # of the windows of the paper's kind of estimate; the same for every run
 TOKENIZERS = ("auto", "gpt2", "grammar", "bpe")
 VOCABULARY = 1024  # of "bpe"
+WINDOWS_AT_ONCE = 1024  # whose tokens are in memory
 PADDING_MULTIPLE = 64  # 50,257 tokens become 50,304, as published
 
 
@@ -198,10 +199,19 @@ class BabiStories(Task):
     ) -> NDArray[np.float64]:
         """Loss of each target in nats, float64 (windows, length)."""
         length = length or self.length
-        rows = losses.rows_at_once(model, length, self.specification().output_size)
+        parts = [starts[i : i + WINDOWS_AT_ONCE] for i in range(0, len(starts), WINDOWS_AT_ONCE)]
+        return np.concatenate(
+            [self.losses_of(model, cut(stream, part, length), device) for part in parts]
+        )
+
+    def losses_of(
+        self, model: nn.Module, windows: NDArray[np.int64], device: torch.device | str
+    ) -> NDArray[np.float64]:
+        """The same for tokens that are given, int64 (windows, length + 1)."""
+        rows = losses.rows_at_once(model, windows.shape[1] - 1, self.specification().output_size)
         parts = []
-        for begin in range(0, len(starts), rows):
-            window = torch.from_numpy(cut(stream, starts[begin : begin + rows], length)).to(device)
+        for window in torch.from_numpy(windows).split(rows):
+            window = window.to(device)
             found = losses.token_losses(model, window[:, :-1], window[:, 1:])
             parts.append(found.double().cpu().numpy())
         return np.concatenate(parts)
