@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Report, Split, Task
-from tasks.text import losses
+from tasks.text import byte_pairs, losses
 from tasks.text.corpora import stories_corpus
 from tasks.text.preparation import prepare
 from tasks.text.stream import TokenStream
@@ -31,7 +31,9 @@ from tasks.text.tokenizers import Tokenizer, load_tokenizer
 from tasks.text.windows import Positions, consecutive, cut, random_starts
 
 ESTIMATE_SEED = 1337  # of the windows of the paper's kind of estimate; the same for every run
-TOKENIZERS = ("auto", "gpt2", "grammar")
+TOKENIZERS = ("auto", "gpt2", "grammar", "bpe")
+VOCABULARY = 1024  # of "bpe"
+WINDOWS_AT_ONCE = 1024  # whose tokens are in memory
 PADDING_MULTIPLE = 64  # 50,257 tokens become 50,304, as published
 
 
@@ -57,7 +59,9 @@ class BabiStories(Task):
             :func:`tasks.text.corpora.stories_corpus`.
         stories: file or folder of the corpora "local" and "babistories".
         stories_size: training stories of "grammar".
-        tokenizer: "gpt2", "grammar", or "auto": the small one for the grammar, else GPT-2's.
+        tokenizer: "gpt2", "grammar", "bpe" (learned from the training stories), or "auto": that of
+            the grammar for its stories, else GPT-2's.
+        vocabulary: tokens of "bpe" (1,024 if not given).
         length: tokens of a window; the paper has 512.
         held_out_tokens: about how many tokens of the training file, cut at the start of a story,
             are kept for validation.
@@ -78,6 +82,7 @@ class BabiStories(Task):
         stories: str | None = None,
         stories_size: int | None = None,
         tokenizer: str = "auto",
+        vocabulary: int | None = None,
         length: int = 512,
         held_out_tokens: int = 262_144,
         estimate_windows: int = 5120,
@@ -86,6 +91,8 @@ class BabiStories(Task):
     ) -> None:
         if tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}, got {tokenizer!r}")
+        if vocabulary is not None and tokenizer != "bpe":
+            raise ValueError(f"vocabulary={vocabulary} is for tokenizer=bpe, not for {tokenizer!r}")
         numbers = {"length": length, "held_out_tokens": held_out_tokens}
         numbers["estimate_windows"] = estimate_windows
         for name, number in numbers.items():
@@ -98,6 +105,7 @@ class BabiStories(Task):
         self.tokenizer_name = tokenizer
         if tokenizer == "auto":
             self.tokenizer_name = "grammar" if corpus == "grammar" else "gpt2"
+        self.vocabulary = VOCABULARY if vocabulary is None else vocabulary
         self.length = length
         self.held_out_tokens = held_out_tokens
         self.estimate_windows = estimate_windows
@@ -108,9 +116,10 @@ class BabiStories(Task):
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of text and continuations."""
-        return load_tokenizer(self.tokenizer_name)
+        return self._tokenizer(None)
 
     def prepare(self, report: Report) -> None:
+        self.tokenizer = self._tokenizer(report)
         for split in self.corpus.splits:
             self._prepared(split, report)
         self._check_sizes()
@@ -190,10 +199,19 @@ class BabiStories(Task):
     ) -> NDArray[np.float64]:
         """Loss of each target in nats, float64 (windows, length)."""
         length = length or self.length
-        rows = losses.rows_at_once(model, length, self.specification().output_size)
+        parts = [starts[i : i + WINDOWS_AT_ONCE] for i in range(0, len(starts), WINDOWS_AT_ONCE)]
+        return np.concatenate(
+            [self.losses_of(model, cut(stream, part, length), device) for part in parts]
+        )
+
+    def losses_of(
+        self, model: nn.Module, windows: NDArray[np.int64], device: torch.device | str
+    ) -> NDArray[np.float64]:
+        """The same for tokens that are given, int64 (windows, length + 1)."""
+        rows = losses.rows_at_once(model, windows.shape[1] - 1, self.specification().output_size)
         parts = []
-        for begin in range(0, len(starts), rows):
-            window = torch.from_numpy(cut(stream, starts[begin : begin + rows], length)).to(device)
+        for window in torch.from_numpy(windows).split(rows):
+            window = window.to(device)
             found = losses.token_losses(model, window[:, :-1], window[:, 1:])
             parts.append(found.double().cpu().numpy())
         return np.concatenate(parts)
@@ -206,6 +224,11 @@ class BabiStories(Task):
     def corpus_facts(self) -> dict[str, Any]:
         """Name, licence, hash and counts of each file (Table 1 of the paper)."""
         return {split: manifest_facts(self.stream(split)) for split in self.corpus.splits}
+
+    def _tokenizer(self, report: Report | None) -> Tokenizer:
+        if self.tokenizer_name == byte_pairs.NAME:
+            return byte_pairs.tokenizer_of(self.corpus, self.vocabulary, self.folder, report)
+        return load_tokenizer(self.tokenizer_name)
 
     def _prepared(self, split: str, report: Report | None) -> TokenStream:
         if split not in self._streams:

@@ -63,9 +63,9 @@ def prepare(
     key = corpus.key(split)
     final = folder / stream_name(corpus, split, tokenizer, key)
     if not final.is_dir():
-        with _sentence_on_failed_writes(folder):
+        with sentence_on_failed_writes(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with _only_one(folder / f".{final.name}.lock", report):
+            with only_one(folder / f".{final.name}.lock", report):
                 if not final.is_dir():
                     work = final.with_name(final.name + ".partial")
                     _fill(work, corpus, split, key, tokenizer, workers or _processors(), report)
@@ -199,7 +199,7 @@ def _has_long_blank(text: str) -> bool:
 
 
 @contextmanager
-def _only_one(path: Path, report: Report) -> Iterator[None]:
+def only_one(path: Path, report: Report) -> Iterator[None]:
     """Wait until no other process prepares the same stream."""
     with path.open("w") as lock:
         while True:
@@ -213,7 +213,8 @@ def _only_one(path: Path, report: Report) -> Iterator[None]:
 
 
 @contextmanager
-def _sentence_on_failed_writes(folder: Path) -> Iterator[None]:
+def sentence_on_failed_writes(folder: Path) -> Iterator[None]:
+    """A full disk or a folder without access is told in one sentence."""
     try:
         yield
     except OSError as error:

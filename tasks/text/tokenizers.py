@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Tokenizer(ABC):
     """Ordinary encoding: a special token spelled in a text is text like any other.
 
     Attributes:
-        name: "gpt2" or "grammar".
+        name: "gpt2", "grammar" or "bpe".
         vocabulary: number of ids, the end mark included; at most 65,536.
         end_of_text: id of the mark that follows each document.
         sha256: of the vocabulary and its merges, the same from every source of the files.
@@ -67,7 +67,7 @@ class Tokenizer(ABC):
         ends = np.cumsum(lengths)
         return [tokens[end - length : end - 1] for end, length in zip(ends, lengths, strict=True)]
 
-    def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., Tokenizer], tuple[Any, ...]]:
         return load_tokenizer, (self.name,)
 
 
@@ -101,16 +101,20 @@ class Gpt2Tokenizer(Tokenizer):
         return self._encoding.decode([int(token) for token in ids])
 
 
-class GrammarTokenizer(Tokenizer):
-    """The small byte-pair encoding of the generated corpora (``tasks.text.grammar``)."""
+class BytePairTokenizer(Tokenizer):
+    """A small byte-level BPE by the library ``tokenizers``: that of the generated corpora
+    (``tasks.text.grammar``), or one learned from a corpus (``tasks.text.byte_pairs``).
 
-    name = "grammar"
+    Args:
+        content: a file of the library.
+    """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, name: str, content: bytes) -> None:
         # Our own threads share the work; the library's would complain in every forked process.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         import tokenizers
 
+        self.name, self._content = name, content
         self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
         self._tokenizer.encode_special_tokens = True
         self.vocabulary = self._tokenizer.get_vocab_size()
@@ -131,6 +135,15 @@ class GrammarTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int] | Tokens) -> str:
         return self._tokenizer.decode([int(token) for token in ids], skip_special_tokens=False)
 
+    def __reduce__(self) -> tuple[Callable[..., Tokenizer], tuple[Any, ...]]:
+        return byte_pairs, (self.name, self._content)
+
+
+@cache
+def byte_pairs(name: str, content: bytes) -> BytePairTokenizer:
+    """One tokenizer for all who ask for the same."""
+    return BytePairTokenizer(name, content)
+
 
 @cache
 def load_tokenizer(name: str) -> Tokenizer:
@@ -144,7 +157,7 @@ def load_tokenizer(name: str) -> Tokenizer:
 
         return Gpt2Tokenizer(load_encoding())
     if name == "grammar":
-        return GrammarTokenizer(GRAMMAR_FILE.read_bytes())
+        return byte_pairs(name, GRAMMAR_FILE.read_bytes())
     raise TextError(f"there is no tokenizer '{name}': expected gpt2 or grammar")
 
 

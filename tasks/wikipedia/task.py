@@ -7,11 +7,14 @@ same for every model:
 - ``stream``: consecutive windows of all articles in one stream, spread evenly;
 - ``article``: the first tokens of each article that is long enough, without a boundary inside;
 - ``stories``: the validation file of the stories, as a control.
+
+How much of it is learned from the context is measured in ``context.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,6 +37,7 @@ from tasks.text.windows import (
     evenly,
     windows_sha256,
 )
+from tasks.wikipedia import context
 
 BANDS = {"1_50": (0, 50), "51_150": (50, 150), "151_512": (150, 512)}  # positions from 0
 BOOTSTRAP_SEED = 0
@@ -67,6 +71,8 @@ class Wikipedia(BabiStories):
         wiki: file or folder of local articles.
         articles_size: articles of "grammar".
         windows: at most so many of each kind.
+        context_articles: at most so many of the articles give targets for windows that begin
+            earlier and earlier.
         training: arguments of :class:`tasks.babistories.BabiStories`.
 
     Raises:
@@ -82,19 +88,21 @@ class Wikipedia(BabiStories):
         wiki: str | None = None,
         articles_size: int | None = None,
         windows: int = 10_000,
+        context_articles: int = 120,
         **training: Any,
     ) -> None:
         super().__init__(**training)
         if articles not in SOURCES:
             raise ValueError(f"articles must be one of {', '.join(SOURCES)}, got {articles!r}")
-        if windows < 1:
-            raise ValueError(f"windows must be at least 1, got {windows}")
+        for name, number in {"windows": windows, "context_articles": context_articles}.items():
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
         if articles == "auto":
             generated = self.corpus.name == "grammar" and wiki is None
             articles = "grammar" if generated else "simple_wikipedia" if wiki is None else "local"
         size = articles_size if articles == "grammar" else None
         self.articles = articles_corpus(articles, path=wiki, size=size, seed=self.data_seed)
-        self.windows = windows
+        self.windows, self.context_articles = windows, context_articles
         self._articles: TokenStream | None = None
 
     def prepare(self, report: Report) -> None:
@@ -130,7 +138,8 @@ class Wikipedia(BabiStories):
         """Of "validation" the loss on held-out stories: nothing may be chosen by the articles."""
         if split == "validation":
             return super().evaluate(model, split, device)
-        return self._by_position(lambda w: self.window_losses(model, w.stream, w.starts, device))
+        found = self._by_position(lambda w: self.window_losses(model, w.stream, w.starts, device))
+        return self._with_context(found, lambda w: self.losses_of(model, w, device))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         def fixed(counts: NDArray[np.float64]) -> Callable[[Split], Evaluation]:
@@ -179,6 +188,20 @@ class Wikipedia(BabiStories):
             per_sequence[f"{name}_loss"] = losses.mean(axis=1).round(DIGITS).tolist()
         metrics["loss"] = metrics["stream_loss"]
         return Evaluation(metrics, per_sequence, curves, arrays)
+
+    def _with_context(self, found: Evaluation, measure: context.Measure) -> Evaluation:
+        losses = context.repeated(self.length, self.tokenizer.vocabulary, measure)
+        if "article" in self.kinds:
+            articles = self.kinds["article"]
+            chosen = articles.starts[evenly(len(articles.starts), self.context_articles)]
+            losses |= context.same_targets(cut(articles.stream, chosen, self.length), measure)
+        means = {name: float(values.mean()) for name, values in losses.items()}
+        rounded = {name: values.round(DIGITS).tolist() for name, values in losses.items()}
+        return replace(
+            found,
+            metrics={**found.metrics, **means},
+            per_sequence={**found.per_sequence, **rounded},
+        )
 
     def _bands(self) -> dict[str, tuple[int, int]]:
         """The bands that begin inside of a window; the last of them may be cut short."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from models.gpt2 import GPT2
 from models.memory_mosaic import MemoryMosaic
 from tasks.babistories import BabiStories
 from tasks.text.errors import TextError
-from tasks.wikipedia import Wikipedia
+from tasks.wikipedia import Wikipedia, context
 from tasks.wikipedia.task import BIN, binned, bootstrap_means
 from tests.closeness import assert_near
 
@@ -87,6 +88,59 @@ def test_losses_by_position_equal_a_plain_loop(wikipedia: Wikipedia, kind: type[
         assert f"{name}_loss_51_150" not in evaluation.metrics  # windows are shorter
     assert evaluation.metrics["loss"] == evaluation.metrics["stream_loss"]
     json.dumps(vars(evaluation), allow_nan=False)
+
+
+@torch.no_grad()
+def test_the_same_targets_are_scored_with_more_and_more_context(wikipedia: Wikipedia) -> None:
+    # Loss of the last 20 targets of an article, by hand, one token at a time.
+    with torch.enable_grad():
+        model = trained_a_little(wikipedia, GPT2)
+    metrics = wikipedia.evaluate(model, "test", "cpu").metrics
+    articles = wikipedia.kinds["article"]
+    windows = [articles.stream.tokens[s : s + 41].astype(np.int64) for s in articles.starts]
+    targets = context.targets_of(40)
+    assert (targets, context.contexts(40)) == (20, [0, 20])
+
+    def score(before: list[int], scored: list[int]) -> float:
+        losses = []
+        for place, token in enumerate(scored[1:], 1):
+            logits = model(torch.tensor([before + scored[:place]]))[0, -1]
+            losses.append(-float(logits.log_softmax(-1)[token]))
+        return sum(losses) / len(losses)
+
+    given = [w.tolist() for w in windows]
+    none = [score([], w[20:]) for w in given]
+    whole = [score(w[:20], w[20:]) for w in given]
+    other = [score(a[:20], b[20:]) for a, b in pairwise([given[-1], *given])]
+    assert_near(metrics["context_0_loss"], np.mean(none), **LOSS)
+    assert_near(metrics["context_20_loss"], np.mean(whole), **LOSS)
+    assert_near(metrics["other_context_loss"], np.mean(other), **LOSS)
+
+
+class Copier(nn.Module):
+    """Knows what followed a token before, and nothing else."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        outputs = torch.zeros(*inputs.shape, 1024)
+        for row, tokens in enumerate(inputs.tolist()):
+            seen: dict[int, int] = {}
+            for place, token in enumerate(tokens):
+                if place:
+                    seen[tokens[place - 1]] = token
+                if token in seen:
+                    outputs[row, place, seen[token]] = 20.0
+        return outputs
+
+
+def test_only_who_copies_reads_random_tokens_better_the_second_time(wikipedia: Wikipedia) -> None:
+    def measure(windows: np.ndarray) -> np.ndarray:
+        return wikipedia.losses_of(Copier(), windows, "cpu")
+
+    found = context.repeated(40, 1024, measure)
+    assert found["repeat_first_loss"].mean() > math.log(1024) - 0.01
+    assert found["repeat_second_loss"].mean() < 0.5
+    uniform = context.repeated(40, 1024, lambda w: np.full((len(w), w.shape[1] - 1), 3.0))
+    assert {float(losses.mean()) for losses in uniform.values()} == {3.0}
 
 
 @torch.no_grad()

@@ -9,18 +9,14 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tasks.text.byte_pairs import learn
 from tasks.text.grammar.articles import article
 from tasks.text.grammar.stories import story
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 SEED = -1
 STORIES, ARTICLES = 4000, 1000
 VOCABULARY = 1024
-END_OF_TEXT = "<|endoftext|>"
 FILE = Path(__file__).with_name("tokenizer.json")
 
 
@@ -30,26 +26,9 @@ def training_text() -> Iterator[str]:
     yield from (article(SEED, index) for index in range(ARTICLES))
 
 
-def train() -> "Tokenizer":
-    """A byte-level BPE of 1024 ids: the end mark (id 0), the 256 bytes, then merges."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=[END_OF_TEXT],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(training_text(), trainer)
-    return tokenizer
-
-
 def serialised() -> bytes:
-    """The content of `tokenizer.json`."""
-    return (train().to_str(pretty=True) + "\n").encode()
+    """The content of `tokenizer.json`: 1024 ids, the end mark (0), the 256 bytes, then merges."""
+    return learn(training_text(), VOCABULARY)
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ from tasks.text.grammar.articles import article
 from tasks.text.grammar.expansion import bind, draws, expand, parse
 from tasks.text.grammar.names import MAKERS
 from tasks.text.grammar.stories import story
-from tasks.text.grammar.train_tokenizer import END_OF_TEXT, FILE, VOCABULARY, serialised
+from tasks.text.grammar.train_tokenizer import FILE, VOCABULARY, serialised
+from tasks.text.tokenizers import END_OF_TEXT
 
 GOLDEN_STORIES = "f075af4742588020268f1d76ffdfdee5d32086261042610f08284c5a2cff9a43"
 GOLDEN_ARTICLES = "9a0ad6c8bed4d3b5cc74b8e231a38afdf09d77cdd9311f5964fc970d6cfbb137"
