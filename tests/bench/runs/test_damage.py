@@ -80,6 +80,28 @@ def test_whenever_the_power_fails_nothing_is_half_there_and_the_run_goes_on(
         assert not [*store.glob("**/*.partial"), *store.glob("**/*.pt")]
 
 
+def test_a_damaged_checkpoint_and_what_a_killed_writer_left_cost_nothing_but_time(
+    disks: Disks, run_here: Command, tmp_path: Path
+) -> None:
+    restore(next(d for d in disks.cuts.disks if any("/checkpoint-0" in p for p in d)), tmp_path)
+    store = tmp_path / "store"
+    (checkpoint,) = store.glob("work/*/checkpoint-0.pt")
+    checkpoint.write_bytes(next(flips(checkpoint.read_bytes(), 1)))
+    names = (checkpoint.name, "weights.safetensors", "trained.json")
+    rests = [checkpoint.with_name(name) for name in names]
+    rests.append(store / "records" / f"{disks.work.name}.json")
+    rests[-1].parent.mkdir()
+    for path in rests:
+        path.with_name(f".{path.name}.partial").write_bytes(b"half of it")
+    done = run_here(train.main, *words(store, *STEPS))
+    assert done.returncode == 0, done.stderr
+    assert f"the checkpoint {checkpoint} is damaged" in done.stderr
+    assert weights(store) == disks.trained_weights
+    assert only_record(store).metrics == only_record(disks.store).metrics
+    assert only_record(store).curves == only_record(disks.store).curves
+    assert not list(store.rglob(".*"))
+
+
 def stream(folder: Path) -> Path:
     text = folder / "text.jsonl"
     text.write_text("".join(json.dumps(f"Story {k} of a cat.") + "\n" for k in range(300)))
