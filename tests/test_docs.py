@@ -22,7 +22,12 @@ def examples(page: str) -> dict[str, str]:
 
 
 def copy_of_the_repository(folder: Path) -> Path:
-    skipped = shutil.ignore_patterns("runs", ".*", "__pycache__", "records", "*.egg-info")
+    unwanted = shutil.ignore_patterns("runs", ".*", "__pycache__", "*.egg-info")
+
+    def skipped(place: str, names: list[str]) -> set[str]:
+        committed = {"records"} if Path(place) == ROOT / "leaderboards" else set()
+        return unwanted(place, names) | committed
+
     return shutil.copytree(ROOT, folder / "repository", ignore=skipped)
 
 
