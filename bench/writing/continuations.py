@@ -35,6 +35,7 @@ class GenerationSettings(BaseModel):
     seed: int = 0
     store: Path = Path("runs")
     device: Literal["cpu", "cuda"] | None = None
+    trust: str | None = None
     locations: dict[str, str] = {}
 
     @property

@@ -37,6 +37,7 @@ class PromptSettings(BaseModel):
     output: Path | None = None
     store: Path = Path("runs")
     device: Literal["cpu", "cuda"] | None = None
+    trust: str | None = None
     locations: dict[str, str] = {}
 
     @field_validator("runs", mode="before")
@@ -127,7 +128,7 @@ def compare(settings: PromptSettings, report: Report) -> Comparison:
     tasks = [find_record(run, settings.store)[0].task for run in settings.runs]
     prompts = read_prompts(settings.prompts or offered_prompts(tasks[0]))
     saved = [
-        load_run(run, settings.store, settings.device, settings.locations, report)
+        load_run(run, settings.store, settings.device, settings.locations, report, settings.trust)
         for run in settings.runs
     ]
     for run in saved:
