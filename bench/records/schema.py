@@ -191,7 +191,7 @@ def read_record(path: Path) -> RunRecord:
         )
     claimed = content.pop("content_sha256", None)
     try:
-        record = RunRecord.model_validate(content)
+        record = RunRecord.model_validate(content, strict=True)  # a number as text is none
         actual = _content_hash(content)
     except ValidationError as error:
         first = error.errors()[0]

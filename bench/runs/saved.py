@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from bench.records.equivalence import todays_name
-from bench.records.registry import known, why_unknown
+from bench.records.registry import known, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from bench.runs.obtain import LOCATIONS
@@ -144,11 +144,14 @@ def recorded_configuration(
         UserError: the record names something that this checkout does not have, a package that is
             not trusted, or settings that do not exist any more.
     """
-    today = todays_name(record.config, record.provenance)
-    config = today.config if today else record.config
     if record.role == "baseline":
         raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
-    if why := why_unknown(record, config, {"tasks": trust, "models": trust}):
+    why, config = why_misshapen(record), record.config
+    if why is None:
+        today = todays_name(record.config, record.provenance)
+        config = today.config if today else record.config
+        why = why_unknown(record, config, {"tasks": trust, "models": trust})
+    if why is not None:
         hint = "; trust=PACKAGE imports classes of a package that you trust"
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
