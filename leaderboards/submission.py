@@ -28,7 +28,7 @@ def check(record: RunRecord) -> RunRecord:
     Raises:
         UserError: one sentence that says what is wrong with it.
     """
-    for what in ("run_id", "task", "model", "preset"):
+    for what in ("task", "model", "preset", "run_id"):
         check_name(getattr(record, what), what)
     for rule in RULES:
         if why := rule(record):

@@ -67,8 +67,23 @@ def _names(record: RunRecord) -> str | None:
     if today:
         trusted = {"models": own.model.partition(".")[0]} if external else {}
         return why_unknown(record, today.config, trusted)
-    targets = (own.task,) if external else (own.task, own.model)
-    return None if all(map(is_own, targets)) else "its config has a _target_ of another package"
+    classes = {"tasks": (own.task, record.task)}
+    if record.role != "baseline" and not external:
+        classes["models"] = (own.model, record.model)
+    for section, (target, name) in classes.items():
+        if not is_own(target) or name not in _owners().get(target, (name,)):
+            return f"its config.{section}._target_ is {target[:200]!a}, which is not '{name}'"
+    return None
+
+
+@cache
+def _owners() -> dict[str, set[str]]:
+    """Class -> the names of the tasks and models of this checkout that it is of."""
+    found: dict[str, set[str]] = {}
+    for group in ("tasks", *model_groups()):
+        for name in names(group):
+            found.setdefault(str((known(group, name) or {}).get("_target_")), set()).add(name)
+    return found
 
 
 def _label(record: RunRecord) -> str | None:
