@@ -19,8 +19,8 @@ usage: python -m leaderboards.add RUN_ID|FILE ... [to=FOLDER]
 
 Checks each record and copies it unchanged to leaderboards/records/TASK/PRESET/. What it says is
 worked out again as far as it goes, and compared with the other records of its task; what was
-checked and what was not is printed. Nothing is run again. A RUN_ID is looked up in runs/records. Records of trials stay
-out: only final and single runs and baselines stand on a board.
+checked and what was not is printed. Nothing is run again. A RUN_ID is looked up in runs/records.
+Records of trials stay out: only final and single runs and baselines stand on a board.
 
   to=FOLDER   copy to FOLDER/TASK/PRESET/ instead of leaderboards/records
 example: python -m leaderboards.add runs/records/*.json"""
@@ -65,12 +65,13 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
 
     is_path = name.endswith(".json") or "/" in name
     source = Path(name) if is_path else STORE / "records" / f"{check_name(name, 'run id')}.json"
-    record = check(read_record(source))
+    record = read_record(source)
     if record.role == "trial":
         raise UserError(
             f"{record.run_id} is a trial of a study, which never saw the test split: "
             "add the records of its final runs"
         )
+    check(record)
     destination = target / record.task / record.preset / f"{record.run_id}.json"
     if destination.exists() and read_record(destination) != record:
         raise UserError(
