@@ -25,13 +25,15 @@ IDENTIFYING = {
 
 HELP = """\
 usage: python -m bench.evaluate run=ID [tasks=TASK] [store=FOLDER] [device=cpu|cuda]
+       [trust=PACKAGE]
 
 Run the task's whole protocol again from the saved weights of a run, and compare with its record.
 ID is a run id (the name of a file in the folder records of the store), a part of one that no other
 has, or the path of a record file.
 With tasks=TASK the model is measured by another task that is trained on the same one (such as
 wikipedia after babistories), and a record of that task is written. tasks.KEY=VALUE sets what that
-task measures, or where the data lie now.
+task measures, or where the data lie: no place or address is taken from a record or a store.
+A model that is not of this project is imported only from the package that trust= names.
 The device is of the kind that made the record, unless another is given.
 Exit code 4 when a metric differs from the record by more than 1e-6."""
 
@@ -44,7 +46,7 @@ def main(words: list[str]) -> int:
     from bench.settings.config import parse
 
     given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
-    own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks")}
+    own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust")}
     settings = {k.removeprefix("tasks."): given.pop(k) for k in list(given) if k[:6] == "tasks."}
     if given or not own["run"]:
         unknown = next(iter(given), None)
@@ -53,26 +55,32 @@ def main(words: list[str]) -> int:
     if own["store"] == "":
         raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
     store = Path(str(own["store"] or "runs"))
+    trust = None if own["trust"] is None else str(own["trust"])
     if own["tasks"] is None:
-        return _evaluate_again(str(own["run"]), store, own["device"], settings)
-    return _evaluate_by(str(own["tasks"]), str(own["run"]), store, own["device"], settings)
+        return _evaluate_again(str(own["run"]), store, own["device"], settings, trust)
+    task = str(own["tasks"])
+    return _evaluate_by(task, str(own["run"]), store, own["device"], settings, trust)
 
 
-def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
+def _evaluate_again(
+    run: str, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
+) -> int:
     from bench.records.report import print_comparison
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
     from bench.runs.saved import find_record, load_run
-    from bench.settings.config import models_of
+    from bench.settings.config import choices, models_of
     from bench.training.building import data_hashes
     from ground.progress import progress
     from tasks.interface import Evaluation, Split
 
     found, root_of_run = find_record(run, root)
-    if found.role != "baseline" and models_of(found.task) != "models":
-        return _measure_again(found, root_of_run, device, locations)
+    known = found.task in choices("tasks")
+    if found.role != "baseline" and known and models_of(found.task) != "models":
+        return _measure_again(found, root_of_run, device, locations, trust)
+    place = None if device is None else str(device)
     with progress() as report:
-        saved = load_run(run, root, None if device is None else str(device), locations, report)
+        saved = load_run(run, root, place, locations, report, trust)
     record, task = saved.record, saved.task
     if data_hashes(saved.configuration) != record.provenance.data:
         raise UserError(
@@ -88,20 +96,21 @@ def _evaluate_again(run: str, root: Path, device: Any, locations: Mapping[str, A
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
 
 
-def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any]) -> int:
+def _measure_again(
+    record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
+) -> int:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
     from bench.records.report import print_comparison
     from bench.runs.measuring import MeasuringRun
     from bench.runs.obtain import identify
     from bench.runs.recording import measured_fields
-    from bench.runs.saved import recorded_configuration, recorded_locations
+    from bench.runs.saved import recorded_configuration
     from bench.training.training import set_numerics
     from ground.progress import progress
     from tasks.interface import Evaluation, Split
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
-    here = recorded_locations(record, root) | dict(locations)
-    identity = identify(recorded_configuration(record, root, str(place), here))
+    identity = identify(recorded_configuration(record, root, str(place), locations, trust))
     splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
     if not splits:
         raise UserError(
@@ -116,34 +125,34 @@ def _measure_again(record: RunRecord, root: Path, device: Any, locations: Mappin
     return OK if largest <= TOLERANCE else VERIFICATION_FAILED
 
 
-def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any]) -> int:
+def _evaluate_by(
+    task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any], trust: str | None
+) -> int:
+    from bench.records.registry import known, known_model
     from bench.records.report import print_record
     from bench.runs.obtain import identify, obtain
-    from bench.runs.saved import find_record, recorded_configuration, recorded_locations
-    from bench.settings.config import (
-        choices,
-        compose,
-        training_configuration,
-    )
+    from bench.runs.saved import find_record, recorded_configuration
+    from bench.settings.config import compose, training_configuration
     from ground.progress import progress
 
     record, root = find_record(run, root)
-    external = record.model not in choices("models")
-    model = (
-        f"models._target_={record.config['models']['_target_']}"
-        if external
-        else f"models={record.model}"
-    )
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+    own = (known("tasks", record.task) or {}).get("locations", ())
+    places = {key: value for key, value in settings.items() if key in own}
+    recorded = recorded_configuration(record, root, str(place), places, trust)
+    theirs = (known("tasks", task) or {}).get("locations", ())
+    left_out = set(own) - set(theirs)  # places that the record's own task alone has
+    by_class = known_model(record) is None  # of a package that is trusted
+    model = word("models._target_", recorded.models["_target_"])
     composed = compose(
         [
             f"tasks={task}",
-            model,
+            model if by_class else f"models={record.model}",
             f"preset={record.preset}",
             f"seed={record.seed}",
             word("store", str(root)),
             word("device", place),
-            *(word(f"tasks.{key}", value) for key, value in settings.items()),
+            *(word(f"tasks.{key}", settings[key]) for key in settings if key not in left_out),
         ]
     )
     if composed.trained_on is None:
@@ -151,8 +160,6 @@ def _evaluate_by(task: str, run: str, root: Path, device: Any, settings: Mapping
             f"{task} trains its own models and measures no other task's: leave tasks= out to "
             f"evaluate {record.run_id} again"
         )
-    here = recorded_locations(record, root)
-    recorded = recorded_configuration(record, root, str(place), here)
     of_training = training_configuration(recorded)
     if composed.trained_on != of_training.task:
         raise UserError(

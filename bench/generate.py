@@ -22,7 +22,8 @@ Let the model of a saved run go on with a text. The run's task must be one of te
   seed=N          of sampling (default 0)
   store=FOLDER    (default runs)
   device=cpu|cuda (default: the kind that made the record)
-  tasks.KEY=PLACE where the task's data lies, if it is no longer where it was
+  tasks.KEY=PLACE where the task's data lies, if it is text of your own
+  trust=PACKAGE   import the run's model from this package, if it is not of this project
 
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 
@@ -38,8 +39,9 @@ def main(words: list[str]) -> int:
     from bench.runs.saved import load_run
     from ground.progress import progress
 
+    places, trust = settings.locations, settings.trust
     with progress() as report:
-        saved = load_run(settings.run, settings.store, settings.device, settings.locations, report)
+        saved = load_run(settings.run, settings.store, settings.device, places, report, trust)
     for one in continue_text(saved, settings):
         ended = "ended" if one.ended else "not ended"
         print(f"new tokens: {one.tokens}, {ended}, log probability: {one.log_probability:.2f}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from ground.escaping import terminal
+from ground.files import ROOT
 
 OK = 0
 RUN_FAILED = 1
@@ -70,12 +71,21 @@ def _forgiving(stream: TextIO | None, forgiven: type[OSError]) -> TextIO:
     return cast(TextIO, _Forgiving(stream or Path(os.devnull).open("w"), forgiven))
 
 
+def _forget_working_directory() -> None:
+    """Take the working directory off the import path, where ``python -m`` put it first: a file that
+    lies beside a stranger's record must not stand in for a library."""
+    here = Path.cwd()
+    if not sys.flags.safe_path and sys.path[:1] in ([""], [str(here)]) and here.resolve() != ROOT:
+        del sys.path[0]
+
+
 def command(main: Callable[[list[str]], int]) -> NoReturn:
     """Run a command line: user errors become one sentence on stderr and their exit code.
 
     A command whose reader goes away, such as `head`, does all its work. Results that a full disk
     does not take are an error; progress and errors have no other place to go than stderr.
     """
+    _forget_working_directory()
     sys.stdout = _forgiving(sys.stdout, BrokenPipeError)
     sys.stderr = _forgiving(sys.stderr, OSError)
     try:

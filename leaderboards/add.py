@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 HELP = """\
 usage: python -m leaderboards.add RUN_ID|FILE ... [to=FOLDER]
 
-Checks each record (schema, content hash, names) and copies it unchanged to
-leaderboards/records/TASK/PRESET/. A RUN_ID is looked up in runs/records. Records of trials stay
-out: only final and single runs and baselines stand on a board.
+Checks each record and copies it unchanged to leaderboards/records/TASK/PRESET/. What it says is
+worked out again as far as it goes, and compared with the other records of its task; what was
+checked and what was not is printed. Nothing is run again. A RUN_ID is looked up in runs/records.
+Records of trials stay out: only final and single runs and baselines stand on a board.
 
   to=FOLDER   copy to FOLDER/TASK/PRESET/ instead of leaderboards/records
 example: python -m leaderboards.add runs/records/*.json"""
@@ -35,7 +37,9 @@ def main(words: list[str]) -> int:
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
     from ground.files import write_atomically
+    from leaderboards.submission import levels
 
+    said = _compared([record for record, _, _ in copies], target)
     for record, source, destination in copies:
         content = source.read_bytes()
         if destination.exists() and destination.read_bytes() == content:
@@ -44,6 +48,8 @@ def main(words: list[str]) -> int:
         write_atomically(destination, content)
         note = " (made from a tree with uncommitted changes)" if record.provenance.dirty else ""
         print(f"added {destination}{note}")
+        checked, unchecked = levels(record, said[record.run_id])
+        print(f"  checked: {', '.join(checked)}\n  not checked: {'; '.join(unchecked)}")
     print("make the board again with `python -m leaderboards.build`")
     return OK
 
@@ -59,12 +65,13 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
 
     is_path = name.endswith(".json") or "/" in name
     source = Path(name) if is_path else STORE / "records" / f"{check_name(name, 'run id')}.json"
-    record = check(read_record(source))
+    record = read_record(source)
     if record.role == "trial":
         raise UserError(
             f"{record.run_id} is a trial of a study, which never saw the test split: "
             "add the records of its final runs"
         )
+    check(record)
     destination = target / record.task / record.preset / f"{record.run_id}.json"
     if destination.exists() and read_record(destination) != record:
         raise UserError(
@@ -72,6 +79,21 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
             "one is to replace it"
         )
     return record, source, destination
+
+
+def _compared(records: Sequence[RunRecord], target: Path) -> dict[str, set[str]]:
+    """Run id -> what of a new record those of its task confirm that stand there already.
+
+    Raises:
+        UserError: one of them, or another new one, contradicts it.
+    """
+    from leaderboards.checks.agreement import Together
+    from leaderboards.submission import read_checked, take
+
+    together = Together()
+    for record in read_checked(target / task for task in sorted({r.task for r in records})):
+        together.take(record)
+    return {record.run_id: take(together, record) for record in records}
 
 
 if __name__ == "__main__":

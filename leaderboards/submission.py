@@ -1,38 +1,26 @@
 """What a record must satisfy beyond its schema and hash before it may stand on a board.
 
 A record is data made by others: nothing in it names a path outside the board's folders, and nothing
-in it can break the board's file or its page.
+in it can break the board's file or its page. What it says is worked out again as far as the record,
+the YAML files of this checkout and the other records allow. That its numbers were measured is not
+checked here: only running it again can tell. Nothing here imports a task, a model or torch.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from bench.records.equivalence import form
+from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from ground.errors import RUN_FAILED, UserError
 from ground.reading import read_all
+from leaderboards.checks import naming, numbers, training
+from leaderboards.checks.agreement import Together
+from leaderboards.checks.naming import check_name
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-MAXIMUM_LABEL = 80
-LARGEST_INTEGER = 2**63 - 1
-
-
-def check_name(name: str, what: str) -> str:
-    """A name that can stand in a path.
-
-    Raises:
-        UserError: it has other characters than letters, digits, ``_ . -``, or begins with a dot.
-    """
-    if not NAME.fullmatch(name) or ".." in name:
-        raise UserError(
-            f"the {what} {name[:80]!r} cannot be a file name: letters, digits, '_', '.' and '-' "
-            "are allowed, 200 at most, not beginning with '.' or '-' and without '..'",
-            RUN_FAILED,
-        )
-    return name
+RULES = (*naming.RULES, *numbers.RULES, *training.RULES)
 
 
 def check(record: RunRecord) -> RunRecord:
@@ -41,29 +29,60 @@ def check(record: RunRecord) -> RunRecord:
     Raises:
         UserError: one sentence that says what is wrong with it.
     """
-    for what in ("run_id", "task", "model", "preset"):
+    for what in ("task", "model", "preset", "run_id"):
         check_name(getattr(record, what), what)
-    if not record.label.isprintable() or not 0 < len(record.label) <= MAXIMUM_LABEL:
-        raise _refused(record, f"its label is not 1 to {MAXIMUM_LABEL} printable characters")
-    for name, curve in record.curves.items():
-        if len(curve.x) != len(curve.y):
-            raise _refused(record, f"its curve '{name[:80]}' has more x than y, or fewer")
-    integers = [record.seed, *(v for v in vars(record.cost).values() if isinstance(v, int))]
-    if not all(0 <= value <= LARGEST_INTEGER for value in integers):
-        raise _refused(record, "its seed or a cost is negative or larger than 64 bits hold")
-    if not isinstance(record.config.get("tasks"), dict):
-        raise _refused(record, "its config does not hold the task's settings under 'tasks'")
-    try:
-        json.dumps(record.model_dump(mode="json"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise _refused(record, "it holds text that is not valid Unicode") from None
+    for rule in RULES:
+        if why := rule(record):
+            raise _refused(record, why)
     return record
+
+
+def take(together: Together, record: RunRecord) -> set[str]:
+    """Check a record against those before it; what of it they confirm.
+
+    Raises:
+        UserError: one of them contradicts it, in one sentence.
+    """
+    try:
+        return together.take(check(record))
+    except ValueError as error:
+        raise _refused(record, str(error)) from None
+
+
+def _refused(record: RunRecord, why: str) -> UserError:
+    return UserError(
+        f"the record {record.run_id} is refused because {why}: make it with bench.train or "
+        "bench.sweep, which write none like it",
+        RUN_FAILED,
+    )
+
+
+def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], list[str]]:
+    """What was checked of a record, and what was not, in words.
+
+    Args:
+        confirmed: what :meth:`Together.take` gave.
+    """
+    checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
+    unchecked = ["that it was run at all, which only running it again can tell"]
+    metric, role = record.headline.name, record.role
+    follows = metric in numbers.card_of(record.task).get("follows", {}) and role != "baseline"
+    (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
+    others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
+    for what, words in others.items() if training.is_trained(record) else ():
+        (checked if what in confirmed else unchecked).append(f"{words} by other records")
+    if role != "baseline" and known_model(record) is None:
+        unchecked.append("its model, which is of another package")
+    if form(record.config, record.provenance) == "of an earlier form":
+        checked.remove("settings")
+        unchecked.append("its settings and code, which are of an earlier form")
+    return checked, unchecked
 
 
 def read_checked(
     folders: Iterable[Path], refused: list[UserError] | None = None
 ) -> Iterator[RunRecord]:
-    """All records below ``folders``, sorted by run id; of equal run ids the first folder wins, and
+    """All records below ``folders``, in their order; of equal run ids the first folder wins, and
     the others are read too: a damaged file is never passed over, but with ``refused`` put there.
 
     Raises:
@@ -73,13 +92,14 @@ def read_checked(
     for folder in folders:
         for path in sorted(folder.rglob("*.json")):
             found.setdefault(path.stem, []).append(path)
-    for _, paths in sorted(found.items()):
-        yield from list(read_all(paths, lambda path: check(read_record(path)), refused))[:1]
+    together = Together()
+    for first, *others in found.values():
+        accepted = list(read_all([first], lambda path: _taken(together, path), refused))
+        accepted += read_all(others, lambda path: check(read_record(path)), refused)
+        yield from accepted[:1]
 
 
-def _refused(record: RunRecord, why: str) -> UserError:
-    return UserError(
-        f"the record {record.run_id} is refused because {why}: make it with bench.train or "
-        "bench.sweep, which write none like it",
-        RUN_FAILED,
-    )
+def _taken(together: Together, path: Path) -> RunRecord:
+    record = read_record(path)
+    take(together, record)
+    return record

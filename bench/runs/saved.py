@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,10 +14,11 @@ import torch
 from torch import nn
 
 from bench.records.equivalence import todays_name
+from bench.records.registry import known, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from bench.runs.obtain import LOCATIONS
-from bench.settings.config import choices, first_problem_in_a_sentence, load_groups
+from bench.settings.config import first_problem_in_a_sentence, load_groups
 from bench.settings.settings import Configuration
 from bench.training.building import (
     build_model,
@@ -85,6 +87,7 @@ def load_run(
     device: str | None = None,
     locations: Mapping[str, Any] | None = None,
     report: Report = silent,
+    trust: str | None = None,
 ) -> SavedRun:
     """A run by its id, as :func:`find_record` takes it, with PyTorch set to the run's threads.
 
@@ -92,78 +95,76 @@ def load_run(
         run: see there.
         root: the store, which holds the weights too.
         device: None is the kind of device that made the record.
-        locations: where the task's data lies, if it is no longer where it was.
+        locations: where the task's data lies; no record is asked.
+        trust: the package that a model of somebody else may be imported from.
 
     Raises:
         UserError: no such run, or its weights are missing or not those of the record.
     """
     record, root = find_record(run, root)
-    if record.role == "baseline":
-        raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
-    if record.outcome == "ok" and record.weights_sha256 is None:
+    if record.role != "baseline" and record.weights_sha256 is None:
         raise UserError(
             f"{record.run_id} is a run of {record.task}, which builds its models anew each time "
             "and keeps no weights: choose a model that bench.train has trained"
-        )
-    if record.weights_sha256 is None:
-        raise UserError(
-            f"{record.run_id} ended as '{record.outcome}' and has no weights: choose a run that "
-            "is ok, or train again"
+            if record.outcome == "ok"
+            else f"{record.run_id} ended as '{record.outcome}' and has no weights: choose a run "
+            "that is ok, or train again"
         )
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     if place not in ("auto", "cpu", "cuda"):
         raise UserError(f"device={place} is unknown: {nearest(place, ('auto', 'cpu', 'cuda'))}")
-    here = recorded_locations(record, root) | dict(locations or {})
-    configuration = recorded_configuration(record, root, place, here)
-    for name in locations or {}:
-        if name not in configuration.locations:
-            known = [f"tasks.{location}" for location in configuration.locations]
-            raise UserError(
-                f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', known)}"
-            )
+    configuration = recorded_configuration(record, root, place, locations or {}, trust)
+    weights = read_weights(Store(root).weights(record.run_id), record.weights_sha256)
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
     model = build_model(configuration, task, record.seed)
-    model.load_state_dict(read_weights(Store(root).weights(record.run_id), record.weights_sha256))
+    model.load_state_dict(weights)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
 
 
-def recorded_locations(record: RunRecord, root: Path) -> dict[str, Any]:
-    """Where the data of a run lay on this machine: task argument -> place, empty if unknown.
-
-    Raises:
-        UserError: the file that says so was edited.
-    """
-    path = Store(root).work(record.run_id) / LOCATIONS
-    try:
-        return dict(json.loads(path.read_bytes()))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        raise UserError(
-            f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
-        ) from None
-
-
 def recorded_configuration(
-    record: RunRecord, store: Path, device: str, locations: Mapping[str, Any] | None = None
+    record: RunRecord,
+    store: Path,
+    device: str,
+    locations: Mapping[str, Any],
+    trust: str | None = None,
 ) -> Configuration:
     """The configuration that made a record, for another look at its weights.
 
+    A record chooses values of settings, and nothing else: classes and places are those of this
+    checkout, or named on the command line.
+
     Args:
-        locations: where data lies on this machine, which no record holds; without it, the defaults.
+        locations: where data lies on this machine; without it, the defaults.
+        trust: the package that a model of somebody else may be imported from.
 
     Raises:
-        UserError: the record has settings that do not exist any more.
+        UserError: the record names something that this checkout does not have, a package that is
+            not trusted, or settings that do not exist any more.
     """
-    today = todays_name(record.config, record.provenance)
-    config = today.config if today else record.config
-    known = record.task in choices("tasks")
-    task = load_groups({"tasks": record.task})["tasks"] if known else {}
+    if record.role == "baseline":
+        raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    why, config = why_misshapen(record), record.config
+    if why is None:
+        today = todays_name(record.config, record.provenance)
+        config = today.config if today else record.config
+        why = why_unknown(record, config, {"tasks": trust, "models": trust})
+    if why is not None:
+        hint = "; trust=PACKAGE imports classes of a package that you trust"
+        how = hint if "_target_" in why else ""
+        raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
+    task = known("tasks", record.task) or {}
     names = tuple(task.get("locations", ()))
-    here = {name: task[name] for name in names} | dict(locations or {})
+    for name in locations:
+        if name not in names:
+            places = [f"tasks.{location}" for location in names]
+            raise UserError(
+                f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', places)}"
+            )
+    here = {name: task[name] for name in names} | dict(locations)
+    _ask_for_places(record, store, here)
     default = load_groups({})
     with first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
         return Configuration.model_validate(
@@ -189,4 +190,32 @@ def recorded_configuration(
                 "needs": task.get("needs", ()),
                 "locations": names,
             }
+        )
+
+
+def _ask_for_places(record: RunRecord, root: Path, here: Mapping[str, Any]) -> None:
+    """Refuse to guess where data lie: the note beside the weights may be a stranger's too, so it
+    only says what to give.
+
+    Raises:
+        UserError: a place was noted, and none is given.
+    """
+    path = Store(root).work(record.run_id) / LOCATIONS
+    try:
+        noted = dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return
+    except ValueError:
+        raise UserError(
+            f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
+        ) from None
+    missing = [key for key, place in here.items() if place is None and noted.get(key)]
+    if missing:
+        said = {key: str(noted[key]) for key in missing}
+        words = (
+            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}" for k, v in said.items()
+        )
+        raise UserError(
+            f"where the data of {record.run_id} lie is for you to say, because a store may be a "
+            f"stranger's: give {shlex.join(words)}, as its store noted, or where they lie now"
         )

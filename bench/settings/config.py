@@ -67,10 +67,16 @@ def models_of(task: str) -> str:
 
 def card(group: str, name: str) -> dict[str, Any]:
     """The card of a task, model or preset: its label, source and note, or description."""
-    content = OmegaConf.load(folder_of(group) / f"{name}.yaml")
-    plain = OmegaConf.to_container(content)
-    assert isinstance(plain, dict)
+    plain = own_file(group, name)
     return dict(plain.get("card", plain))
+
+
+@lru_cache(maxsize=256)
+def own_file(group: str, name: str) -> dict[str, Any]:
+    """The file of a task, model or preset as it lies, without what it takes over from another."""
+    plain = OmegaConf.to_container(OmegaConf.load(folder_of(group) / f"{name}.yaml"), resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
 
 def group_file(group: str, name: str) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def _hyperparameters(target: str) -> list[inspect.Parameter]:
 
 
 def load_class(target: str) -> type:
-    """Import ``package.module.Class``; the working directory is searched as Python does.
+    """Import ``package.module.Class``. For a class of somebody else the working directory is
+    searched first, as Python does; for one of this project it is not looked at.
 
     Raises:
         UserError: no such module or class.
@@ -45,7 +46,8 @@ def load_class(target: str) -> type:
     module_name, _, class_name = target.rpartition(".")
     if not module_name:
         raise UserError(f"'{target}' has no module part: give package.module.Class")
-    if str(Path.cwd()) not in sys.path:
+    is_ours = module_name.partition(".")[0] in ("models", "tasks")
+    if not is_ours and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)

@@ -19,6 +19,7 @@ class WordSettings(BaseModel):
 
     Attributes:
         locations: where the tasks' data lies on this machine: task argument -> place.
+        trust: the package whose model a record may name, as the person says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +30,7 @@ class WordSettings(BaseModel):
     store: Path = Path("runs")
     device: Literal["cpu", "cuda"] | None = None
     locations: dict[str, str] = {}
+    trust: str | None = None
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Self:

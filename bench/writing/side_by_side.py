@@ -112,7 +112,7 @@ def compare(settings: PromptSettings, report: Report) -> Comparison:
 
     tasks = [find_record(run, settings.store)[0].task for run in settings.runs]
     prompts = read_prompts(settings.prompts or offered_prompts(tasks[0]))
-    place = (settings.device, settings.locations, report)
+    place = (settings.device, settings.locations, report, settings.trust)
     saved = [load_run(run, settings.store, *place) for run in settings.runs]
     for run in saved:
         if getattr(run.task, "tokenizer", None) is None:

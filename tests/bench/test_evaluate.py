@@ -64,7 +64,9 @@ def test_local_stories_ask_for_local_articles_at_once(tmp_path: Path, given: lis
 
 
 def test_settings_of_another_version_are_one_sentence(tmp_path: Path) -> None:
-    old = make_record(weights_sha256="0" * 64)  # with fewer settings than there are now
+    config = compose(["tasks=regbench", "models=gpt2"]).resolved()
+    config["training"] = {"lr": 1e-3}  # fewer settings than there are now
+    old = make_record(weights_sha256="0" * 64, config=config)
     write_record(old, tmp_path / "records")
     with pytest.raises(UserError, match=r"settings of another version: training.steps is missing"):
         evaluate.main([f"run={old.run_id}", f"store={tmp_path}"])

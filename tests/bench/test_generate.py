@@ -91,7 +91,7 @@ def test_the_text_goes_on_with_the_likeliest_tokens(
         for _ in range(12):
             ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
     assert TOKENIZER.end_of_text not in ids
-    words = [f"run={run}", f"prompt={PROMPT}", "new_tokens=12", f"store={tmp_path}"]
+    words = [f"run={run}", f"prompt={PROMPT}", "new_tokens=12", f"store={tmp_path}", "trust=tests"]
     assert main([*words, "beam=1"]) == 0
     printed = capsys.readouterr().out
     assert PROMPT + TOKENIZER.decode(ids[start:]) in printed
@@ -117,13 +117,13 @@ def test_the_end_mark_ends_a_text_and_is_not_printed(
         model.norm.weight.fill_(1.0)
         model.output_matrix[TOKENIZER.end_of_text] = 10 * position
     run = saved(tmp_path, model)
-    assert main([f"run={run}", "prompt=", "new_tokens=9", f"store={tmp_path}"]) == 0
+    assert main([f"run={run}", "prompt=", "new_tokens=9", f"store={tmp_path}", "trust=tests"]) == 0
     assert capsys.readouterr().out.startswith("new tokens: 1, ended, log probability: 0.00\n\n")
 
 
 def test_refusals_are_one_sentence(tmp_path: Path, model: GPT2) -> None:
     run = saved(tmp_path, model)
-    words = [f"run={run}", f"prompt={PROMPT}", f"store={tmp_path}"]
+    words = [f"run={run}", f"prompt={PROMPT}", f"store={tmp_path}", "trust=tests"]
     with pytest.raises(UserError, match="has a table of 64: ask for at most"):
         main([*words, "new_tokens=100"])
     numbers = saved(tmp_path, model, "Numbers")
@@ -146,7 +146,7 @@ def test_runs_are_found_by_id_part_or_file(tmp_path: Path, model: GPT2) -> None:
     assert find_record(run, tmp_path)[0].run_id == run
     assert find_record("s11", tmp_path)[0].run_id == longer
     path = tmp_path / "records" / f"{longer}.json"
-    found = load_run(str(path), Path("elsewhere"))
+    found = load_run(str(path), Path("elsewhere"), trust="tests")
     assert found.record.run_id == longer
     assert not found.model.training
     inputs = torch.arange(20)[None]

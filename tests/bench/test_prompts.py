@@ -57,6 +57,7 @@ def test_each_run_has_a_column_with_its_own_continuations(
         "beam=1",
         "new_tokens=6",
         f"store={tmp_path}",
+        "trust=tests",
     ]
     assert main([*words, f"output={output}"]) == 0
     printed = capsys.readouterr().out
@@ -82,7 +83,12 @@ def test_the_table_of_positions_limits_a_continuation_not_the_command(
     assert len(TOKENIZER.encode(long)) > 65
     (tmp_path / "prompts.yaml").write_text(f"- '{almost}'\n- '{long}'\n")
     output = tmp_path / "table.md"
-    words = [f"prompts={tmp_path / 'prompts.yaml'}", f"output={output}", f"store={tmp_path}"]
+    words = [
+        f"prompts={tmp_path / 'prompts.yaml'}",
+        f"output={output}",
+        f"store={tmp_path}",
+        "trust=tests",
+    ]
     assert main([f"runs={run}", "new_tokens=60", *words]) == 0
     _, fits, too_long = cells(output.read_text())
     assert len(fits[1]) > 10
@@ -153,7 +159,7 @@ def test_runs_that_cannot_be_read_are_named_before_anything_is_generated(
     run = saved(tmp_path, model)
     numbers = saved(tmp_path, model, "Numbers")
     (tmp_path / "p.txt").write_text("One day")
-    rest = [f"prompts={tmp_path / 'p.txt'}", f"store={tmp_path}"]
+    rest = [f"prompts={tmp_path / 'p.txt'}", f"store={tmp_path}", "trust=tests"]
     with pytest.raises(UserError, match=r"the task numbers of .* is not one of text"):
         main([f"runs=[{run},{numbers}]", *rest])
     with pytest.raises(UserError, match="has 'nowhere' in its id"):

@@ -18,7 +18,9 @@ from bench.records.schema import (
     Role,
     RunRecord,
     make_run_id,
+    read_record,
 )
+from bench.records.store import COMMITTED
 
 MakeRecord = Callable[..., RunRecord]
 
@@ -117,6 +119,14 @@ def record(
         "weights_sha256": None if role == "baseline" else digest("weights", identity, seed),
     }
     return RunRecord(**(fields | changes))
+
+
+@pytest.fixture
+def honest() -> list[RunRecord]:
+    """Three seeds of a tuned model, as they were committed: what they say can be worked out."""
+    found = sorted(COMMITTED.glob("regbench/laptop/regbench-gpt2-laptop-*-s?.json"))
+    same = [path for path in found if path.stem.startswith(found[0].stem[:-1])]
+    return [read_record(path) for path in same]
 
 
 @pytest.fixture(name="make_record")

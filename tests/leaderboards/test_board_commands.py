@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.schema import read_record, write_record
+from bench.records.schema import make_run_id, read_record, write_record
+from bench.records.store import COMMITTED
 from ground.errors import UserError
 from leaderboards import add, build, serve
 from leaderboards.contents import read_board
@@ -51,8 +52,8 @@ def run(*words, **environment):
 
 
 @pytest.fixture
-def records(tmp_path, sample_records):
-    for record in sample_records:
+def records(tmp_path, honest):
+    for record in honest[:2]:
         write_record(record, tmp_path / "records")
     return tmp_path / "records"
 
@@ -61,7 +62,7 @@ def test_the_committed_board_is_what_the_committed_records_give():
     assert build.main(["--check"]) == 0
 
 
-def test_build_then_check_then_a_changed_record(records, tmp_path, make_record):
+def test_build_then_check_then_a_changed_record(records, tmp_path, honest):
     output = tmp_path / "board.parquet"
     words = [f"records={records}", f"output={output}"]
     contents = []
@@ -71,13 +72,12 @@ def test_build_then_check_then_a_changed_record(records, tmp_path, make_record):
         contents.append(output.read_bytes())
     assert contents[0] == contents[1]
     assert build.main([*words, "--check"]) == 0
-    write_record(make_record("late", "Late"), records)
+    late = write_record(honest[2], records)
     different = run("leaderboards.build", *words, "--check")
     assert different.returncode == 4
     assert different.stderr.startswith("error: ")
     assert different.stderr.count("\n") == 1
     assert output.read_bytes() == contents[0]  # --check writes nothing
-    (late,) = records.rglob("*late*.json")
     late.unlink()
     gone = min(records.rglob("*.json"))
     gone.unlink()
@@ -85,9 +85,7 @@ def test_build_then_check_then_a_changed_record(records, tmp_path, make_record):
         build.main([*words, "--check"])
 
 
-def test_a_damaged_record_is_not_passed_over_for_one_of_the_same_name(
-    records, tmp_path, make_record
-):
+def test_a_damaged_record_is_not_passed_over_for_one_of_the_same_name(records, tmp_path):
     own = tmp_path / "own"
     known = min(records.rglob("*.json"))
     own.mkdir()
@@ -96,9 +94,11 @@ def test_a_damaged_record_is_not_passed_over_for_one_of_the_same_name(
         list(read_checked([records, own]))
 
 
-def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch, make_record):
+def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    record = make_record()
+    known = read_record(next(COMMITTED.glob("capacity/laptop/*-s0.json")))
+    names = (known.task, known.model, known.preset, known.identity, 77)
+    record = known.model_copy(update={"seed": 77, "run_id": make_run_id(*names)})
     write_record(record, tmp_path / "runs" / "records")
     verdicts = tmp_path / "runs" / "reproductions" / "figure5" / "smoke" / "verdicts.json"
     verdicts.parent.mkdir(parents=True)
@@ -133,28 +133,30 @@ def test_wrong_verdict_files_are_refused(tmp_path, monkeypatch, change):
         build.main(["local=true"])
 
 
-def test_add_copies_a_record_unchanged(tmp_path, monkeypatch, make_record, capsys):
+def test_add_copies_a_record_unchanged(tmp_path, monkeypatch, honest, capsys):
     monkeypatch.chdir(tmp_path)
-    record = make_record()
-    dirty = make_record(seed=1, provenance=record.provenance.model_copy(update={"dirty": True}))
+    record, other = honest[:2]
+    made_by = other.provenance.model_copy(update={"dirty": True})
+    dirty = other.model_copy(update={"provenance": made_by})
     source = write_record(record, tmp_path / "runs" / "records")
     write_record(dirty, tmp_path / "runs" / "records")
     assert add.main([record.run_id, f"{source.with_name(dirty.run_id)}.json", "to=board"]) == 0
-    copy = tmp_path / "board" / "regbench" / "smoke" / source.name
+    copy = tmp_path / "board" / "regbench" / "laptop" / source.name
     assert copy.read_bytes() == source.read_bytes()
     printed = capsys.readouterr().out
     assert "uncommitted changes" in printed
     assert "python -m leaderboards.build" in printed
     assert read_record(copy.with_name(f"{dirty.run_id}.json")).provenance.dirty is True
     assert add.main([record.run_id, "to=board"]) == 0  # again, to no effect
-    changed = write_record(make_record(accuracy=0.1), tmp_path / "other")
+    slower = record.cost.model_copy(update={"wall_seconds": 1e6})
+    changed = write_record(record.model_copy(update={"cost": slower}), tmp_path / "other")
     with pytest.raises(UserError, match="already holds another record"):
         add.main([str(changed), "to=board"])
 
 
-def test_add_refuses_trials_and_leaves_nothing_behind(tmp_path, monkeypatch, make_record):
+def test_add_refuses_trials_and_leaves_nothing_behind(tmp_path, monkeypatch, honest, make_record):
     monkeypatch.chdir(tmp_path)
-    good = write_record(make_record(), tmp_path / "in")
+    good = write_record(honest[0], tmp_path / "in")
     trial = write_record(make_record(seed=5, role="trial"), tmp_path / "in")
     with pytest.raises(UserError, match="trial of a study"):
         add.main([str(good), str(trial), "to=board"])

@@ -61,8 +61,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_records_are_refused_by_build_and_add(make_record, tmp_path, change):
-    path = write_record(make_record(), tmp_path / "records")
+def test_hostile_records_are_refused_by_build_and_add(honest, tmp_path, change):
+    path = write_record(honest[0], tmp_path / "records")
     gather([tmp_path / "records"])  # as it was, it is welcome
     rewrite(path, *change)
     for attempt in (

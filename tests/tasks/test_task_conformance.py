@@ -15,7 +15,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.settings.config import DESCRIPTIVE, choices, group_file, models_of
+from bench.records.store import COMMITTED
+from bench.settings.config import DESCRIPTIVE, card, choices, group_file, models_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
 from tests.closeness import assert_near
@@ -115,6 +116,16 @@ def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
     assert listed.keys() == defaults.keys()
     places = tree.get("locations", [])  # on this machine
     assert all(listed[key] == defaults[key] for key in listed if key not in places)
+
+
+def test_cards_state_the_headline_that_tasks_and_measurements_have() -> None:
+    for task in choices("tasks"):
+        module, _, cls = group_file("tasks", task)["_target_"].rpartition(".")
+        headline = getattr(importlib.import_module(module), cls).headline
+        has = {"name": headline.name, "direction": headline.direction, "unit": headline.unit}
+        stated = card("tasks", task).get("headline")
+        assert stated or not (COMMITTED / task).is_dir()  # its records are checked by it
+        assert stated is None or {"unit": "", **stated} == has
 
 
 def test_every_preset_and_protocol_names_known_arguments(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -89,18 +90,18 @@ def test_a_saved_run_is_measured_by_another_task(
     record = make(place, "babistories")
     store = f"store={place / 'store'}"
     wiki = f"tasks.wiki={place / 'wiki.txt'}"
+    stories = f"tasks.stories={place / 'stories.txt'}"
     run = f"run={record.run_id}"
-    assert evaluate([run, store, "tasks=wikipedia", wiki, "tasks.windows=5"]) == 0
+    assert evaluate([run, store, "tasks=wikipedia", stories, wiki, "tasks.windows=5"]) == 0
     (path,) = records_of(place, "wikipedia")
     found = read_record(path)
     assert found.weights_sha256 == record.weights_sha256
     measured = f"run={found.run_id}"  # a run of the other task stands for the same model
-    assert (
-        evaluate([measured, store, "tasks=attention", "tasks.windows=3", "tasks.extension=1"]) == 0
-    )
+    own = ["tasks.windows=3", "tasks.extension=1"]
+    assert evaluate([measured, store, "tasks=attention", stories, wiki, *own]) == 0
     (of_attention,) = records_of(place, "attention")
     assert read_record(of_attention).weights_sha256 == record.weights_sha256
-    assert evaluate([measured, store, "tasks=wikipedia", wiki, "tasks.windows=4"]) == 0
+    assert evaluate([measured, store, "tasks=wikipedia", stories, wiki, "tasks.windows=4"]) == 0
     (path,) = [p for p in records_of(place, "wikipedia") if found.run_id == p.stem]
     path.unlink()
     shutil.rmtree(place / "store" / "work")
@@ -108,7 +109,7 @@ def test_a_saved_run_is_measured_by_another_task(
     for wrong, sentence in (
         ([run, store, "tasks=regbench"], "regbench trains its own models"),
         (
-            [run, store, "tasks=wikipedia", wiki, "tasks.length=16"],
+            [run, store, "tasks=wikipedia", stories, wiki, "tasks.length=16"],
             "decided how the run was trained",
         ),
         ([run, store, "tasks=wikpedia"], "did you mean 'wikipedia'"),
@@ -191,8 +192,12 @@ def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixtur
         "articles": "local",
     }
     run = [f"run={record.run_id}", f"store={place / 'store'}"]
-    assert evaluate(run) == 0  # the store of this machine still knows
+    with pytest.raises(UserError, match=r"for you to say") as asked:  # a store may be a stranger's
+        evaluate(run)
+    noted = re.findall(r"tasks\.\S+=\S+", str(asked.value).replace(",", ""))
+    assert evaluate([*run, *noted]) == 0  # as the sentence says
     forget()
+    run.append(f"tasks.wiki={place / 'wiki.txt'}")
     moved = place / "moved.txt"
     (place / "stories.txt").rename(moved)
     with pytest.raises(UserError, match=r"stories\.txt"):
@@ -203,8 +208,8 @@ def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixtur
         evaluate([*run, f"tasks.stories={place / 'other.txt'}"])
     again = make(place, "wikipedia", f"tasks.stories={moved}")  # served, and the place noted
     assert again.run_id == record.run_id
-    forget()
-    assert evaluate(run) == 0
+    with pytest.raises(UserError, match=r"moved\.txt, as its store noted"):
+        evaluate(run)
     capsys.readouterr()
 
 

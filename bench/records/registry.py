@@ -1,0 +1,104 @@
+"""What this checkout knows of the names in a record. No task and no model is imported for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from bench.records.schema import RunRecord, make_run_id
+from bench.settings.config import DESCRIPTIVE, choices, own_file
+from bench.settings.external import kind_of
+
+Known = Mapping[str, Any]  # the YAML file of a task or model
+
+
+@cache
+def names(group: str) -> tuple[str, ...]:
+    """The names of a group, which do not change while a process checks records."""
+    return tuple(choices(group))
+
+
+@cache
+def known(group: str, name: str) -> Known | None:
+    """The file of a task or model, with what it takes over from others; None where there is none.
+    Hydra would read the same, in ten times the time."""
+    if name not in names(group):
+        return None
+    own = own_file(group, name)
+    others = [known(group, other) or {} for other in own.get("defaults", ()) if other != "_self_"]
+    return dict(OmegaConf.merge(*others, own)) if others else own
+
+
+def model_group(task: str) -> str:
+    """The group that a task's models come from; "models" for a task that is not known."""
+    return str((known("tasks", task) or {}).get("takes", "models"))
+
+
+def known_model(record: RunRecord) -> Known | None:
+    """The file of a record's model; None for one of another package, and for a predictor."""
+    if record.role == "baseline":
+        return None
+    return known(model_group(record.task), record.model)
+
+
+def why_misshapen(record: RunRecord) -> str | None:
+    """Why a record's own name or the sections of its configuration are none; None if they are."""
+    name = make_run_id(record.task, record.model, record.preset, record.identity, record.seed)
+    if record.run_id != name:
+        return "its run_id is not what task, model, preset, identity and seed give"
+    sections = ("tasks",) if record.role == "baseline" else ("models", "tasks", "training")
+    parts = record.config.values()
+    if set(record.config) != set(sections) or not all(isinstance(part, dict) for part in parts):
+        return f"its config does not hold {', '.join(sections)}, and nothing else"
+    return None
+
+
+def why_unknown(
+    record: RunRecord, config: Mapping[str, Any], trusted: Mapping[str, str | None]
+) -> str | None:
+    """Why the task, the model or a setting of a record of the right shape is not one of this
+    checkout; None if all are.
+
+    Args:
+        config: the record's, as today's code calls it.
+        trusted: "tasks" or "models" -> the package whose classes are accepted there too.
+    """
+    task = known("tasks", record.task)
+    if task is not None and record.preset not in task.get("presets", {}):
+        return f"its preset {record.preset!a} is none of the task '{record.task}'"
+    called = {"tasks": record.task, "models": record.model}
+    for section in ("tasks", "models") if "models" in config else ("tasks",):
+        file = task if section == "tasks" else known_model(record)
+        package = str(config[section].get("_target_")).partition(".")[0]
+        if file is None or config[section].get("_target_") != file["_target_"]:
+            if package == trusted.get(section):
+                continue
+            if file is None:
+                return (
+                    f"{section[:-1]} {called[section]!a} is unknown here (its "
+                    f"config.{section}._target_ is of the package {package!a})"
+                )
+        if found := _wrong(section, file, config[section]):
+            return found
+    return None
+
+
+def _wrong(section: str, file: Known, given: Mapping[str, Any]) -> str | None:
+    """What a section of a configuration holds that a YAML file of this checkout does not."""
+    if given.get("_target_") != file["_target_"]:
+        return f"its config.{section}._target_ is {given.get('_target_')!a}, not {file['_target_']}"
+    for key, value in given.items():
+        if key in file.get("locations", ()):
+            return (
+                f"its config names a place, {section}.{key}, which only the command line of "
+                f"whoever runs may: {section}.{key}=…"
+            )
+        if key not in file or key in DESCRIPTIVE:
+            return f"its config has a setting {section}.{key!a} that this checkout does not know"
+        kind = kind_of(file[key])
+        if kind and value is not None and kind_of(value) != kind:
+            return f"its config.{section}.{key} is {value!a:.80}, and no {kind}"
+    return None

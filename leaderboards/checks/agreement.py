@@ -1,0 +1,74 @@
+"""What several records say of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.records.provenance import sha256_of
+from bench.records.registry import known
+from bench.records.schema import Curve, RunRecord
+
+SAME_WORK = 1.25  # FLOPs for a token differ so much at most, by what batches are padded with
+SPEED = "cost.training_flops for each token"
+
+
+@dataclass
+class Together:
+    """What records say of the same thing: those that were taken in first decide, and whoever comes
+    later must agree."""
+
+    said: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+
+    def take(self, record: RunRecord) -> set[str]:
+        """Take in a record that was checked; what of it other records confirm.
+
+        Raises:
+            ValueError: another record contradicts it, in a clause.
+        """
+        confirmed = set()
+        for what, of, value in _shared(record):
+            other, run_id = self.said.setdefault((what, of), (value, record.run_id))
+            if not _agree(what, value, other):
+                raise ValueError(f"its {what} is not as in {run_id}, with which it must agree")
+            if run_id != record.run_id:
+                confirmed.add(what)
+        return confirmed
+
+
+def _agree(what: str, one: Any, other: Any) -> bool:
+    return bool(max(one, other) <= SAME_WORK * min(one, other) if what == SPEED else one == other)
+
+
+def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+    """What is said, of which thing, and how, which must be the same in all records."""
+    data, cost = record.provenance.data, record.cost
+    task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
+    if not (known("tasks", record.task) or {}).get("locations"):  # else the text is a user's own
+        yield "provenance.data", task, data
+    drawn = sha256_of([task, data])
+    for name, values in record.per_sequence.items():
+        yield f"number of items in per_sequence.{name:.80}", drawn, len(values)
+    if record.study is not None:
+        search = sha256_of([record.identity, record.study.name, len(record.study.trials)])
+        yield "study", search, record.study
+    if record.weights_sha256 is None:
+        return
+    settings = record.config["models"]
+    model = sha256_of([task, record.provenance.model_code, settings])
+    for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
+        yield f"cost.{name}", model, getattr(cost, name)
+    if cost.training_flops and cost.training_tokens:
+        yield SPEED, model, cost.training_flops / cost.training_tokens
+    weights = record.weights_sha256
+    yield "seed with its weights_sha256", weights, (record.seed, record.model, settings)
+    # Another seed has other weights, and other weights another loss.
+    curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])
+    yield "weights_sha256 with its curve 'training_loss'", curve, weights
+    if "loss" in record.metrics.get("test", {}):
+        yield (
+            "weights_sha256 with its metrics",
+            sha256_of([record.identity, record.metrics]),
+            weights,
+        )

@@ -1,0 +1,152 @@
+"""Who a record says that it is: names, settings, identity and provenance, worked out again."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from functools import cache
+
+from bench.records.code import is_own
+from bench.records.equivalence import Code, Name, todays_name
+from bench.records.identity import identity_of
+from bench.records.provenance import COMPUTING_LIBRARIES, PROTOCOL_VERSION, sha256_of
+from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
+from bench.records.schema import RunRecord
+from bench.settings.config import model_groups
+from ground.errors import RUN_FAILED, UserError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+MAXIMUM_LABEL = 80
+MAXIMUM_TEXT = 10_000
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that can stand in a path.
+
+    Raises:
+        UserError: it has other characters than letters, digits, ``_ . -``, or begins with a dot.
+    """
+    if not NAME.fullmatch(name) or ".." in name:
+        raise UserError(
+            f"the {what} {name[:80]!a} cannot be a file name: letters, digits, '_', '.' and '-' "
+            "are allowed, 200 at most, not beginning with '.' or '-' and without '..'",
+            RUN_FAILED,
+        )
+    return name
+
+
+def _text(record: RunRecord) -> str | None:
+    if not record.label.isprintable() or not 0 < len(record.label) <= MAXIMUM_LABEL:
+        return f"its label is not 1 to {MAXIMUM_LABEL} printable characters"
+    try:
+        json.dumps(record.model_dump(mode="json"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "it holds text that is not valid Unicode"
+    for name in ("device", "device_class", "platform", "python", "command"):
+        value = getattr(record.provenance, name)
+        if not value.isprintable() or len(value) > MAXIMUM_TEXT:
+            return f"its provenance.{name} is not printable, or longer than {MAXIMUM_TEXT}"
+    return None
+
+
+def _names(record: RunRecord) -> str | None:
+    """Task, preset, model and settings are those of this checkout. Settings of code that is neither
+    here nor proven equal cannot be looked up: of these the packages alone are."""
+    if record.task not in names("tasks"):
+        return f"its task {record.task!a} is unknown here"
+    if record.preset not in names("preset"):
+        return f"its preset {record.preset!a} is unknown here"
+    if why := why_misshapen(record):
+        return why
+    today = todays_name(record.config, record.provenance)
+    own = Code.of(record.config, record.provenance)
+    external = record.role != "baseline" and known_model(record) is None
+    if today:
+        trusted = {"models": own.model.partition(".")[0]} if external else {}
+        return why_unknown(record, today.config, trusted)
+    classes = {"tasks": (own.task, record.task)}
+    if record.role != "baseline" and not external:
+        classes["models"] = (own.model, record.model)
+    for section, (target, name) in classes.items():
+        if not is_own(target) or name not in _owners().get(target, (name,)):
+            return f"its config.{section}._target_ is {target[:200]!a}, which is not '{name}'"
+    return None
+
+
+@cache
+def _owners() -> dict[str, set[str]]:
+    """Class -> the names of the tasks and models of this checkout that it is of."""
+    found: dict[str, set[str]] = {}
+    for group in ("tasks", *model_groups()):
+        for name in names(group):
+            found.setdefault(str((known(group, name) or {}).get("_target_")), set()).add(name)
+    return found
+
+
+def _label(record: RunRecord) -> str | None:
+    """A model is called what its card says, a model of another package like its class, and neither
+    that nor a predictor like a model of ours."""
+    model = known_model(record)
+    if model is not None:
+        label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
+        return None if record.label == label else f"its label is {record.label!a}, not {label!a}"
+    if not record.label.isascii():
+        return f"its label {record.label!a} has letters that look like others"
+    if record.label.casefold() in _labels() or record.model.casefold() in _labels():
+        return f"its label {record.label!a} is that of a model of this project"
+    if record.role == "baseline":
+        called = "".join(c if c.isalnum() else "_" for c in record.label.lower())
+    else:
+        called = str(record.config["models"].get("_target_")).rpartition(".")[2]
+        if record.label != called:
+            return f"its label is {record.label!a}, not {called!a} as its class"
+    return None if record.model == called else f"its model is {record.model!a}, not {called!a}"
+
+
+@cache
+def _labels() -> frozenset[str]:
+    """Names and labels of the models of this checkout, in small letters."""
+    found = {(name, group) for group in model_groups() for name in names(group)}
+    labels = {(known(group, name) or {}).get("card", {}).get("label") for name, group in found}
+    return frozenset(str(text).casefold() for text in labels | {name for name, _ in found})
+
+
+def _identity(record: RunRecord) -> str | None:
+    made_by = record.provenance
+    if made_by.library_lock != sha256_of(made_by.libraries):
+        return "its provenance.library_lock is not the hash of its libraries"
+    if set(made_by.libraries) != {*COMPUTING_LIBRARIES, "python"}:
+        return "its provenance.libraries are not those that compute"
+    baseline = record.label if record.role == "baseline" else None
+    name = Name(Code.of(record.config, made_by), record.config)
+    if record.identity != identity_of(name, record.preset, made_by, baseline):
+        return "its identity is not what its config, preset and provenance give"
+    return None
+
+
+def _provenance(record: RunRecord) -> str | None:
+    made_by = record.provenance
+    hashes = {"model_code": made_by.model_code, "task_code": made_by.task_code}
+    hashes |= {f"data.{split}": value for split, value in made_by.data.items()}
+    for name, value in hashes.items():
+        if not SHA256.fullmatch(value):
+            return f"its provenance.{name:.80} is no SHA-256"
+    if missing := {"validation", "test"} - set(made_by.data):
+        return f"its provenance.data has no hash of the split {min(missing)}"
+    if not 1 <= made_by.protocol_version <= PROTOCOL_VERSION:
+        return f"its provenance.protocol_version is {made_by.protocol_version:.0f}, unknown here"
+    if made_by.precision not in ("float32", "bfloat16"):
+        return f"its provenance.precision is {made_by.precision!a:.80}, unknown here"
+    if made_by.commit is not None and not COMMIT.fullmatch(made_by.commit):
+        return "its provenance.commit is no commit"
+    try:
+        datetime.fromisoformat(made_by.started_at)
+    except ValueError:
+        return "its provenance.started_at is no time"
+    return None
+
+
+RULES = (_text, _names, _label, _identity, _provenance)

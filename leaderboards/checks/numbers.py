@@ -1,0 +1,108 @@
+"""What a record measured and cost: known, in its range, and what else in the record says of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from functools import cache
+from typing import Any
+
+from bench.records.numbers import kind_of
+from bench.records.schema import RunRecord
+from bench.settings.config import card
+
+METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_COST = 1e30  # more floating-point operations than any machine has made
+LARGEST_SEED = 2**32 - 1  # that a run can have
+MANY_ITEMS = 100
+ROUNDING = 1e-6  # of sums in another order
+
+
+@cache
+def card_of(task: str) -> Mapping[str, Any]:
+    """The card of a task, which does not change while a process checks records."""
+    return card("tasks", task)
+
+
+def _metrics(record: RunRecord) -> str | None:
+    """The headline is the task's, and every number one that its card knows, within its range."""
+    stated, headline = card_of(record.task), record.headline
+    for key, value in stated.get("headline", {}).items():
+        if getattr(headline, key) != value:
+            return f"its headline.{key} is {getattr(headline, key)!a:.80}, not {value!a}"
+    named = [(f"metrics.{split}", values) for split, values in record.metrics.items()]
+    lists = [(f"{place}.{k}", k, [v]) for place, values in named for k, v in values.items()]
+    lists += [(f"per_sequence.{k}", k, values) for k, values in record.per_sequence.items()]
+    for place, name, values in lists:
+        kind = kind_of(record.task, name)
+        if not METRIC.fullmatch(name) or not _is_stated(record.task, name):
+            return f"its {place[:80]!a} is a metric that the task's card does not know"
+        wrong = [v for v in values if not kind.low - ROUNDING <= v <= kind.high + ROUNDING]
+        if wrong:
+            return f"its {place} is {wrong[0]:g}, and no {kind.name}"
+    if set(record.metrics) - {"validation", "test"}:
+        return "its metrics are of another split than validation and test"
+    split = "validation" if record.role == "trial" else "test"
+    if headline.value != record.metrics.get(split, {}).get(headline.name):
+        return f"its headline.value is {headline.value}, and not its {split} metric {headline.name}"
+    if record.outcome != "ok" and headline.value is not None:
+        return f"its outcome is {record.outcome}, and its headline.value {headline.value}"
+    if (record.outcome == "ok") != (record.cause is None):
+        return f"its outcome is {record.outcome}, and its cause {record.cause!a:.80}"
+    return None
+
+
+@cache
+def _is_stated(task: str, metric: str) -> bool:
+    """Whether the card of a task knows a metric; a card that says nothing of numbers knows all."""
+    patterns = [p for some in card_of(task).get("numbers", {}).values() for p in some]
+    return not patterns or any(fnmatch(metric, pattern) for pattern in patterns)
+
+
+def _follows(record: RunRecord) -> str | None:
+    """A metric is what the card says that it follows from, in the same record."""
+    if record.outcome != "ok" or record.role in ("baseline", "trial"):
+        return None
+    for metric, how in card_of(record.task).get("follows", {}).items():
+        (take, place), within = next(iter(how.items())), float(how["within"])
+        section, _, name = place.partition(".")
+        curve = record.curves.get(name)
+        values = record.per_sequence.get(name) if section == "per_sequence" else curve and curve.y
+        if not values:
+            return f"it has no {place}, which its {metric} follows from"
+        expected = values[-1] if take == "last" else sum(values) / len(values)
+        found = record.metrics["test"].get(metric, math.nan)  # which no record holds
+        few = max(1.0, MANY_ITEMS / len(values)) ** 0.5  # of which unequal weights even out less
+        if abs(found - expected) > within * few * max(1.0, abs(expected)):
+            return f"its metrics.test.{metric} is {found}, and the {take} of {place} {expected:g}"
+    return None
+
+
+def _curves(record: RunRecord) -> str | None:
+    for name, curve in record.curves.items():
+        if len(curve.x) != len(curve.y):
+            return f"its curve {name[:80]!a} has more x than y, or fewer"
+    return None
+
+
+def _cost(record: RunRecord) -> str | None:
+    cost = record.cost
+    if not 0 <= record.seed <= LARGEST_SEED:
+        return f"its seed is not between 0 and {LARGEST_SEED}"
+    for name, value in cost:
+        if value is not None and not 0 <= value <= LARGEST_COST:
+            return f"its cost.{name} is negative or larger than anything costs"
+        if isinstance(value, int) and value > LARGEST_INTEGER:
+            return f"its cost.{name} is larger than 64 bits hold"
+    if cost.position_parameters > cost.parameters:
+        return "its cost.position_parameters are more than its parameters"
+    trials = len(record.study.trials) if record.study else 0
+    if cost.tuning_trials != trials:
+        return f"its cost.tuning_trials is {cost.tuning_trials}, and its study has {trials}"
+    return None
+
+
+RULES = (_metrics, _cost, _curves, _follows)

@@ -1,0 +1,371 @@
+"""Records that say what is not so: copies of committed ones, changed and sealed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bench.records.equivalence import Code, Name
+from bench.records.identity import identity_of
+from bench.records.provenance import sha256_of
+from bench.records.schema import Provenance, RunRecord, make_run_id, read_record
+from bench.records.store import COMMITTED
+from ground.errors import UserError
+from leaderboards import add
+from leaderboards.checks.agreement import Together
+from leaderboards.submission import check, take
+
+Content = dict[str, Any]
+Change = Callable[[Content], None]
+
+TRAINED = "regbench/laptop/regbench-gpt2-laptop-*-s1"  # final, of three seeds
+MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
+PREDICTOR = "regbench/laptop/regbench-3_gram-laptop-*-s0"
+RESTARTED = "three_moons/laptop/three_moons-*-laptop-*-s1"
+BY_SIZE = "learned_embeddings/*/*-s0"
+A, B = "a" * 64, "b" * 64
+
+
+def put(place: str, value: Any) -> Change:
+    """Set what a dotted place names; in a list, all of it."""
+
+    def change(content: Content) -> None:
+        *path, last = place.split(".")
+        node = content
+        for key in path:
+            node = node[key]
+        node[last] = value(node[last]) if callable(value) else value
+
+    return change
+
+
+def several(*changes: Change) -> Change:
+    def change(content: Content) -> None:
+        for one in changes:
+            one(content)
+
+    return change
+
+
+def headline(value: Any, items: bool = False) -> Change:
+    """Another accuracy, in the table and among the metrics, and in every item if asked."""
+    changes = [put("headline.value", value), put("metrics.test.accuracy", value)]
+    if items:
+        changes.append(put("per_sequence.accuracy", lambda old: [value] * len(old)))
+    return several(*changes)
+
+
+def drop(place: str) -> Change:
+    def change(content: Content) -> None:
+        *path, last = place.split(".")
+        node = content
+        for key in path:
+            node = node[key]
+        del node[last]
+
+    return change
+
+
+def identify(content: Content) -> None:
+    """Work the identity out again, as a careful forger would."""
+    provenance = Provenance.model_validate(content["provenance"])
+    baseline = content["label"] if content["role"] == "baseline" else None
+    name = Name(Code.of(content["config"], provenance), content["config"])
+    content["identity"] = identity_of(name, content["preset"], provenance, baseline)
+
+
+def libraries(content: Content) -> None:
+    content["provenance"]["libraries"]["torch"] = "99.0"
+
+
+def best_trial(content: Content) -> None:
+    """A study in which another setting was best."""
+    trials = content["study"]["trials"]
+    other = next(t for t in trials if t["parameters"] != _chosen(content))
+    other["value"] = 0.9999
+
+
+def _chosen(content: Content) -> Content:
+    space = content["study"]["search_space"]
+    split = {key: key.split(".") for key in space}
+    return {key: content["config"][a][b] for key, (a, b) in split.items()}
+
+
+class Forgery(NamedTuple):
+    """A change of a committed record, and what the refusal names."""
+
+    of: str
+    change: Change
+    named: str
+    identified: bool = False  # the forger works out identity and run id again
+
+
+FORGERIES = {
+    "accuracy 42": Forgery(TRAINED, headline(42.0), "metrics.test.accuracy is 42"),
+    "accuracy -0.1": Forgery(TRAINED, headline(-0.1, items=True), "accuracy is -0.1, and no share"),
+    "an item of 7": Forgery(
+        TRAINED, put("per_sequence.accuracy", lambda old: [7.0, *old[1:]]), "per_sequence.accuracy"
+    ),
+    "headline unequal to its metric": Forgery(TRAINED, put("headline.value", 0.99), "headline.val"),
+    "metric unequal to the headline": Forgery(
+        TRAINED, put("metrics.test.accuracy", 0.99), "headline.value"
+    ),
+    "no test metrics": Forgery(TRAINED, drop("metrics.test"), "headline.value"),
+    "headline that its items do not give": Forgery(TRAINED, headline(0.999), "the mean of per_seq"),
+    "no items": Forgery(TRAINED, put("per_sequence", {}), "no per_sequence.accuracy"),
+    "another number of items": Forgery(
+        TRAINED,
+        put("per_sequence.tvd", lambda old: old[:-1]),
+        "number of items in per_sequence.tvd",
+    ),
+    "headline that its curve does not end in": Forgery(
+        BY_SIZE,
+        several(put("headline.value", 0.001), put("metrics.test.error", 0.001)),
+        "the last of curves.error",
+    ),
+    "another headline": Forgery(
+        TRAINED, several(put("headline.name", "token_accuracy")), "headline.name"
+    ),
+    "flipped direction": Forgery(
+        TRAINED, put("headline.direction", "minimise"), "headline.direction"
+    ),
+    "an unknown metric": Forgery(
+        TRAINED, put("metrics.test.brilliance", 1.0), "brilliance' is a metric"
+    ),
+    "a metric in other letters": Forgery(
+        TRAINED, put("metrics.test.accurасy", 1.0), r"metric that the task's card"
+    ),
+    "a third split": Forgery(TRAINED, put("metrics.extra", {"accuracy": 1.0}), "another split"),
+    "identity hello": Forgery(TRAINED, put("identity", "hello"), "its identity is not"),
+    "run id unrelated to identity": Forgery(
+        TRAINED, put("run_id", "regbench-gpt2-laptop-000000000000-s1"), "its run_id is not"
+    ),
+    "another preset": Forgery(TRAINED, put("preset", "paper"), "its identity is not"),
+    "preset galactic": Forgery(TRAINED, put("preset", "galactic"), "preset 'galactic'", True),
+    "unknown task": Forgery(TRAINED, put("task", "regbenсh2"), "task"),
+    "unknown task in letters of ours": Forgery(
+        TRAINED, put("task", "regbench2"), "task 'regbench2'", True
+    ),
+    "unknown model of ours": Forgery(TRAINED, put("model", "gpt5"), "label", True),
+    "a config without its identity": Forgery(
+        TRAINED, put("config.training.lr", 0.5), "its identity is not"
+    ),
+    "a config that its study did not choose": Forgery(
+        TRAINED, put("config.training.lr", 0.5), "best one of its study", True
+    ),
+    "a setting that no model has": Forgery(
+        TRAINED, put("config.models.magic", 1), "models.'magic'", True
+    ),
+    "the class of another model": Forgery(
+        TRAINED, put("config.models._target_", "models.lstm.LSTM"), "_target_", True
+    ),
+    "a class of another package": Forgery(
+        TRAINED, put("config.models._target_", "evil.GPT2"), "_target_", True
+    ),
+    "a place": Forgery(
+        MEASURED, put("config.tasks.endpoint", "http://x"), "tasks.'endpoint'", True
+    ),
+    "steps as text": Forgery(TRAINED, put("config.training.steps", "many"), "training", True),
+    "steps as digits in text": Forgery(
+        TRAINED, put("config.training.steps", lambda old: str(old)), "training", True
+    ),
+    "no training": Forgery(TRAINED, put("config.training", []), "config"),
+    "null weights": Forgery(TRAINED, put("weights_sha256", None), "weights_sha256 is missing"),
+    "weights that are no hash": Forgery(TRAINED, put("weights_sha256", "x"), "weights_sha256"),
+    "weights of a measurement": Forgery(MEASURED, put("weights_sha256", A), "weights_sha256"),
+    "data hashes {}": Forgery(TRAINED, put("provenance.data", {}), "provenance.data", True),
+    "data that are no hash": Forgery(
+        TRAINED, put("provenance.data.test", "easy"), "provenance.data.test", True
+    ),
+    "other data": Forgery(TRAINED, put("provenance.data.test", A), "provenance.data", True),
+    "code that is no hash": Forgery(
+        TRAINED, put("provenance.model_code", "x"), "provenance.model_code", True
+    ),
+    "other code, under the identity": Forgery(
+        TRAINED, put("provenance.model_code", A), "its identity is not"
+    ),
+    "libraries that were not locked": Forgery(TRAINED, libraries, "provenance.library_lock"),
+    "precision that was not asked for": Forgery(
+        TRAINED, put("provenance.precision", "bfloat16"), "provenance.precision", True
+    ),
+    "a protocol to come": Forgery(
+        TRAINED, put("provenance.protocol_version", 9), "provenance.protocol_version", True
+    ),
+    "a commit that is none": Forgery(TRAINED, put("provenance.commit", "x"), "provenance.commit"),
+    "a time that is none": Forgery(
+        TRAINED, put("provenance.started_at", "today"), "provenance.started_at"
+    ),
+    "negative FLOPs": Forgery(TRAINED, put("cost.training_flops", -1.0), "cost.training_flops"),
+    "a tenth of the FLOPs": Forgery(
+        TRAINED, put("cost.training_flops", lambda old: old / 10), "cost.training_flops"
+    ),
+    "no FLOPs": Forgery(TRAINED, put("cost.training_flops", None), "cost.training_flops"),
+    "half of the parameters": Forgery(
+        TRAINED, put("cost.parameters", lambda old: old // 2), "parameters"
+    ),
+    "another number of steps": Forgery(
+        TRAINED, put("cost.training_steps", 10), "cost.training_steps"
+    ),
+    "no tuning": Forgery(TRAINED, put("cost.tuning_trials", 1), "cost.tuning_trials"),
+    "a study that was cut": Forgery(
+        TRAINED,
+        several(put("study.trials", lambda t: t[:1]), put("cost.tuning_trials", 1)),
+        "study",
+    ),
+    "a study in which another was best": Forgery(TRAINED, best_trial, "best one of its study"),
+    "a final run without a study": Forgery(
+        TRAINED, several(put("study", None), put("cost.tuning_trials", 0)), "role is final"
+    ),
+    "a memory without bytes": Forgery(
+        MEASURED, put("cost.state_bytes", 1), "cost.state_bytes is not its"
+    ),
+    "a measurement that was trained": Forgery(
+        MEASURED, put("cost.training_steps", 5), "training_steps"
+    ),
+    "another start than was kept": Forgery(
+        RESTARTED, put("restarts", lambda r: [{**x, "kept": not x["kept"]} for x in r]), "restarts"
+    ),
+    "numbers as strings": Forgery(TRAINED, headline("0.99"), "headline.value"),
+    "a label in other letters": Forgery(TRAINED, put("label", "GРT2"), "label"),
+    "the label of another model": Forgery(TRAINED, put("label", "Memory Mosaic"), "label"),
+    "a predictor that is called like a model": Forgery(
+        PREDICTOR, several(put("label", "GPT2"), put("model", "gpt2")), "label", True
+    ),
+    "a predictor in other letters": Forgery(PREDICTOR, put("label", "З-gram"), "label", True),
+    "a predictor that tells it is trained": Forgery(
+        PREDICTOR, put("role", "single"), "config does not hold"
+    ),
+    "a cause of a run that went well": Forgery(TRAINED, put("cause", "luck"), "cause"),
+    "a number of a run that failed": Forgery(TRAINED, put("outcome", "diverged"), "outcome"),
+    "a seed that no run has": Forgery(TRAINED, put("seed", 2**40), "seed", True),
+    "a loss curve without its end": Forgery(
+        TRAINED,
+        put("curves.training_loss", lambda c: {"x": c["x"][:-1], "y": c["y"][:-1]}),
+        "training_loss",
+    ),
+}
+
+
+def first(pattern: str) -> Path:
+    return min(COMMITTED.glob(f"{pattern}.json"))
+
+
+def sealed(content: Content, folder: Path) -> Path:
+    """The record as a file, with the hash of its own content."""
+    content.pop("content_sha256", None)
+    path = folder / f"{content['run_id']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**content, "content_sha256": sha256_of(content)}))
+    return path
+
+
+def forged(forgery: Forgery, folder: Path) -> Path:
+    """The forged record, below ``folder``."""
+    source = first(forgery.of)
+    content = json.loads(source.read_bytes())
+    names = ("task", "model", "preset", "identity", "seed")
+    before = {name: content[name] for name in (*names, "run_id")}
+    forgery.change(content)
+    if forgery.identified:
+        identify(content)
+    if content["run_id"] == before["run_id"]:
+        content["run_id"] = make_run_id(**{name: content[name] for name in names})
+    return sealed(content, folder / "forged")
+
+
+@cache
+def honest(pattern: str) -> list[RunRecord]:
+    """The other seeds of a record, which were committed beside it."""
+    source = first(pattern)
+    seeds = sorted(source.parent.glob(f"{source.stem.rpartition('-')[0]}-s*.json"))
+    return [check(read_record(path)) for path in seeds if path != source]
+
+
+def submit(path: Path, others: Iterable[RunRecord]) -> set[str]:
+    """What the board does with a file after these records."""
+    together = Together()
+    for record in others:
+        together.take(record)
+    return take(together, read_record(path))
+
+
+@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_record_is_refused_in_one_sentence_that_names_what(
+    forgery: Forgery, tmp_path: Path
+) -> None:
+    path = forged(forgery, tmp_path)
+    with pytest.raises(UserError) as refusal:
+        submit(path, honest(forgery.of))
+    assert forgery.named in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "pattern", [TRAINED, MEASURED, PREDICTOR, RESTARTED, BY_SIZE], ids=lambda p: p.partition("/")[0]
+)
+def test_what_the_forgeries_are_made_of_is_honest(pattern: str, tmp_path: Path) -> None:
+    path = forged(Forgery(pattern, lambda content: None, ""), tmp_path)
+    submit(path, honest(pattern))
+
+
+def seed(number: int, **changes: Any) -> Change:
+    """The same run under another seed, with a bad accuracy, in the metrics as in the items."""
+    return several(put("seed", number), *(put(k.replace("__", "."), v) for k, v in changes.items()))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (seed(100), "seed with its weights_sha256"),
+        (seed(101, weights_sha256=A), "curve 'training_loss'"),
+        (
+            seed(102, weights_sha256=B, curves__training_loss__y=lambda y: [v + 1e-3 for v in y]),
+            "weights_sha256 with its metrics",
+        ),
+        (
+            several(
+                seed(100, weights_sha256=B, cost__parameters=lambda old: old + 1),
+                put("curves.training_loss.y", lambda y: [v + 1e-3 for v in y]),
+            ),
+            "cost.parameters",
+        ),
+    ],
+)
+def test_a_seed_slipped_under_an_honest_identity_is_no_copy(
+    change: Change, named: str, tmp_path: Path
+) -> None:
+    path = forged(Forgery(TRAINED, change, named), tmp_path)
+    with pytest.raises(UserError, match=named):
+        submit(path, [*honest(TRAINED), read_record(first(TRAINED))])
+
+
+def test_add_says_what_it_checked_and_what_it_could_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was never made, whose record agrees with itself and the others, is told from none:
+    so it is said that nothing was run again."""
+    source = first(TRAINED)
+    assert add.main([str(source), f"to={tmp_path / 'to'}"]) == 0
+    alone = capsys.readouterr().out
+    assert "not checked: that it was run at all" in alone
+    assert "number of parameters by other records" in alone.partition("not checked")[2]
+    others = sorted(str(p) for p in source.parent.glob(f"{source.stem[:-1]}*.json") if p != source)
+    assert add.main([*others, f"to={tmp_path / 'to'}"]) == 0
+    said = capsys.readouterr().out
+    assert "number of parameters by other records" in said.partition("not checked")[0]
+    copied = forged(Forgery(TRAINED, seed(100), ""), tmp_path)
+    with pytest.raises(UserError, match="weights_sha256"):
+        add.main([str(copied), f"to={tmp_path / 'to'}"])
+    assert add.main([str(first(MEASURED)), f"to={tmp_path / 'to'}"]) == 0
+    assert "recall from what the record says" in capsys.readouterr().out.partition("not checked")[2]
+
+
+def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    earlier = Forgery(TRAINED, put("provenance.model_code", A), "", True)
+    assert add.main([str(forged(earlier, tmp_path)), f"to={tmp_path / 'to'}"]) == 0
+    assert "of an earlier form" in capsys.readouterr().out
