@@ -28,6 +28,7 @@ from pictures.renderer import images
 from reproduce.console import print_verdicts
 from reproduce.costs import cost_of
 from reproduce.drawing.frame import framed
+from reproduce.presets import refuse_mixtures
 from reproduce.reproduction import Plan, Reproduction, View
 
 if TYPE_CHECKING:
@@ -300,15 +301,20 @@ def _refuse_mixtures(
 ) -> None:
     """A folder may hold runs of other settings or other code: which of them the figure would show
     is not for chance to decide."""
-    first: dict[Hashable, RunRecord] = {}
-    for record in records:
-        name = record.label if record.role == "baseline" else record.model
-        one = first.setdefault((record.role == "baseline", name, variant(record)), record)
-        if one.identity != record.identity:
-            raise UserError(
-                f"{one.run_id} and {record.run_id} were made with different settings or code, and "
-                f"this figure shows one setting of {record.label}: keep the records of one of them"
-            )
+
+    def identity(record: RunRecord) -> dict[Hashable, object]:
+        without = record.role == "baseline"
+        name = record.label if without else record.model
+        return {(without, name, variant(record)): record.identity}
+
+    refuse_mixtures(
+        records,
+        identity,
+        lambda key, *_: (
+            f"were made with different settings or code, and this figure shows one setting of "
+            f"{key[1]}: keep the records of one of them"
+        ),
+    )
 
 
 def write(

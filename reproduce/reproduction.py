@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -73,3 +73,8 @@ class Reproduction:
     varied: tuple[str, ...] = ()
     table: Callable[[Sequence[RunRecord]], str] | None = None
     note: Callable[[Sequence[RunRecord]], str] | None = None
+
+    def __post_init__(self) -> None:
+        """A claim without a source of its own has that of the figure."""
+        own = tuple(replace(one, source=one.source or self.source) for one in self.claims)
+        object.__setattr__(self, "claims", own)

@@ -26,7 +26,6 @@ BEYOND = ("change beyond training", change_beyond)
 CLAIMS = (
     Claim(
         "RoPE does not extend",
-        SOURCE,
         "The attention of a transformer with RoPE does not go on beyond the training length "
         "as it was.",
         within(measured(ROPE, *BEYOND), low=CHANGE),
@@ -34,7 +33,6 @@ CLAIMS = (
     ),
     Claim(
         "ALiBi's attention vanishes",
-        SOURCE,
         "What distant tokens contribute vanishes in a transformer with ALiBi.",
         within(measured(ALIBI, "oldest third", oldest_third), high=0.25),
         "the oldest third of the window gets at most {high:g} times uniform attention, mean over "
@@ -42,21 +40,18 @@ CLAIMS = (
     ),
     Claim(
         "the Mosaic stays flat",
-        SOURCE,
         "The Mosaic's attention remains mostly flat on windows three times as long.",
         within(measured(MOSAIC, "unevenness", "unevenness_extended"), high=FLAT),
         IS_FLAT,
     ),
     Claim(
         "the Mosaic goes on as it was",
-        SOURCE,
         "The level of the Mosaic's attention is the same on both sides of the training length.",
         within(measured(MOSAIC, *BEYOND), high=CHANGE),
         DEFINITION.format("at most {high:g}"),
     ),
     Claim(
         "the Mosaic keeps its recent peak",
-        SOURCE,
         "The Mosaic's attention keeps its shape: higher at the newest positions.",
         within(measured(MOSAIC, "newest pair", recent_peak(EXTENDED), diverged=0.0), low=PEAK),
         HAS_PEAK,

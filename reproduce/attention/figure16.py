@@ -80,7 +80,6 @@ def _widths(record: RunRecord, colour: str) -> Trace:
 CLAIMS = (
     Claim(
         "width of the peak and λ",
-        SOURCE,
         "The larger the leaky average coefficient λ of a head, the wider the peak at the end "
         "of its attention curve.",
         within(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
 from ground.statistics import COUNT, Kind
 from judging.claims import Claim
 from judging.grammar import Measured, Number, Runs, setting
@@ -15,15 +13,8 @@ from judging.observations import Read
 from pictures.models import label
 from pictures.panels import Picture
 from reproduce.reproduction import Plan, Reproduction
-from reproduce.stories.language import (
-    GPT2,
-    PAPER,
-    SEEDS,
-    corpus_line,
-    of_one_corpus,
-    told_corpus,
-    trained,
-)
+from reproduce.stories import language
+from reproduce.stories.language import GPT2, PAPER, SEEDS
 
 SOURCE = f"{PAPER}, appendix D.4"
 
@@ -45,17 +36,11 @@ def reproduction(
     panels: Callable[[Sequence[RunRecord]], Picture],
     claims: Sequence[Claim],
 ) -> Reproduction:
-    """A figure of one-block models of these kinds; the evidence says on which corpus."""
-    return Reproduction(
-        title=title,
-        source=source,
-        plan=partial(plan, kinds),
-        select=partial(select, kinds),
-        variant=kind_of,
-        varied=("models.layers", "models.positions"),
-        panels=panels,
-        note=corpus_line,
-        claims=tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims),
+    """A figure of one-block models of these kinds."""
+    chosen = partial(plan, kinds), partial(select, kinds)
+    varied = ("models.layers", "models.positions")
+    return language.reproduction(
+        title, source, *chosen, claims, panels, variant=kind_of, varied=varied
     )
 
 
@@ -74,24 +59,14 @@ def kind_of(record: RunRecord) -> str:
 
 
 def select(kinds: Sequence[str], records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of one-block models of these kinds.
-
-    Raises:
-        UserError: they were measured on different text or windows.
-    """
+    """Runs of one-block models of these kinds, measured on the same windows."""
 
     def belongs(record: RunRecord) -> bool:
         shallow = setting(record, "models.layers") == 1
         return record.task == "attention" and shallow and kind_of(record) in kinds
 
-    found = of_one_corpus(filter(belongs, trained(records)))
-    for record in found:
-        if record.provenance.data.get("windows") != found[0].provenance.data.get("windows"):
-            raise UserError(
-                f"{found[0].run_id} and {record.run_id} were measured on different windows, and a "
-                "figure compares models on the same: keep the records of one setting"
-            )
-    return found
+    own = filter(belongs, language.trained(records))
+    return language.of_one_corpus(own, lambda record: record.provenance.data.get("windows"))
 
 
 def of(kind: str) -> Runs:
@@ -101,7 +76,7 @@ def of(kind: str) -> Runs:
 
 def results(records: Sequence[RunRecord], kind: str) -> list[RunRecord]:
     """The runs of a kind that have a result, by seed; the heads of the first are drawn."""
-    return [record for record in of(kind).of(records) if record.outcome == "ok"]
+    return of(kind).finished(records)
 
 
 def measured(

@@ -191,9 +191,9 @@ def stepped(name: str) -> Measured:
 def _order(first: str, then: str, sentence: str) -> Claim:
     return Claim(
         f"{STEPS[first]} before {STEPS[then]}",
-        ORDER,
         sentence,
         once(to_the_jump(JUMP), above(steps_of(then), steps_of(first))),
+        source=ORDER,
     )
 
 
@@ -201,32 +201,31 @@ def _random(name: str, row: str) -> Claim:
     runs = of_row(row, "random")
     return Claim(
         f"random triggers, {name}",
-        OWN,
         f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. "
         "(Perhaps a token that came twice by chance looks like a trigger: not tested here.)",
         once(
             measured(runs, "random triggers", WITH_RANDOM_TRIGGERS[0]),
             within(ACCURACY.of(runs), 0.9, 0.995),
         ),
+        source=OWN,
     )
 
 
 CLAIMS = (
     Claim(
         "one layer of attention",
-        f"{SLIDES}, bigram task",
         "A transformer of one layer gets about 55 % of the outputs right that the past tells.",
         after(900, within(ACCURACY.of(of_row("gpt2/1")), 0.45, 0.62)),
+        source=f"{SLIDES}, bigram task",
     ),
     Claim(
         "two layers of attention",
-        f"{SLIDES}, bigram task",
         "A transformer of two layers gets about 99 % of them right.",
         after(900, within(ACCURACY.of(of_row("gpt2/2")), low=0.97)),
+        source=f"{SLIDES}, bigram task",
     ),
     Claim(
         "one layer of memory units",
-        MOSAICS,
         "One layer of memory units is enough, since values look one position ahead.",
         after(
             MEMORY_STEPS,
@@ -243,13 +242,14 @@ CLAIMS = (
                 low=0.98,
             ),
         ),
+        source=MOSAICS,
     ),
     Claim(
         "nothing leaks",
-        f"{PAPER}, section 3",
         "The first occurrence of a trigger tells nothing about its output: no model is right "
         "there more often than chance.",
         leaks_nothing(by=0.008),
+        source=f"{PAPER}, section 3",
     ),
     _random("two layers of attention", "gpt2/2"),
     _random("one layer of memory units", "memory_mosaic/1"),
@@ -265,7 +265,6 @@ CLAIMS = (
     ),
     Claim(
         "accuracy jumps with W_K¹",
-        ORDER,
         "In-context accuracy jumps when the last of the three memories is learned.",
         once(
             to_the_jump(JUMP),
@@ -274,30 +273,24 @@ CLAIMS = (
                 for other in ("output_recall", "token_recall")
             ),
         ),
+        source=ORDER,
     ),
     Claim(
         "three gradient steps",
-        THEOREM,
         "One gradient step each on W_O², W_K² and W_K¹, in this order, makes an induction head.",
         within(stepped("accuracy"), low=0.85),
+        source=THEOREM,
     ),
     Claim(
         "three memories after three steps",
-        THEOREM,
         "The three steps give the three sums of outer products of the theorem.",
         each(
             within(stepped(name), low=0.9)
             for name in ("output_recall", "token_recall", "position_recall")
         ),
+        source=THEOREM,
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, sections 3 to 5; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}, sections 3 to 5; {SLIDES}"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

@@ -83,68 +83,63 @@ SATURATING = (
 CLAIMS = (
     Claim(
         "Hebbian memory, half recalled",
-        f"{SLIDES}; derived for unit embeddings",
         "A sum of outer products recalls half of N associations where d² is about 2 N log N: "
         "N log N / d² is about one half at every width.",
         between(HALF, 32, 128, 0.5, 0.6),
+        source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
         "Hebbian memory, all recalled",
-        f"{SLIDES}; derived for unit embeddings",
         "It recalls all of them as often as not where d² is about 8 N log N. (The limits were "
         "set after a first run of 16 draws.)",
         between(WHOLE, 64, 128, 0.09, 0.14),
+        source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
         "trained matrix",
-        f"{PAPER}, linear associative memory: fit d² = 1.3 N log N",
         "A trained d × d matrix stores N ~ d² / log N associations; N log N / d² comes down to "
         "0.77 from above.",
         between(TRAINED, 22, 45, 0.7, 1.05),
+        source=f"{PAPER}, linear associative memory: fit d² = 1.3 N log N",
     ),
     Claim(
         "perceptron, a value for each key",
-        f"{PAPER}, MLP memory: fit m d = 0.35 N log N",
         "A perceptron of width m = d stores N ~ m d / log N associations of a value each: "
         "N log N / (m d) is about 2.9.",
         between(OWN, 8, 22, 1.9, 3.3),
+        source=f"{PAPER}, MLP memory: fit m d = 0.35 N log N",
     ),
     Claim(
         "trained low rank",
-        f"a first measurement of this project; the theorem on low rank of {PAPER}, a "
-        "construction, grows as the rank",
         "Trained factors of rank m store less than twice as much with twice the rank, and at "
         "half of full rank nearly all that a full matrix stores.",
         over_trials(each(saturating, SATURATING), of_ranks, "run of each rank"),
+        source=(
+            f"a first measurement of this project; the theorem on low rank of {PAPER}, a "
+            "construction, grows as the rank"
+        ),
     ),
     Claim(
         "perceptron, 32 classes",
-        CLASSES_OF,
         f"A perceptron of width m = d {NEARLY}.",
         between(NARROW, 16, 64, 0.85),
+        source=CLASSES_OF,
     ),
     # With m = d = 8, two associations a class, the number is another than at larger widths. It
     # became a claim of its own after it had been seen, so that neither hides the other.
     Claim(
         "perceptron of small keys, 32 classes",
-        CLASSES_OF,
         f"A perceptron of width m = d {NEARLY}, for keys of 8 entries too.",
         between(NARROW, 8, 8, 0.85),
+        source=CLASSES_OF,
     ),
     Claim(
         "perceptron twice as wide, 32 classes",
-        CLASSES_OF,
         f"With m = 2 d it {NEARLY}.",
         between(WIDE, 8, 64, 0.85),
+        source=CLASSES_OF,
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

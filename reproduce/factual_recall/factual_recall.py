@@ -141,7 +141,6 @@ def in_every_seed(name: str, label: str, least: float) -> Rule:
 CLAIMS = (
     Claim(
         "attention or MLP, 64 facts",
-        f"{PAPER}, factual recall; small version of this project",
         "Facts can be stored in either: one head alone recalls few, a wide MLP makes up for "
         "heads, and many heads need no MLP.",
         in_small_diagram(
@@ -154,10 +153,10 @@ CLAIMS = (
         f"to it, and two heads with that MLP as well as eight heads alone reach at least {GOOD:g}; "
         "each with its whole 95 % interval over seeds (a qualitative form, set after the first "
         "numbers had been seen)",
+        source=f"{PAPER}, factual recall; small version of this project",
     ),
     Claim(
         "cells of the small diagram, 64 facts",
-        f"small version of this project after {PAPER}, first measured with one seed",
         "One head alone is not enough; one head with an MLP of width 64, two heads with one of "
         "width 8, and four or eight heads alone recall all facts.",
         in_small_diagram(
@@ -170,26 +169,26 @@ CLAIMS = (
         f"accuracy of one head alone at most {POOR:g}; of each of the other four cells at least "
         f"{GOOD:g}; each with its whole 95 % interval over seeds; contradicted if one interval, "
         "corrected for their number, lies on the other side",
+        source=f"small version of this project after {PAPER}, first measured with one seed",
     ),
     Claim(
         "border of the diagram, 1024 facts",
-        f"{PAPER}, phase diagram",
         "All facts are recalled where attention has 1280 parameters (d d_h H) and the MLP "
         "(d m) 2300 minus half of those of attention.",
         once(measured(LARGE, "1024 facts", "gpu"), within(BORDER.of(LARGE, BORDER.name), low=0.9)),
         "at least {low:.0%} of the cells of the published grid lie on that side of the border, "
         "with the whole 95 % interval over seeds and cells",
+        source=f"{PAPER}, phase diagram",
     ),
     Claim(
         "facts for each parameter",
-        f"{PAPER}, facts against parameters",
         "The number of facts grows as 0.15 times the number of parameters, whatever the shares "
         "of attention and MLP.",
         facts_for_parameters(0.1, 0.2),
+        source=f"{PAPER}, facts against parameters",
     ),
     Claim(
         "relations before facts",
-        f"{PAPER}, sequential learning and hallucination",
         "Linear attention first learns which answers a relation has, stays there while it "
         "guesses among them, and only then learns the facts.",
         each(
@@ -202,15 +201,9 @@ CLAIMS = (
         f"least {PLATEAU} steps on end, and accuracy 1 at the end, both in every seed, of which "
         "there are enough that a share below one half is excluded (95 %); contradicted by one seed "
         "without",
+        source=f"{PAPER}, sequential learning and hallucination",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, factual recall task",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}, factual recall task"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

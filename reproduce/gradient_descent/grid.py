@@ -142,7 +142,6 @@ LARGE_BATCHES = (
 CLAIMS = (
     Claim(
         "seven published cells",
-        RELEASED,
         "Seven cells of the released grid come out from the random seeds 42 to 51.",
         fact(
             "each mean at d = 100 differs by less than {gap:g} from the published one, so that "
@@ -152,10 +151,10 @@ CLAIMS = (
             starred_come_out,
             gap=5e-5,
         ),
+        source=RELEASED,
     ),
     Claim(
         "the grid",
-        RELEASED,
         "So do the other cells and dimensions of the released grid that this preset runs.",
         fact(
             "at least {share:.0%} of the means asked for differ by less than {gap:g}, so that four "
@@ -168,10 +167,10 @@ CLAIMS = (
             errors=3.0,
             gap=5e-5,
         ),
+        source=RELEASED,
     ),
     Claim(
         "large steps steepen the law",
-        SECTION,
         "With larger steps the error falls faster with d: from the slope of a memory that counts, "
         "-(α-1)/(2α), towards that of one that keeps the most frequent tokens, -(α-1).",
         fact(
@@ -182,38 +181,38 @@ CLAIMS = (
             slopes_move,
             steeper=0.1,
         ),
+        source=SECTION,
     ),
     Claim(
         "one large batch counts",
-        SECTION,
         "One step on one large batch gives every token the weight of its frequency, q ~ p.",
         exponent(runs.ONE_STEP, 0.95, 1.05, "d ≥ N, where q is unique"),
+        source=SECTION,
     ),
     Claim(
         "single samples and large steps only see",
-        SECTION,
         "With batch 1, a large step and d ≫ N all tokens that were seen weigh the same, q ~ 1.",
         exponent(runs.SINGLE_SAMPLES, -0.15, 0.15, "step 10"),
+        source=SECTION,
     ),
     Claim(
         "Adam helps at large batches",
-        WITH_SLIDES,
         "At large batches and small steps Adam leaves fewer errors than SGD.",
         lower(LARGE_BATCHES, (runs.LARGE_BATCH["adam", False], runs.LARGE_BATCH["sgd", False])),
+        source=WITH_SLIDES,
     ),
     Claim(
         "layer normalisation helps at large batches",
-        WITH_SLIDES,
         "At large batches and small steps both SGD and Adam leave fewer errors with layer "
         "normalisation.",
         lower(
             f"{LARGE_BATCHES}, for both",
             *((runs.LARGE_BATCH[name, True], runs.LARGE_BATCH[name, False]) for name in runs.NAMES),
         ),
+        source=WITH_SLIDES,
     ),
     Claim(
         "trained embeddings help",
-        RELEASED,
         "Trained embeddings leave fewer errors than fixed ones, most of all together with a "
         "matrix.",
         lower(
@@ -223,5 +222,6 @@ CLAIMS = (
             (runs.BY_MODEL["learnable"], runs.BY_MODEL["exponential"]),
             (runs.BY_MODEL["exponential"], runs.BY_MODEL["matrix"]),
         ),
+        source=RELEASED,
     ),
 )

@@ -28,14 +28,16 @@ def table(records: Records) -> str:
     return "\n".join(lines) + "\n"
 
 
+SOURCE = f"{runs.SCALING_LAWS}; {runs.DYNAMICS}"
+CLAIMS = (*grid.CLAIMS, *descent.CLAIMS, *weighting.CLAIMS)
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{runs.SCALING_LAWS}; {runs.DYNAMICS}",
-    plan=runs.plan,
-    select=runs.select,
-    variant=runs.variant,
-    panels=panels,
-    table=table,
+    TITLE,
+    SOURCE,
+    runs.plan,
+    runs.select,
+    CLAIMS,
+    panels,
+    runs.variant,
     varied=runs.VARIED,
-    claims=(*grid.CLAIMS, *descent.CLAIMS, *weighting.CLAIMS),
+    table=table,
 )

@@ -123,7 +123,7 @@ OTHERS = (
     # W_O² alone is trained at the first width only.
     (*TRANSFORMER, "models.width=128", "tasks.output_lrs=[]"),
 )
-select = any_of(GRID, *SINGLE)
+select = any_of(*(kind.has for kind in (GRID, *SINGLE)))
 
 
 def plan(preset: str, seeds: int | None) -> Plan:

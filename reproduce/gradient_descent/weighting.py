@@ -74,25 +74,25 @@ def exponents_are_released(records: Records) -> Iterator[Rule]:
 CLAIMS = (
     Claim(
         "learned embeddings need no dimensions",
-        f"{SCALING_LAWS}, learned embeddings in two dimensions, released code",
         "With learned embeddings two dimensions hold many classes: the error stays near zero.",
         embeddings_hold(0.05, 100),
+        source=f"{SCALING_LAWS}, learned embeddings in two dimensions, released code",
     ),
     Claim(
         "larger steps on single samples flatten the weights",
-        RELEASED_CODE,
         "The larger the steps of descent on single samples, the flatter the weights.",
         over_trials(each(larger_steps_flatten), SCHEMES.of, "weights of single samples"),
         "the slope of log q(c) against log c, c = 1 to 1,000, M = 10, falls by more than 0 from "
         "each step of the preset to the next; without random numbers one value is exact",
+        source=RELEASED_CODE,
     ),
     Claim(
         "exponents of single samples",
-        RELEASED_CODE,
         "Single samples weigh like p with step 0.001, like p^0.35 with step 0.1 and like p^0.05 "
         "with step 1.",
         over_trials(each(exponents_are_released), SCHEMES.of, "weights with every released step"),
         f"the slope of log q(c) against log c, c = 1 to 1,000, M = 10, is within {GAP:g} of the "
         "released exponent at each of these steps; without random numbers one value is exact",
+        source=RELEASED_CODE,
     ),
 )

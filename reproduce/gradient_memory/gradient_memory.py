@@ -120,7 +120,9 @@ def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
         return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(found))
 
     text = "every entry equal within {gap:g} in float64"
-    return Claim(title, source, sentence, fact(text, "measured lemma", measured, judge, gap=1e-12))
+    return Claim(
+        title, sentence, fact(text, "measured lemma", measured, judge, gap=1e-12), source=source
+    )
 
 
 CLAIMS = (
@@ -146,7 +148,6 @@ CLAIMS = (
     ),
     Claim(
         "scores after one step",
-        SLIDES,
         "After one step from zero the score of class k is (η/N)(1{f(z) = k} - 1/N), nearly.",
         fact(
             "means over tokens, trials and classes at the largest d, times N/η: wrong classes "
@@ -160,10 +161,10 @@ CLAIMS = (
             other=0.25,
             errors=3.0,
         ),
+        source=SLIDES,
     ),
     Claim(
         "spread of the scores after one step",
-        f"estimate of this project for the Gaussian embeddings of the experiment; {SLIDES}",
         "The scores of wrong classes spread by √(N/d² + 2/d): 0.094 for N = 64 and 0.125 for "
         "N = 512 at d = 256.",
         fact(
@@ -174,23 +175,23 @@ CLAIMS = (
             spread_is_predicted,
             gap=0.01,
         ),
+        source=f"estimate of this project for the Gaussian embeddings of the experiment; {SLIDES}",
     ),
     Claim(
         "one step suffices",
-        SLIDES,
         "One step has near-perfect accuracy where the embeddings are nearly orthogonal.",
         one_step_suffices(0.99, 6, 128),
+        source=SLIDES,
     ),
     Claim(
         "accuracy does not depend on the noise",
-        SLIDES,
         "The accuracy of a population step on noisy inputs does not depend on how many noise "
         "vectors there are.",
         noise_does_not_matter(0.03),
+        source=SLIDES,
     ),
     Claim(
         "samples suffice",
-        SLIDES,
         "A step on enough samples is as good as one on the population.",
         over_trials(
             each(within(accuracy(SAMPLED, t, SAMPLES[-1]), low=0.98) for t in (FEW, MANY)),
@@ -199,10 +200,10 @@ CLAIMS = (
         ),
         "N = 64, d = 128 and 64 samples for each token: accuracy above {low:g}, with the whole "
         "95 % interval over random embeddings",
+        source=SLIDES,
     ),
     Claim(
         "few noise vectors are worse from samples",
-        "an observation of this project on the noisy inputs of the slides",
         "From few samples, few noise vectors are worse than many: the noise of each is drawn "
         "more unevenly.",
         over_trials(
@@ -214,14 +215,9 @@ CLAIMS = (
         ),
         "accuracy with the most noise vectors is above that with the fewest by more than {by:g} at "
         "every number of samples but the largest, with the whole 95 % intervals",
+        source="an observation of this project on the noisy inputs of the slides",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=figure.TITLE,
-    source=f"{BIRTH}; {SLIDES}, gradient associative memories",
-    plan=plan,
-    select=any_of(RUNS),
-    panels=figure.panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
+REPRODUCTION = Reproduction(figure.TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, figure.panels)

@@ -157,15 +157,15 @@ def _fixed_state(model: str) -> tuple[Claim, Claim]:
     return (
         Claim(
             f"{label} falls with the pairs",
-            f"{ZOOLOGY}, section 4 and figure 2",
             f"{label} keeps a state of fixed size, so it recalls less the more pairs there are.",
             asked(falls(model)),
+            source=f"{ZOOLOGY}, section 4 and figure 2",
         ),
         Claim(
             f"{label} recalls more with a larger state",
-            f"{ZOOLOGY}, figure 2",
             f"{label} recalls more pairs, the larger its state.",
             asked(grows_with_the_state(model)),
+            source=f"{ZOOLOGY}, figure 2",
         ),
     )
 
@@ -173,23 +173,22 @@ def _fixed_state(model: str) -> tuple[Claim, Claim]:
 CLAIMS = (
     Claim(
         "one layer of memory units",
-        f"{MOSAICS}, section 4",
         "One layer of memory units recalls every value, since values look one position ahead.",
         once(trained(MEMORY_STEPS, EASY), within(_in_time(), low=ALL_RIGHT)),
         "accuracy of {low:g} or more with its whole 95 % interval within "
         f"{MEMORY_STEPS} training steps at 4 pairs, 64 tokens, 32 positions",
+        source=f"{MOSAICS}, section 4",
     ),
     Claim(
         "attention with a short convolution",
-        f"{ZOOLOGY}, section 4",
         "One layer of attention recalls the values once a convolution shows it neighbours.",
         once(trained(ENOUGH_STEPS, EASY), within(accuracy("conv_attention", EASY), low=ALL_RIGHT)),
         "accuracy of {low:g} or more with its whole 95 % interval, at 4 pairs, 64 tokens, 32 "
         "positions",
+        source=f"{ZOOLOGY}, section 4",
     ),
     Claim(
         "no fall with a state that grows",
-        f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3",
         "Attention with a short convolution and memory units keep every pair: they recall as "
         "well when there are many.",
         once(
@@ -202,10 +201,10 @@ CLAIMS = (
                 f"accuracy of {ALL_RIGHT:g} or more at the most pairs",
             ),
         ),
+        source=f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3",
     ),
     Claim(
         "the gap to fixed states",
-        f"{ZOOLOGY}, section 4 and figure 2",
         "After the same steps attention with a short convolution recalls more of many pairs "
         "than the models with a state of fixed size.",
         once(
@@ -218,12 +217,11 @@ CLAIMS = (
                 "accuracy at the most pairs is higher by more than 0.05",
             ),
         ),
+        source=f"{ZOOLOGY}, section 4 and figure 2",
     ),
     *(claim for model in FIXED_STATE for claim in _fixed_state(model)),
     Claim(
         "rewritten keys, without order",
-        f"our conclusion from {MOSAICS}, equation 4: kernel regression does not depend on the "
-        "order of its pairs",
         "Memory units, and attention that knows positions by a convolution only, cannot tell "
         "the latest value of a key from its first: keys that are trained show no order either.",
         once(
@@ -233,10 +231,13 @@ CLAIMS = (
             ),
         ),
         "{low:g} to {high:g} of the rewritten keys get the latest value",
+        source=(
+            f"our conclusion from {MOSAICS}, equation 4: kernel regression does not depend on the "
+            "order of its pairs"
+        ),
     ),
     Claim(
         "rewritten keys, with forgetting",
-        f"{TITANS}, equations 13 and 14",
         "A memory that is corrected and forgets answers with the latest value more often than "
         "memory units do.",
         once(
@@ -244,16 +245,10 @@ CLAIMS = (
             above(_rewritten("titans"), _rewritten("memory_mosaic"), 0.1),
         ),
         "accuracy on rewritten keys is higher by more than {by:g}",
+        source=f"{TITANS}, equations 13 and 14",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4",
-    plan=plan,
-    select=select,
-    variant=variant,
-    varied=("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr"),
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4"
+VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr")
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, varied=VARIED)

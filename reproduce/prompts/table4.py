@@ -53,19 +53,19 @@ NOT_BEHIND = difference(
 CLAIMS = (
     Claim(
         "as good as the transformer",
-        f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
         "Both models continue the 24 prompts about equally well.",
         where_passed(ALIKE, PASSED),
         "the 95 % interval over seeds and prompts of the difference of the shares of sensible "
         "continuations lies within ±{high:g} (three prompts), " + GUARD,
+        source=f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
     ),
     Claim(
         "narrative constraints",
-        f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
         "The Memory Mosaic satisfies narrative constraints as well as the transformer.",
         where_passed(NOT_BEHIND, PASSED),
         "on the 15 prompts of reasoning and consistency the 95 % interval over seeds and prompts "
         "of the Mosaic's share minus the transformer's is at least {low:g} (two prompts), " + GUARD,
+        source=f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
     ),
 )
 DEPTHS = {False: PUBLISHED_DEEP}

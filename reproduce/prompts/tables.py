@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.writing.side_by_side import markdown_cell
 from judging.claims import Claim
-from judging.grammar import setting
+from judging.grammar import metric, setting
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
@@ -33,6 +32,7 @@ from reproduce.stories import language
 
 COLUMNS = {**{group: (group,) for group in GROUPS}, "all": ()}
 SIZES = {**GROUPS, "all": sum(GROUPS.values())}
+SENSIBLE = metric("sensible")
 CHECK = (
     "A continuation counts as sensible (✓) if its first sentence holds one of a few words: a crude "
     "check of this project, not the paper's, whose authors read the texts."
@@ -42,19 +42,17 @@ CHECK = (
 def reproduction(
     title: str, source: str, depths: Mapping[bool, Counts], claims: Iterable[Claim], **others: Any
 ) -> Reproduction:
-    """A table of these depths (whether it is a single block), the first of them in full; the
-    evidence says on which corpus."""
+    """A table of these depths (whether it is a single block), the first of them in full."""
     shallow, counts = next(iter(depths.items()))
-    return Reproduction(
-        title=title,
-        source=source,
-        plan=partial(plan, True in depths),
-        select=partial(select, True in depths),
+    return language.reproduction(
+        title,
+        source,
+        partial(plan, True in depths),
+        partial(select, True in depths),
+        claims,
+        partial(panels, title=title, depths=depths),
         variant=is_shallow,
-        panels=partial(panels, title=title, depths=depths),
-        note=language.corpus_line,
         table=partial(table, shallow=shallow, counts=counts),
-        claims=tuple(replace(one, rule=language.told_corpus(one.rule)) for one in claims),
         **others,
     )
 
@@ -116,7 +114,7 @@ def _counted(name: str, runs: Sequence[RunRecord], form: str = ".0f") -> list[st
     """A row of what each run passed."""
     cells = [name]
     for size, groups in zip(SIZES.values(), COLUMNS.values(), strict=True):
-        shares = [language.metric(on(run, *groups), "sensible") for run in runs]
+        shares = [SENSIBLE(on(run, *groups)) for run in runs]
         found = ["✗" if share is None else format(share * size, form) for share in shares]
         cells.append(", ".join(found) or "none")
     return cells

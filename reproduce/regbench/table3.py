@@ -153,7 +153,6 @@ def _distance(model: str) -> Measured:
 CLAIMS = (
     Claim(
         "good in distribution",
-        SOURCE,
         "Every baseline has learned the training automata: it is accurate on new strings of "
         "theirs.",
         once(
@@ -168,21 +167,18 @@ CLAIMS = (
     ),
     Claim(
         "worse out of distribution",
-        SOURCE,
         "But no baseline has learned to learn languages: on new automata it is less accurate.",
         _lost_on_new_automata(by=0.0),
         LOST,
     ),
     Claim(
         "poor out of distribution",
-        SOURCE,
         "And it is lower by much.",
         once(regbench.on_published_languages("lower by much"), _lost_on_new_automata(by=0.167)),
         f"{LOST}, half of the smallest published loss (0.333), on the published languages",
     ),
     Claim(
         "the Mosaic's distance in distribution",
-        SOURCE,
         "On new strings of the training automata the Memory Mosaic's TVD is higher than that "
         "of GPT2, Mamba, S4 and LSTM, although its accuracy is high.",
         each(above(_distance(MOSAIC), _distance(model)) for model in BASELINES),
@@ -191,13 +187,13 @@ CLAIMS = (
 )
 
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    variant=regbench.variant,
+    TITLE,
+    SOURCE,
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    regbench.variant,
     varied=regbench.VARIED,
-    panels=panels,
     table=table,
-    claims=CLAIMS,
 )

@@ -175,68 +175,61 @@ def steepening(records: Records) -> list[Rule]:
 CLAIMS = (
     Claim(
         "order of schemes",
-        f"{THEOREM}, parts 1 to 3",
         "Where tokens are many for the size, keeping few of them is better than frequency, and "
         "frequency better than storing all alike, which overflows.",
         of_trials(
             each(ordered, f"the errors at the size nearest to {SMALL} rise so, {DIFFERENCE}"),
             *ORDER,
         ),
+        source=f"{THEOREM}, parts 1 to 3",
     ),
     Claim(
         "frequency against d",
-        f"{THEOREM}, part 1",
         f"{BY_FREQUENCY}.",
         in_d("frequency", -0.25, 0.08),
+        source=f"{THEOREM}, part 1",
     ),
     Claim(
         "frequency against d, counted",
-        f"{THEOREM}, part 1",
         f"{BY_FREQUENCY}, {BY_COUNT}",
         counted("frequency", -0.25, 0.08),
+        source=f"{THEOREM}, part 1",
     ),
-    Claim("the most frequent against d", CUT, f"{BY_CUT}.", in_d("threshold", -1, 0.1)),
+    Claim("the most frequent against d", f"{BY_CUT}.", in_d("threshold", -1, 0.1), source=CUT),
     Claim(
         "the most frequent against d, counted",
-        CUT,
         f"{BY_CUT}, {BY_COUNT}",
         counted("threshold", -1, 0.1),
+        source=CUT,
     ),
     Claim(
         "all seen against n",
-        f"{THEOREM}, part 2",
         "Where the size suffices, storing all that was seen alike (q = 1) learns with samples "
         "as n^(−(α−1)/α), like a memory without limits.",
         slope("seen", -0.5, 0.06, lambda m: (f"d = {max(m.d)}", m.in_n("seen", max(m.d)))),
+        source=f"{THEOREM}, part 2",
     ),
     Claim(
         "memory without limits against n",
-        HUTTER,
         "The error of a memory without limits falls with samples as n^(−(α−1)/α).",
         once(at_the_scale, within(UNSEEN, low=-0.56, high=-0.44)),
         f"the slope, an exact sum, lies between {{low:g}} and {{high:g}}; {CELL}",
+        source=HUTTER,
     ),
     Claim(
         "more data hurts a full memory",
-        f"{THEOREM}, part 2, which holds for d ≫ N only",
         f"At d = {SMALL} the error of storing all alike first falls with samples, then rises.",
         once(at_the_scale, of_trials(each(turning, f"the least mean over n, {INSIDE}"), "seen")),
+        source=f"{THEOREM}, part 2, which holds for d ≫ N only",
     ),
     Claim(
         "steeper than any power",
-        f"{THEOREM}, part 2",
         "With fewer tokens than d, the error of storing all alike falls faster than any power "
         "of d.",
         once(at_the_scale, of_trials(each(steepening, STEEPER), "seen", part=FEW_TOKENS)),
+        source=f"{THEOREM}, part 2",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}; {SLIDES}"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

@@ -8,13 +8,13 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
 from judging.claims import Claim
-from judging.grammar import Drawn, Rule, each, once, told, within
+from judging.grammar import Drawn, Rule, each, once, told, where, within
 from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan
 from reproduce.stories import language
-from reproduce.stories.language import BABISTORIES, on_corpus, told_corpus
+from reproduce.stories.language import BABISTORIES, corpus_name
 
 TITLE = "Table 1. The corpus of stories: how many, how many tokens, how long"
 SOURCE = f"{language.PAPER}, appendix B, table 1"
@@ -129,12 +129,11 @@ def _as_printed(quantity: str, split: str) -> Claim:
 
     rule = within(_counted(name, nearest), printed - allowed, printed + allowed)
     reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
-    ready = on_corpus(BABISTORIES, "counts of BabiStories", reason)
+    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason)
     return Claim(
         name,
-        SOURCE,
         f"The {SPLITS[split]} file of BabiStories: {QUANTITIES[quantity]} {printed:,.0f}.",
-        once(ready, told_corpus(told(rule, after=lambda _: f"; printed: {printed:,.0f}"))),
+        once(ready, told(rule, after=lambda _: f"; printed: {printed:,.0f}")),
         WORDS[quantity],
     )
 
@@ -148,27 +147,15 @@ def _like_tiny_stories(quantity: str) -> Rule:
 
 
 TINY = "this compares TinyStories with the printed counts: use corpus=tinystories"
+ON_TINY = where(lambda r: corpus_name(r) == "tinystories", "likeness to TinyStories", TINY)
 CLAIMS = (
     *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
     Claim(
         "like TinyStories",
-        SOURCE,
         "Number, tokens and length of the stories essentially match those of TinyStories.",
-        once(
-            on_corpus("tinystories", "likeness to TinyStories", TINY),
-            told_corpus(each(map(_like_tiny_stories, QUANTITIES))),
-        ),
+        once(ON_TINY, each(map(_like_tiny_stories, QUANTITIES))),
         f"each of the three is within {ALIKE:.0%} of that of TinyStories",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    panels=panels,
-    note=language.corpus_line,
-    table=table,
-    claims=CLAIMS,
-)
+REPRODUCTION = language.reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, table=table)

@@ -7,14 +7,8 @@ from reproduce.test_time_memory.claims import CLAIMS, README, TITANS
 from reproduce.test_time_memory.figure import TITLE, panels, table
 from reproduce.test_time_memory.runs import plan, select, variant_of
 
+SOURCE = f"{TITANS}; {README}"
+VARIED = ("tasks.material", "tasks.experiments")
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{TITANS}; {README}",
-    plan=plan,
-    select=select,
-    variant=variant_of,
-    varied=("tasks.material", "tasks.experiments"),
-    panels=panels,
-    table=table,
-    claims=CLAIMS,
+    TITLE, SOURCE, plan, select, CLAIMS, panels, variant_of, varied=VARIED, table=table
 )

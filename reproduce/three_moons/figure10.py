@@ -92,7 +92,6 @@ REPRODUCTION = Reproduction(
     claims=(
         Claim(
             "one memory unit for each moon",
-            SOURCE,
             "Training dedicates one memory unit to each moon, without being told to.",
             moons.most_seeds("three heads", is_disentangled),
             f"{moons.MOST}the key of each unit reads one moon at least three times as strongly as "
@@ -100,7 +99,6 @@ REPRODUCTION = Reproduction(
         ),
         Claim(
             "all three matrices disentangled",
-            SOURCE,
             "Keys, values and outputs agree on the assignment of moons to memory units.",
             moons.most_seeds("three heads", shares_in_all_matrices),
             f"{moons.MOST}at least {SHARE_OF_MODULI:.0%} of the squared moduli of each matrix lie "

@@ -54,7 +54,6 @@ REPRODUCTION = Reproduction(
     claims=(
         Claim(
             "one head, lcm, seen system",
-            SOURCE,
             "The error of the one-head network falls sharply at the least common multiple of the "
             "periods, on moons seen in training.",
             moons.most_seeds("one head, seen system", moons.on_shown(falls_at_full_period)),
@@ -62,14 +61,12 @@ REPRODUCTION = Reproduction(
         ),
         Claim(
             "one head, lcm, held-out systems",
-            SOURCE,
             "The same holds on moons whose periods were never trained on.",
             moons.most_seeds("one head, held-out systems", moons.on_held_out(falls_at_full_period)),
             FALLS_WORDS,
         ),
         Claim(
             "one head, flat before",
-            SOURCE,
             "Before that the one-head network only repeats: knowing each moon's own orbit does not "
             "help it.",
             moons.most_seeds("one head, all systems", _everywhere),

@@ -57,7 +57,6 @@ REPRODUCTION = Reproduction(
     claims=(
         Claim(
             "three heads, longest period, seen system",
-            SOURCE,
             "The three-head network predicts well once the slowest moon has returned, long before "
             "the least common multiple, on moons seen in training.",
             moons.most_seeds("three heads, seen system", moons.on_shown(falls_at_longest_period)),
@@ -65,7 +64,6 @@ REPRODUCTION = Reproduction(
         ),
         Claim(
             "three heads, longest period, held-out systems",
-            SOURCE,
             "The same holds on moons whose periods were never trained on.",
             moons.most_seeds(
                 "three heads, held-out systems", moons.on_held_out(falls_at_longest_period)
@@ -74,7 +72,6 @@ REPRODUCTION = Reproduction(
         ),
         Claim(
             "three heads, one step for each moon",
-            SOURCE,
             "The error of the three-head network drops whenever the orbit of one more moon has "
             "been seen.",
             moons.most_seeds("three heads, seen system", moons.on_shown(falls_in_steps)),
