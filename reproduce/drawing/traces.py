@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Curve, RunRecord
 from ground.statistics import Mean, mean_interval
+from judging.grammar import metric
 from judging.observations import by_seed
 from pictures import models
 from pictures.panels import Trace
@@ -23,11 +24,6 @@ from pictures.panels import Trace
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)
 Summarise = Callable[[Sequence[float | None]], Mean]
-
-
-def metric(name: str, split: str = "test") -> Value:
-    """Reads a metric of a split."""
-    return lambda record: record.metrics.get(split, {}).get(name)
 
 
 def summary(runs: Sequence[RunRecord], value: str | Value) -> Mean:

@@ -204,6 +204,10 @@ def excess(records: Records) -> Iterator[Rule]:
 
 
 STEP_SIZES = f"{SCALING_LAWS}, experiment on step sizes"
+OWN_VERSION = (
+    f"small version of this project after {DYNAMICS}, two particles, measured first by another "
+    "implementation"
+)
 EMBEDDINGS = (
     "with the whole 95 % intervals over embeddings; contradicted if one interval, corrected for "
     "their number, lies on the other side"
@@ -245,10 +249,7 @@ CLAIMS = (
         f"overlap {CORRELATED:g}, p = {EQUAL:g}, step {ONE_LARGE_STEP}, in float64: {ITS_RISES} "
         f"rises of the loss, the highest within 0.01 of {ITS_LOSS:g}, and both answers right from "
         f"step {RIGHT_FROM} on",
-        source=(
-            f"small version of this project after {DYNAMICS}, two particles, measured first by another "
-            "implementation"
-        ),
+        source=OWN_VERSION,
     ),
     Claim(
         "large steps are sooner right",

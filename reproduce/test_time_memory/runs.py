@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import parse
+from judging.grammar import Runs
 from judging.grammar import setting as value_of
 from reproduce.presets import preset_settings
 from reproduce.reproduction import Plan
@@ -178,7 +179,6 @@ def _as_planned(record: RunRecord) -> bool:
     return all(record.config[section] == expected[section] for section in ("tasks", "models"))
 
 
-def runs_of(records: Sequence[RunRecord], model: str, variant: str = "") -> list[RunRecord]:
-    """The runs of a memory in one setting, by seed."""
-    found = [r for r in records if r.model == model and variant_of(r) == variant]
-    return sorted(found, key=lambda record: record.seed)
+def of(model: str, variant: str = "") -> Runs:
+    """The runs of a memory in one setting."""
+    return Runs(model, TASK, model, choose=lambda record: variant_of(record) == variant)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 10. Moduli of the three matrices: one memory unit for each moon"
@@ -38,7 +38,7 @@ def panels(records: Sequence[RunRecord]) -> Picture:
     facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
         return Picture(TITLE, [Row([Panel()])], width=9, facts=facts)
-    found = [record for record in moons.networks(records) if record.outcome == "ok"]
+    found = finished(moons.networks(records))
     top = max(max(map(max, best.arrays[name])) for name in MATRICES)
     rows = [Row([_large(best, name, top) for name in MATRICES], height=2.9)]
     rows += [
@@ -82,27 +82,20 @@ def _matrix(record: RunRecord, name: str, numbers: str) -> Trace:
     )
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=moons.plan(heads=3, tables=False),
-    varied=moons.VARIED,
-    select=moons.select(heads=3, tables=False),
-    panels=panels,
-    claims=(
-        Claim(
-            "one memory unit for each moon",
-            "Training dedicates one memory unit to each moon, without being told to.",
-            moons.most_seeds("three heads", is_disentangled),
-            f"{moons.MOST}the key of each unit reads one moon at least three times as strongly as "
-            "any other, and no two units read the same moon",
-        ),
-        Claim(
-            "all three matrices disentangled",
-            "Keys, values and outputs agree on the assignment of moons to memory units.",
-            moons.most_seeds("three heads", shares_in_all_matrices),
-            f"{moons.MOST}at least {SHARE_OF_MODULI:.0%} of the squared moduli of each matrix lie "
-            "on one assignment (chance is about a third)",
-        ),
+CLAIMS = (
+    Claim(
+        "one memory unit for each moon",
+        "Training dedicates one memory unit to each moon, without being told to.",
+        moons.most_seeds("three heads", is_disentangled),
+        f"{moons.MOST}the key of each unit reads one moon at least three times as strongly as "
+        "any other, and no two units read the same moon",
+    ),
+    Claim(
+        "all three matrices disentangled",
+        "Keys, values and outputs agree on the assignment of moons to memory units.",
+        moons.most_seeds("three heads", shares_in_all_matrices),
+        f"{moons.MOST}at least {SHARE_OF_MODULI:.0%} of the squared moduli of each matrix lie "
+        "on one assignment (chance is about a third)",
     ),
 )
+REPRODUCTION = moons.reproduction(TITLE, SOURCE, 3, CLAIMS, panels=panels)

@@ -21,7 +21,7 @@ from pictures.marks import legend_entries
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from pictures.renderer import images, render
 from reproduce.drawing.frame import failures
-from reproduce.drawing.traces import curve_over_seeds, dots, metric, over_seeds, over_trials
+from reproduce.drawing.traces import curve_over_seeds, dots, over_seeds, over_trials
 from tests.reproduce.records import regbench
 
 
