@@ -153,8 +153,8 @@ CONSTANTS = (HALF, WHOLE, TRAINED, NARROW, WIDE, OWN)
 
 def of_ranks(records: Records) -> list[RunRecord]:
     """The runs made to compare ranks alone, whose search is one and the same."""
-    runs = Runs("ranks", TASK, LOW_RANK, {"tasks.widths": [8, RANKS_AT]})
-    return list(filter(runs.has, records))
+    widths = {"tasks.widths": [8, RANKS_AT]}
+    return list(filter(Runs("ranks", TASK, LOW_RANK, widths).has, records))
 
 
 def by_rank(records: Records) -> dict[int, list[float]]:
