@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
-from ground.statistics import SHARE, mean_of
+from ground.statistics import SHARE, mean_interval, mean_of
 from judging.claims import Claim
 from judging.grammar import (
     Drawn,
     Records,
     Rule,
+    Runs,
     above,
     any_of,
     difference,
@@ -21,14 +24,94 @@ from judging.grammar import (
     within,
 )
 from judging.observations import Sample
-from judging.trials import fact, over_trials, sample, settled
+from judging.trials import fact, over_trials, pooled, sample, settled
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.gradient_memory import figure
-from reproduce.gradient_memory.figure import CLEAN, NOISY, RUNS, SAMPLED, listed, measured
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import over_trials as trace_over_trials
 from reproduce.reproduction import Plan, Reproduction
 
+TITLE = "Gradients as memories: what one gradient step stores"
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers (slides)"
+RUNS = Runs("one gradient step", "gradient_memory", "matrix")
+CLEAN, NOISY, SAMPLED = "N = {}, d = {}", "T = {}, N = {}, d = {}", "T = {}, n = {}"
+SAMPLED_TOKENS = 64
+COLOURS = ("blue", "green", "orange", "vermillion", "purple")
+
+
+def listed(records: Records, name: str) -> list[int]:
+    """A list of the settings, such as the dimensions; empty where nothing was measured."""
+    return [
+        x for record in RUNS.finished(records)[:1] for x in sorted(record.config["tasks"][name])
+    ]
+
+
+def accuracies(records: Records, form: str, *key: int) -> list[float]:
+    """Of every trial of all seeds."""
+    return pooled(RUNS.finished(records), f"accuracy/{form.format(*key)}".replace(" ", ""))
+
+
+def of_scores(records: Records, kind: str) -> dict[int, float]:
+    """N -> ``target``, ``other`` or ``spread`` of the scores, mean over seeds."""
+    names = {n: metric(f"{kind}/N={n}") for n in listed(records, "tokens")}
+    found = {n: [read(run) for run in RUNS.finished(records)] for n, read in names.items()}
+    known = {n: [v for v in values if v is not None] for n, values in found.items()}
+    return {n: mean_of(values) for n, values in known.items() if values}
+
+
+def spread_law(tokens: int, dimension: int) -> float:
+    """√(N/d² + 2/d): N products of two random overlaps, and two overlaps that stand alone."""
+    return math.sqrt(tokens / dimension**2 + 2 / dimension)
+
+
+def panels(records: Records) -> Picture:
+    """Accuracy without noise, with noise, and from samples; spread of the scores."""
+    noises, dimensions = listed(records, "noises"), listed(records, "dimensions")
+    clean = (listed(records, "tokens"), dimensions)
+    noisy = (noises, listed(records, "noisy_tokens"), dimensions)
+    sampled = (noises, [k * SAMPLED_TOKENS for k in listed(records, "samples_per_token")])
+    row = [
+        _accuracies(records, "one step, without noise", CLEAN, clean),
+        _accuracies(records, "one step, noisy inputs", NOISY, noisy),
+        _accuracies(records, "N = 64, d = 128, n samples", SAMPLED, sampled),
+        _spread(records),
+    ]
+    return Picture(TITLE, [Row(row, height=3.6)], width=13)
+
+
+def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequence[int]]) -> Panel:
+    """Against the last of some lists; a line for each combination of the others."""
+    *others, x = lists
+    label, _, last = form.removesuffix(" = {}").rpartition(", ")
+    traces = [
+        trace_over_trials(
+            label.format(*group),
+            {at: accuracies(records, form, *group, at) for at in x},
+            partial(mean_interval, kind=SHARE),
+            colour=COLOURS[others[-1].index(group[-1]) % len(COLOURS)],
+            line="dashed" if len(group) > 1 and group[0] != others[0][0] else "",
+        )
+        for group in product(*others)
+    ]
+    traces = [replace(trace, seeds={}) for trace in traces]  # a hundred trials
+    x, y = Axis(last, scale="log2"), Axis("accuracy", limits=(0, 1.05))
+    return Panel(title, x, y, traces, legend="best")
+
+
+def _spread(records: Records) -> Panel:
+    points, title = of_scores(records, "spread"), "spread of wrong classes’ scores"
+    traces = [Trace("measured", list(points), list(points.values()), mark="dots")]
+    if points:
+        dimension = listed(records, "dimensions")[-1]
+        law = [spread_law(tokens, dimension) for tokens in points]
+        traces.append(Trace("√(N/d² + 2/d)", list(points), law, role="theory"))
+        title += f", d = {dimension}"
+    x, y = Axis("N", scale="log2"), Axis(limits=(0, 0.2))
+    return Panel(title, x=x, y=y, traces=traces, legend="best")
+
+
+# What is claimed
+
 FEW, MANY = 8, 64  # noise vectors
 SAMPLES = (64, 256, 1024, 4096)
 
@@ -40,21 +123,21 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(runs=tuple((*words, f"seed={seed}") for seed in range(planned)))
 
 
-def accuracy(form: str, *key: int, tokens: int = figure.SAMPLED_TOKENS) -> Drawn:
+def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
     """Over trials. The errors of the tokens of one trial spread over trials as independent ones do,
     or less, so that each token is a test item."""
     label = f"accuracy at {form.format(*key)}"
 
     def draw(records: Records) -> Sample:
-        return sample(label, figure.accuracies(records, form, *key), SHARE, tokens)
+        return sample(label, accuracies(records, form, *key), SHARE, tokens)
 
     return Drawn(label, draw)
 
 
 def scores_are_predicted(found: Records, target: float, other: float, errors: float) -> Finding:
     """Means of the scores for right and wrong classes at the largest dimension."""
-    right = {n: abs(v - 1 + 1 / n) for n, v in figure.of_scores(found, "target").items()}
-    wrong = {n: abs(v + 1 / n) * n for n, v in figure.of_scores(found, "other").items()}
+    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(found, "target").items()}
+    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(found, "other").items()}
     trials = sum(record.config["tasks"]["trials"] for record in found)
     # The score of a right class is |u|² |v|² and N products of two overlaps, equal in pairs.
     d = listed(found, "dimensions")[-1]
@@ -74,9 +157,7 @@ def scores_are_predicted(found: Records, target: float, other: float, errors: fl
 def spread_is_predicted(found: Records, gap: float) -> Finding:
     """Standard deviation of the scores for wrong classes at the largest dimension."""
     d = listed(found, "dimensions")[-1]
-    spreads = [
-        (v, figure.spread_law(n, d), n) for n, v in figure.of_scores(found, "spread").items()
-    ]
+    spreads = [(v, spread_law(n, d), n) for n, v in of_scores(found, "spread").items()]
     near = all(abs(spread - law) <= gap for spread, law, _ in spreads)
     text = ", ".join("{:.4f} ({:.4f}) at N = {}".format(*row) for row in spreads)
     return settled(near, f"measured (predicted): {text}", len(found))
@@ -121,7 +202,10 @@ def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
 
     text = "every entry equal within {gap:g} in float64"
     return Claim(
-        title, sentence, fact(text, "measured lemma", measured, judge, gap=1e-12), source=source
+        title,
+        sentence,
+        fact(text, "measured lemma", RUNS.finished, judge, gap=1e-12),
+        source=source,
     )
 
 
@@ -155,7 +239,7 @@ CLAIMS = (
             "of 1 - 1/N, their standard error at N = 32 over 20 draws of the embeddings, √(4/d + "
             "2N/d²)/√(20 N); up to {errors:g} standard errors beyond that is left open",
             "mean of scores",
-            measured,
+            RUNS.finished,
             scores_are_predicted,
             target=0.005,
             other=0.25,
@@ -171,7 +255,7 @@ CLAIMS = (
             "standard deviation over tokens, trials and wrong classes at the largest d, times N/η: "
             "within {gap:g} of it for every N",
             "spread of scores",
-            measured,
+            RUNS.finished,
             spread_is_predicted,
             gap=0.01,
         ),
@@ -220,4 +304,4 @@ CLAIMS = (
 )
 
 SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
-REPRODUCTION = Reproduction(figure.TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, figure.panels)
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels)

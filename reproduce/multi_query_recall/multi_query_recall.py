@@ -3,6 +3,10 @@ written again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import (
     Measured,
@@ -15,10 +19,12 @@ from judging.grammar import (
     each,
     once,
     setting,
+    where,
     within,
 )
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs, not_asked
-from reproduce.multi_query_recall.figure import TITLE, panels
+from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import over_seeds, summary
 from reproduce.multi_query_recall.runs import (
     EASY,
     FIXED_STATE,
@@ -40,20 +46,109 @@ from reproduce.multi_query_recall.runs import (
 )
 from reproduce.reproduction import Reproduction
 
+TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927)"
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394)"
 TITANS = "Behrouz et al. 2025, Titans (arXiv 2501.00663)"
+ANSWERS = {  # metric: marker, what it is
+    "accuracy_once": ("square", "keys written once"),
+    "accuracy_rewritten": ("circle", "keys written twice"),
+    "stale_rate": ("cross", "answered with their first value"),
+}
+BYTES = "bytes that a sequence keeps"
+ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
+
+
+def panels(records: Sequence[RunRecord]) -> Picture:
+    """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
+    written again, and which value such keys get."""
+    plain = f"every key written once{_after(of(records, PLAIN))}"
+    again = "some keys written twice: the latest value counts"
+    above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
+    below = [_by_pairs(records, FORGETTING, again), _values(of(records, FORGETTING))]
+    return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
+
+
+def _after(records: Sequence[RunRecord]) -> str:
+    trained = sorted({steps(record) for record in records})
+    return f", after {'–'.join(map(str, trained))} training steps" if trained else ""
+
+
+def _by_pairs(records: Sequence[RunRecord], cell: str, title: str) -> Panel:
+    shown = of(records, cell)
+    numbers = pairs(shown)
+    again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
+    guess = [1 / (number + again) for number in numbers]
+    return Panel(
+        title,
+        x=Axis("pairs in a sequence", scale="log2", ticks=numbers),
+        y=ACCURACY,
+        traces=[
+            Trace("guess among the values", numbers, guess, role="reference"),
+            *(_of_pairs(widest(records, cell, model), model, numbers) for model in LABELS),
+        ],
+    )
+
+
+def _of_pairs(found: Sequence[RunRecord], model: str, numbers: Sequence[int]) -> Trace:
+    """Several numbers of the same runs, each with an interval of its own, as one line."""
+    means = {n: summary(found, f"accuracy/{n}") for n in numbers}
+    known = {n: one for n, one in means.items() if one.mean is not None}
+    y, intervals = [m.mean for m in known.values()], [m.interval for m in known.values()]
+    return Trace(LABELS[model], [*known], y, intervals, mark="both", colour=model)
+
+
+def _by_state(records: Sequence[RunRecord]) -> Panel:
+    most = (pairs(of(records, PLAIN)) or [0])[-1]
+    title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
+    return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in LABELS])
+
+
+def _of_state(records: Sequence[RunRecord], model: str, most: int) -> Trace:
+    found = [of(records, PLAIN, model, size) for size in widths(records, PLAIN, model)]
+    by_state = {state_of(runs): runs for runs in found if state_of(runs)}
+    return over_seeds(LABELS[model], by_state, f"accuracy/{most}", colour=model)
+
+
+def _values(records: Sequence[RunRecord]) -> Panel:
+    traces = [
+        over_seeds(
+            f"{label}, {says}",
+            {place: [record for record in records if record.model == model]},
+            name,
+            mark="dots",
+            colour=model,
+            marker=marker,
+            aside=1.6 * (shift - 1),
+            legend=says,
+        )
+        for place, (model, label) in enumerate(LABELS.items())
+        for shift, (name, (marker, says)) in enumerate(ANSWERS.items())
+    ]
+    names = [label.replace(" with a ", "\nwith a\n") for label in LABELS.values()]
+    return Panel("which value the keys get", x=Axis(categories=names), y=ACCURACY, traces=traces)
+
+
+# What is claimed
+
 ENOUGH_STEPS = 400
 ALL_RIGHT = 0.99
 BETTER_THAN_A_GUESS = 0.2
 FALL = 0.1
 
 
-def accuracy(model: str, cell: str, name: str = "accuracy", says: str = "") -> Measured:
+def accuracy(
+    model: str,
+    cell: str,
+    name: str = "accuracy",
+    says: str = "",
+    choose: Callable[[RunRecord], bool] = lambda record: True,
+) -> Measured:
     """A metric of a model's runs in a kind of cell; ``says`` follows its label."""
-    runs = Runs(LABELS[model], model=model, choose=lambda record: kind(record) == cell)
+    chosen = lambda record: kind(record) == cell and choose(record)  # noqa: E731
     number = Number("accuracy", name, items=lambda record: int(setting(record, "tasks.test_size")))
-    return number.of(runs, f"{LABELS[model]} {says}".rstrip())
+    label = f"{LABELS[model]} {says}".rstrip()
+    return number.of(Runs(LABELS[model], model=model, choose=chosen), label)
 
 
 def at_pairs(records: Records, model: str, place: int, of_width: int | None = None) -> Measured:
@@ -64,22 +159,17 @@ def at_pairs(records: Records, model: str, place: int, of_width: int | None = No
     says = f"at {number} pairs"
     if of_width is not None:
         says = f"{says}, {state_of(of(records, PLAIN, model, size)):,} bytes"
-    one = accuracy(model, PLAIN, f"accuracy/{number}", says)
-    choose = lambda record: kind(record) == PLAIN and width(record) == size  # noqa: E731
-    return Measured(one.number, one.runs.but(one.runs.label, choose=choose), one.named)
+    return accuracy(model, PLAIN, f"accuracy/{number}", says, lambda r: width(r) == size)
 
 
 def trained(needed: int, cell: str) -> Ready:
     """Ready where the runs of a kind of cell had the steps without which they say nothing."""
-
-    def ready(records: Records) -> Finding | None:
-        found = [steps(record) for record in of(records, cell)]
-        if found and max(found) < needed:
-            reason = f"asked after {needed} training steps or more"
-            return not_asked("accuracy of trained models", reason, "laptop")
-        return None
-
-    return ready
+    return where(
+        lambda records: max(map(steps, of(records, cell)), default=needed) >= needed,
+        "accuracy of trained models",
+        f"asked after {needed} training steps or more",
+        "laptop",
+    )
 
 
 def recalls_something(model: str) -> Ready:
@@ -125,16 +215,13 @@ def grows_with_the_state(model: str) -> Rule:
         "accuracy at the most pairs is higher with the largest state than with the smallest; "
         f"judged where it is surely {BETTER_THAN_A_GUESS:g} better than a guess at the fewest pairs"
     )
-    return once(_several_widths(model), each(rules, text))
-
-
-def _several_widths(model: str) -> Ready:
-    def ready(records: Records) -> Finding | None:
-        if len(widths(records, PLAIN, model)) > 1:
-            return None
-        return not_asked("size of the state", "one width says nothing of it", "laptop")
-
-    return ready
+    several = where(
+        lambda records: len(widths(records, PLAIN, model)) > 1,
+        "size of the state",
+        "one width says nothing of it",
+        "laptop",
+    )
+    return once(several, each(rules, text))
 
 
 def _rewritten(model: str) -> Measured:
@@ -142,10 +229,8 @@ def _rewritten(model: str) -> Measured:
 
 
 def _in_time() -> Measured:
-    runs = accuracy("memory_mosaic", EASY)
-    choose = lambda r: kind(r) == EASY and steps(r) <= MEMORY_STEPS  # noqa: E731
-    label = f"memory units after {MEMORY_STEPS} steps"
-    return Measured(runs.number, runs.runs.but(label, choose=choose))
+    found = accuracy("memory_mosaic", EASY, choose=lambda r: steps(r) <= MEMORY_STEPS)
+    return replace(found, named=f"memory units after {MEMORY_STEPS} steps")
 
 
 def _fixed_state(model: str) -> tuple[Claim, Claim]:
