@@ -81,12 +81,12 @@ def panels(records: Records) -> Picture:
 
 def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequence[int]]) -> Panel:
     """Against the last of some lists; a line for each combination of the others."""
-    *others, x = lists
+    *others, places = lists
     label, _, last = form.removesuffix(" = {}").rpartition(", ")
     traces = [
         trace_over_trials(
             label.format(*group),
-            {at: accuracies(records, form, *group, at) for at in x},
+            {at: accuracies(records, form, *group, at) for at in places},
             partial(mean_interval, kind=SHARE),
             colour=COLOURS[others[-1].index(group[-1]) % len(COLOURS)],
             line="dashed" if len(group) > 1 and group[0] != others[0][0] else "",

@@ -8,7 +8,6 @@ from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Ready, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import metric as read_metric
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
@@ -24,6 +23,7 @@ SIZES = {
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
+AUTOMATA = "N, training automata (one sequence each)"
 NGRAM_TOLERANCE = 0.02
 NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
 
@@ -54,12 +54,7 @@ def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
     of_accuracy = metric == "accuracy"
     return Panel(
         f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
-        x=Axis(
-            "N, training automata (one sequence each)",
-            scale="log",
-            limits=(80, 50_000),
-            ticks=sizes_published,
-        ),
+        x=Axis(AUTOMATA, scale="log", limits=(80, 50_000), ticks=sizes_published),
         y=Axis(limits=(0.3, 1.0) if of_accuracy else (0, 0.9)),
         traces=[
             trace
@@ -85,7 +80,7 @@ def _published(metric: str, model: str) -> Trace:
 def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int) -> Trace:
     return over_seeds(
         LABELS[model],
-        {size: regbench.at(records, model, size) for size in sizes(records)},
+        {size: regbench.runs(model, size).of(records) for size in sizes(records)},
         metric,
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
@@ -96,7 +91,9 @@ def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int)
 
 def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
     # One test set serves all sizes, and so does one line.
-    found = {r.label: read_metric(metric)(r) for r in records if r.role == "baseline"}
+    found = {
+        r.label: r.metrics.get("test", {}).get(metric) for r in records if r.role == "baseline"
+    }
     return [
         Remark(f"{label} here", y=found[label], at=at, side="center")
         for label, at in NGRAMS.items()
@@ -128,15 +125,15 @@ def _has_size(size: int) -> Ready:
 
 
 def _ngram(order: int) -> Claim:
-    runs = Runs(f"{order}-gram", "regbench", baseline=f"{order}-gram")
-    rules = []
+    name, rules = f"{order}-gram", []
     for metric in METRICS:
-        level = _published_level(metric, f"{order}-gram")
-        number = regbench.number(metric).of(runs, f"{order}-gram {metric} (published {level})")
+        level = _published_level(metric, name)
+        runs = Runs(f"{name} {metric} (published {level})", "regbench", baseline=name)
+        number = regbench.number(metric).of(runs)
         rules.append(within(number, level - NGRAM_TOLERANCE, level + NGRAM_TOLERANCE))
     return Claim(
-        f"{order}-gram levels",
-        f"An in-context {order}-gram reaches the published accuracy and TVD, so the languages and "
+        f"{name} levels",
+        f"An in-context {name} reaches the published accuracy and TVD, so the languages and "
         "metrics are the published ones.",
         once(regbench.on_published_languages("n-gram levels"), each(rules)),
         f"accuracy and TVD within {NGRAM_TOLERANCE:g} of the published lines; without training one "

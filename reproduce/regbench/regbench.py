@@ -12,8 +12,7 @@ from functools import cache
 
 from bench.records.schema import RunRecord
 from ground.files import ROOT
-from judging.grammar import Number, Ready, Records, Runs, setting
-from judging.verdicts import Finding, not_asked
+from judging.grammar import Number, Ready, Runs, any_of, setting, where
 from pictures import models
 from published.numbers import PublishedFile, read_published
 
@@ -23,7 +22,6 @@ BASELINES = ("gpt2", "mamba", "s4d", "lstm")
 MODELS = (MOSAIC, *BASELINES)
 LABELS = {model: models.label(model) for model in MODELS}
 PUBLISHED_LABELS = {**LABELS, "gpt2": "Transformer", "s4d": "S4"}
-COLOURS = {model: models.look(model).colour for model in MODELS}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
 # What a level is compared on; both ends of the ranges are included.
 PUBLISHED_LANGUAGES = {
@@ -56,13 +54,12 @@ def select(records: Sequence[RunRecord], variants: Sequence[str]) -> list[RunRec
     """Finals of the five models under the fair protocol, and the predictors without training."""
 
     def belongs(record: RunRecord) -> bool:
-        if record.task != "regbench":
-            return False
-        task = record.config["tasks"]
         known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
-        return known and task["variant"] in variants and task["protocol"] == "fair"
+        protocol = setting(record, "tasks.protocol")
+        fair = record.task == "regbench" and known and protocol == "fair"
+        return fair and variant_of(record) in variants
 
-    return sorted(filter(belongs, records), key=lambda record: record.run_id)
+    return any_of(belongs)(records)
 
 
 def variant(record: RunRecord) -> tuple[int, str]:
@@ -80,25 +77,10 @@ def variant_of(record: RunRecord) -> str:
     return str(record.config["tasks"]["variant"])
 
 
-def at(
-    records: Sequence[RunRecord], model: str, size: int, variant: str = "held_out"
-) -> list[RunRecord]:
-    """The finals of one model at one training size, by seed."""
-    found = [
-        record
-        for record in records
-        if record.role != "baseline"
-        and record.model == model
-        and size_of(record) == size
-        and variant_of(record) == variant
-    ]
-    return sorted(found, key=lambda record: record.seed)
-
-
 def runs(model: str, size: int, variant: str = "held_out", label: str = "") -> Runs:
-    """The finals of one model at one training size, for claims."""
-    where = {"tasks.training_automata": size, "tasks.variant": variant}
-    return Runs(label or LABELS[model], "regbench", model, where)
+    """The finals of one model at one training size."""
+    settings = {"tasks.training_automata": size, "tasks.variant": variant}
+    return Runs(label or LABELS[model], "regbench", model, settings)
 
 
 def number(metric: str) -> Number:
@@ -108,14 +90,13 @@ def number(metric: str) -> Number:
 
 def on_published_languages(topic: str) -> Ready:
     """Ready where the languages are the published ones: levels depend on their size."""
-
-    def ready(records: Records) -> Finding | None:
-        wanted = {f"tasks.{key}": value for key, value in PUBLISHED_LANGUAGES.items()}
-        smaller = any(list(setting(r, k)) != v for r in records for k, v in wanted.items())
-        reason = "this preset has smaller languages than the published ones, so levels differ"
-        return not_asked(topic, reason, "gpu") if smaller else None
-
-    return ready
+    wanted = {f"tasks.{key}": value for key, value in PUBLISHED_LANGUAGES.items()}
+    return where(
+        lambda records: all(list(setting(r, k)) == v for r in records for k, v in wanted.items()),
+        topic,
+        "this preset has smaller languages than the published ones, so levels differ",
+        "gpu",
+    )
 
 
 @cache

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.grammar import Measured, Rule, above, each, once, within
+from judging.grammar import Measured, Records, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
@@ -45,13 +46,13 @@ def published(metric: str, model: str, variant: str) -> float:
     return dict(regbench.published_points(regbench.published(short), metric, model))[SIZE]
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """One row for each model: on the same automata and on new ones, here and published."""
     row = Row([_panel(records, metric) for metric in METRICS], height=3.4, shared=True)
     return Picture(TITLE, [row], width=11, legend="below")
 
 
-def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
+def _panel(records: Records, metric: str) -> Panel:
     arrow = "higher is better" if metric == "accuracy" else "lower is better"
     traces = [
         trace
@@ -59,13 +60,9 @@ def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
         for of in (_measured, _published)
         for trace in _joined([of(records, metric, model, variant, place) for variant in VARIANTS])
     ]
-    return Panel(
-        f"{METRICS[metric]} ({arrow})",
-        x=Axis(categories=[LABELS[model] for model in MODELS]),
-        y=Axis(limits=(0, 1)),
-        sideways=True,
-        traces=traces,
-    )
+    names = Axis(categories=[LABELS[model] for model in MODELS])
+    y = Axis(limits=(0, 1))
+    return Panel(f"{METRICS[metric]} ({arrow})", names, y, traces, sideways=True)
 
 
 def _joined(pair: Sequence[Trace]) -> list[Trace]:
@@ -87,39 +84,27 @@ def _joined(pair: Sequence[Trace]) -> list[Trace]:
     return [line, known, new]
 
 
-def _measured(
-    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
-) -> Trace:
+def _measured(records: Records, metric: str, model: str, variant: str, place: int) -> Trace:
     here = "here (95 % interval, seeds)" if variant == "iid" else "here"
-    return over_seeds(
-        f"{LABELS[model]}, {VARIANTS[variant]}",
-        {place: regbench.at(records, model, SIZE, variant)},
-        metric,
-        mark="dots",
-        colour=model,
-        hollow=variant != "iid",
-        aside=-1,
-        legend=f"{VARIANTS[variant]}, {here}",
-    )
+    name, look = _look(model, variant, here)
+    runs = {place: regbench.runs(model, SIZE, variant).of(records)}
+    return over_seeds(name, runs, metric, colour=model, aside=-1, **look)
 
 
-def _published(
-    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
-) -> Trace:
+def _published(records: Records, metric: str, model: str, variant: str, place: int) -> Trace:
     whence = "published" if variant == "iid" else "published (read from figure 9)"
-    return Trace(
-        f"{LABELS[model]}, {VARIANTS[variant]}, published",
-        [place],
-        [published(metric, model, variant)],
-        mark="dots",
-        role="published",
-        hollow=variant != "iid",
-        aside=1.5,
-        legend=f"{VARIANTS[variant]}, {whence}",
-    )
+    name, look = _look(model, variant, whence)
+    level = [published(metric, model, variant)]
+    return Trace(f"{name}, published", [place], level, role="published", aside=1.5, **look)
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def _look(model: str, variant: str, whence: str) -> tuple[str, dict[str, Any]]:
+    hollow, legend = variant != "iid", f"{VARIANTS[variant]}, {whence}"
+    look = {"mark": "dots", "hollow": hollow, "legend": legend}
+    return f"{LABELS[model]}, {VARIANTS[variant]}", look
+
+
+def table(records: Records) -> str:
     """The table with a column for each variant and metric, ours beside the published number."""
     columns = [(variant, metric) for variant in VARIANTS for metric in METRICS]
     heads = [head for v, metric in columns for head in (f"{metric}, {VARIANTS[v]}", "published")]
@@ -127,7 +112,7 @@ def table(records: Sequence[RunRecord]) -> str:
     def cells(model: str) -> list[str]:
         found = [LABELS[model]]
         for variant, metric in columns:
-            found.append(cell(summary(regbench.at(records, model, SIZE, variant), metric)))
+            found.append(cell(summary(regbench.runs(model, SIZE, variant).of(records), metric)))
             found.append(f"{published(metric, model, variant):.3f}")
         return found
 

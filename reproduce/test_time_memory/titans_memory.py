@@ -85,7 +85,7 @@ def all_within(
         for variant in variants
         for metric, ends in metrics.items()
     ]
-    return each(rules, **numbers)
+    return each(rules, "", **numbers)
 
 
 def sums_cannot_overwrite(low: float, high: float, both: float, kept: float) -> Rule:
