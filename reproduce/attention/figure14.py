@@ -6,7 +6,7 @@ from functools import partial
 
 from judging.claims import Claim
 from judging.grammar import above, within
-from reproduce.attention import panels, runs
+from reproduce.attention import runs
 from reproduce.attention.heads import PEAK, TRAINED, recent_peak
 from reproduce.attention.runs import LEARNED, MOSAIC, measured
 
@@ -64,5 +64,5 @@ CLAIMS = (
     ),
 )
 
-PANELS = partial(panels.by_position, TITLE, kinds=KINDS, windows=TRAINED)
+PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=TRAINED)
 REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)

@@ -6,7 +6,7 @@ from functools import partial
 
 from judging.claims import Claim
 from judging.grammar import within
-from reproduce.attention import panels, runs
+from reproduce.attention import runs
 from reproduce.attention.figure14 import FLAT, HAS_PEAK, IS_FLAT
 from reproduce.attention.heads import EXTENDED, PEAK, change_beyond, oldest_third, recent_peak
 from reproduce.attention.runs import ALIBI, MOSAIC, ROPE, measured
@@ -58,5 +58,5 @@ CLAIMS = (
     ),
 )
 
-PANELS = partial(panels.by_position, TITLE, kinds=KINDS, windows=EXTENDED)
+PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=EXTENDED)
 REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)

@@ -23,8 +23,7 @@ from reproduce.attention.heads import (
     peak_widths,
     rank_correlation,
 )
-from reproduce.attention.panels import NO_RESULT, line, picture
-from reproduce.attention.runs import LABELS, MOSAIC, measured, results
+from reproduce.attention.runs import LABELS, MOSAIC, NO_RESULT, line, measured, picture
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"
 SOURCE = f"{runs.SOURCE}, figure 16"
@@ -34,7 +33,7 @@ CORRELATION = Kind("correlation", -1.0, 1.0)
 
 def panels(records: Sequence[RunRecord]) -> Picture:
     """The newest quarter of each head's curve, coloured by λ, and widths against λ."""
-    found = results(records, MOSAIC)
+    found = runs.of(MOSAIC).finished(records)
     widths = Panel(
         "every head of every seed",
         x=Axis("λ, leaky average coefficient of the head"),

@@ -15,7 +15,6 @@ from judging.trials import (
     drawn,
     exact,
     fact,
-    finished,
     over_trials,
     paired,
     pooled,
@@ -48,9 +47,7 @@ class Path(NamedTuple):
     increases: int
 
 
-def measured(records: Records) -> list[RunRecord]:
-    """Runs with a result."""
-    return finished(PATHS.of(records))
+measured = PATHS.finished
 
 
 def paths(

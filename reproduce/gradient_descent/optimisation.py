@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ground.statistics import mean_of
 from judging.grammar import Records
+from reproduce.drawing.tables import markdown
 from reproduce.gradient_descent import descent, grid, runs, weighting
 from reproduce.gradient_descent.figure import TITLE, panels
 from reproduce.reproduction import Reproduction
@@ -14,18 +15,13 @@ def table(records: Records) -> str:
     cells = dict.fromkeys(runs.cell_of(record) for record in records if runs.GRID.has(record))
     measured = {cell: runs.by_dimension(records, cell) for cell in cells}
     dimensions = sorted({d for trials in measured.values() for d in trials})
-    lines = [
-        "| measured (published) | " + " | ".join(f"d = {d}" for d in dimensions) + " |",
-        "| --- |" + " --- |" * len(dimensions),
-    ]
+    rows = []
     for cell, trials in sorted(measured.items(), key=lambda item: item[0].label):
         levels = runs.published().get(cell.label, {})
-        entries = []
-        for d in dimensions:
-            mean = f"{mean_of(trials[d]):.4f}" if d in trials else ""
-            entries.append(f"{mean} ({levels[d]:.4f})" if mean and d in levels else mean)
-        lines.append(f"| {cell.label} | " + " | ".join(entries) + " |")
-    return "\n".join(lines) + "\n"
+        known = {d: f" ({level:.4f})" for d, level in levels.items()}
+        means = {d: f"{mean_of(values):.4f}{known.get(d, '')}" for d, values in trials.items()}
+        rows.append([cell.label, *(means.get(d, "") for d in dimensions)])
+    return markdown(["measured (published)", *(f"d = {d}" for d in dimensions)], rows)
 
 
 SOURCE = f"{runs.SCALING_LAWS}; {runs.DYNAMICS}"

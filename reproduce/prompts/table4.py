@@ -8,17 +8,8 @@ from typing import Any
 from ground.errors import UserError
 from judging.claims import Claim
 from judging.grammar import difference, within
-from reproduce.prompts.runs import (
-    BY_US,
-    GPT2,
-    MODELS,
-    MOSAIC,
-    PUBLISHED_DEEP,
-    of,
-    sensible,
-    where_passed,
-)
-from reproduce.prompts.tables import reproduction
+from reproduce.prompts import tables
+from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible, where_passed
 from reproduce.stories.language import PAPER
 
 TITLE = "Table 4. Continuations of 24 prompts by deep models"
@@ -26,7 +17,7 @@ SOURCE = f"{PAPER}, section 7 (qualitative evaluation), table 4"
 NARRATIVE = ("reasoning", "consistency")
 FLOOR = 10 / 24  # half of what the published transformer passes
 GUARD = f"where the mean share of all prompts of both models is surely above {FLOOR:.3f}"
-DEEP = {model: of(model, shallow=False) for model in MODELS}
+DEEP = {model: tables.of(model, shallow=False) for model in MODELS}
 PASSED = {
     f"{runs.label} is not surely above {FLOOR:.3f}": within(sensible(runs), FLOOR)
     for runs in DEEP.values()
@@ -68,5 +59,5 @@ CLAIMS = (
         source=f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
     ),
 )
-DEPTHS = {False: PUBLISHED_DEEP}
-REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)
+DEPTHS = {False: tables.PUBLISHED_DEEP}
+REPRODUCTION = tables.reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)

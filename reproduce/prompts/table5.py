@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from judging.claims import Claim
 from judging.grammar import above, difference, each
-from reproduce.prompts.runs import (
-    BY_US,
-    GPT2,
-    MODELS,
-    MOSAIC,
-    OTHER_STORIES,
-    PUBLISHED_DEEP,
-    PUBLISHED_ONE_BLOCK,
-    of,
-    sensible,
-    where_passed,
-)
-from reproduce.prompts.tables import reproduction
+from reproduce.prompts import tables
+from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible, where_passed
 from reproduce.regbench.regbench import LABELS
 from reproduce.stories.language import PAPER
 
 TITLE = "Table 5. Continuations of 24 prompts by models of one block"
 SOURCE = f"{PAPER}, appendix D.3, table 5"
-ONE = {model: of(model, shallow=True) for model in MODELS}
+ONE = {model: tables.of(model, shallow=True) for model in MODELS}
 DEPTH_HELPS = each(
     above(
-        sensible(of(model, False, f"{LABELS[model]}, deep")),
-        sensible(of(model, True, f"{LABELS[model]}, one block")),
+        sensible(tables.of(model, False, f"{LABELS[model]}, deep")),
+        sensible(tables.of(model, True, f"{LABELS[model]}, one block")),
     )
     for model in MODELS
 )
 NOT_BEHIND = difference(sensible(ONE[MOSAIC], diverged=0.0), sensible(ONE[GPT2]), -0.042)
+LEAST = tables.OTHER_STORIES
 PASSED = {
-    f"{LABELS[MOSAIC]} is not surely above {OTHER_STORIES.label}": above(
-        sensible(ONE[MOSAIC]), sensible(OTHER_STORIES)
+    f"{LABELS[MOSAIC]} is not surely above {LEAST.label}": above(
+        sensible(ONE[MOSAIC]), sensible(LEAST)
     )
 }
 CLAIMS = (
@@ -61,5 +51,5 @@ CLAIMS = (
         ),
     ),
 )
-DEPTHS = {True: PUBLISHED_ONE_BLOCK, False: PUBLISHED_DEEP}
-REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, varied=("models.layers",))
+DEPTHS = {True: tables.PUBLISHED_ONE_BLOCK, False: tables.PUBLISHED_DEEP}
+REPRODUCTION = tables.reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, varied=("models.layers",))

@@ -1,38 +1,126 @@
-"""Shares of sensible continuations as a picture, counts and continuations as a table."""
+"""What tables 4 and 5 share: continuations of the 24 prompts, counted by the check of the task.
+
+The paper prints texts and colours, and counts nothing. The published counts here are this project's
+own, by the same check on the continuations as printed, which their authors cut by hand. The words
+of the check were chosen with these in view, so they say what it can see, not how good it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.writing.side_by_side import markdown_cell
+from ground.statistics import mean_of
 from judging.claims import Claim
-from judging.grammar import metric, setting
+from judging.grammar import Drawn, Number, Records, Rule, Runs, metric, setting
+from judging.observations import Sample
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.prompts.runs import (
-    GROUPS,
-    MODELS,
-    OTHER_STORIES,
-    PUBLISHED_LAYERS,
-    Counts,
-    is_shallow,
-    of,
-    on,
-    plan,
-    select,
-)
-from reproduce.regbench.regbench import LABELS
-from reproduce.reproduction import Reproduction
+from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
+from reproduce.stories.language import GPT2
+
+TASK = "story_prompts"
+MODELS = (GPT2, MOSAIC)
+GROUPS = {"factual": 9, "reasoning": 9, "consistency": 6}  # in the order of the prompts
+GROUP_OF = tuple(group for group, size in GROUPS.items() for _ in range(size))
+PUBLISHED_LAYERS = 18
+Counts = Mapping[str, Mapping[str, int]]
+# Sensible continuations among those printed in tables 4 and 5.
+PUBLISHED_DEEP: Counts = {
+    GPT2: {"factual": 8, "reasoning": 6, "consistency": 6},
+    MOSAIC: {"factual": 8, "reasoning": 7, "consistency": 4},
+}
+PUBLISHED_ONE_BLOCK: Counts = {
+    GPT2: {"factual": 1, "reasoning": 2, "consistency": 1},
+    MOSAIC: {"factual": 3, "reasoning": 2, "consistency": 1},
+}
+SENSIBLE = metric("sensible")
+BY_US = "counted by this project's check, not by the paper"
+OTHER_STORIES = Runs("sentences of other stories", TASK, baseline="another story")
+
+
+def plan(one_block: bool, preset: str, seeds: int | None) -> Plan:
+    """Both models over seeds at the depth of the preset, or the published one; before them those
+    of one block where they are wanted; and what chance gives."""
+    deep = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
+    depths = [("models.layers=1",), deep] if one_block else [deep]
+    found = [language.runs_of(MODELS, seeds, f"tasks={TASK}", *words) for words in depths]
+    return Plan(tuple(chain(*found)), baselines=((f"tasks={TASK}", f"models={GPT2}"),))
+
+
+def select(one_block: bool, records: Records) -> list[RunRecord]:
+    """Runs of the two models, perhaps with those of one block, and the predictors without
+    training."""
+    own = [r for r in records if r.task == TASK and (r.role == "baseline" or r.model in MODELS)]
+    return language.of_one_corpus(r for r in own if one_block or not is_shallow(r))
+
+
+def is_shallow(record: RunRecord) -> bool:
+    """Whether a model has a single block."""
+    return record.role != "baseline" and setting(record, "models.layers") == 1
+
+
+def of(model: str, shallow: bool, label: str = "") -> Runs:
+    """The runs of a model with one block, or with more."""
+    own = lambda record: is_shallow(record) == shallow  # noqa: E731
+    return Runs(label or LABELS[model], TASK, model, choose=own)
+
+
+def on(record: RunRecord, *groups: str) -> RunRecord:
+    """The record as if the prompts of these groups were all."""
+    passed = record.per_sequence.get("sensible", []) if record.outcome == "ok" else []
+    chosen = [group in (groups or GROUPS) for group in GROUP_OF]
+    kept = [value for value, keep in zip(passed, chosen, strict=False) if keep]
+    metrics = {"test": {"sensible": mean_of(kept)}} if kept else {}
+    changes = {"metrics": metrics, "per_sequence": {"sensible": kept}}
+    return record.model_copy(update=changes)
+
+
+def sensible(runs: Runs, *groups: str, diverged: float | None = None) -> Drawn:
+    """The share of sensible continuations among the prompts of the groups, or of all: 24 of them
+    are few, and seeds that agree on all say nothing about other prompts."""
+    number = Number("share", "sensible", diverged=diverged).of(runs)
+
+    def draw(records: Records) -> Sample:
+        found = number.sample([on(record, *groups) for record in runs.of(records)])
+        return replace(found, items=found.items and replace(found.items, name="prompts"))
+
+    return Drawn(runs.label, draw)
+
+
+def where_passed(rule: Rule, passed: Mapping[str, Rule]) -> Rule:
+    """A rule on models that come out alike, which shows nothing where they fail alike.
+
+    Args:
+        passed: what has to be sure, by what is said where it is not.
+    """
+
+    def judge(records: Records, level: float) -> Finding:
+        finding = rule.judge(records, level)
+        if finding.verdict == CONTRADICTED:
+            return finding
+        judged = ((reason, of.judge(records, level)) for reason, of in passed.items())
+        reason = next((reason for reason, one in judged if one.verdict != REPRODUCED), "")
+        if not reason:
+            return finding
+        evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
+        return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
+
+    return replace(rule, judge=judge)
+
 
 COLUMNS = {**{group: (group,) for group in GROUPS}, "all": ()}
 SIZES = {**GROUPS, "all": sum(GROUPS.values())}
-SENSIBLE = metric("sensible")
 CHECK = (
     "A continuation counts as sensible (✓) if its first sentence holds one of a few words: a crude "
     "check of this project, not the paper's, whose authors read the texts."
@@ -57,14 +145,14 @@ def reproduction(
     )
 
 
-def panels(records: Sequence[RunRecord], title: str, depths: Mapping[bool, Counts]) -> Picture:
+def panels(records: Records, title: str, depths: Mapping[bool, Counts]) -> Picture:
     """Shares by group and model: one panel for each depth (whether it is a single block)."""
     found = [_panel(records, shallow, counts) for shallow, counts in depths.items()]
     width = 5.4 * len(depths) + 0.4
     return Picture(title, [Row(found, shared=True)], width, legend="below", columns=2)
 
 
-def _panel(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> Panel:
+def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
     by_model = {model: of(model, shallow).of(records) for model in MODELS}
     runs = [run for found in by_model.values() for run in found]
     depths = sorted({setting(run, "models.layers") for run in runs})
@@ -73,9 +161,8 @@ def _panel(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> Panel
     for aside, (model, found) in zip((-2, 1), by_model.items(), strict=True):
         name, legend = LABELS[model], f"{LABELS[model]} (95 %, seeds and prompts)"
         traces.append(_shares(name, found, colour=model, aside=aside, legend=legend))
-        shares = [
-            n / size for n, size in zip(_with_all(counts[model]), SIZES.values(), strict=True)
-        ]
+        both = zip(_with_all(counts[model]), SIZES.values(), strict=True)
+        shares = [count / size for count, size in both]
         look: dict[str, Any] = {"mark": "dots", "legend": "published texts, our check"}
         traces.append(published(f"{name}, published", enumerate(shares), aside=aside + 1, **look))
     return Panel(
@@ -97,7 +184,7 @@ def _with_all(counts: Mapping[str, int]) -> list[int]:
     return [*counts.values(), sum(counts.values())]
 
 
-def table(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> str:
+def table(records: Records, shallow: bool, counts: Counts) -> str:
     """Counts of every seed, and the continuations of the first, as Markdown."""
     runs = {model: of(model, shallow).of(records) for model in MODELS}
     rows = [_counted(_name(model, found, every=True), found) for model, found in runs.items()]
