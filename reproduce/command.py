@@ -26,7 +26,6 @@ from judging.claims import ClaimResult
 from judging.verdicts import CONTRADICTED
 from pictures.renderer import images
 from reproduce.console import print_verdicts
-from reproduce.costs import cost_of
 from reproduce.drawing.frame import framed
 from reproduce.presets import refuse_mixtures
 from reproduce.reproduction import Plan, Reproduction, View
@@ -142,7 +141,7 @@ class _Request:
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
         seeds = own["seeds"]
-        if seeds is not None and (not isinstance(seeds, int) or isinstance(seeds, bool)):
+        if seeds is not None and type(seeds) is not int:  # true is none
             raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds={seeds}: at least one seed is needed")
@@ -328,7 +327,8 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     """
     results = [claim.judge(records) for claim in reproduction.claims]
-    images, numbers = _drawn(name, reproduction, records, view)
+    note = "" if reproduction.note is None else reproduction.note(records)
+    picture = framed(reproduction.panels(records), records, view, note)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
         "figure": name,
@@ -337,35 +337,23 @@ def write(
         "records": [record.run_id for record in records],
         "claims": [entry(reproduction, result) for result in results],
     }
-    for ending, content in images.items():
-        write_atomically(folder / f"figure.{ending}", content)
-    write_atomically(folder / "curves.json", numbers)
+    files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
+    files["curves.json"] = picture.to_json()
     if reproduction.table is not None:
-        write_atomically(folder / "table.md", reproduction.table(records).encode())
-    run_ids = "".join(f"{record.run_id}\n" for record in records)
-    write_atomically(folder / "records.txt", run_ids.encode())
-    write_atomically(folder / "verdicts.json", _json(verdicts))
+        files["table.md"] = reproduction.table(records).encode()
+    files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
+    text = json.dumps(verdicts, indent=1, sort_keys=True, allow_nan=False)
+    files["verdicts.json"] = f"{text}\n".encode()
+    for file, content in files.items():
+        write_atomically(folder / file, content)
     return results
 
 
 def entry(reproduction: Reproduction, result: ClaimResult) -> dict[str, Any]:
     """A claim's entry in a verdict file; of what is not asked here also what asking would cost."""
     asked_at = result.finding.asked_at
-    cost = {"cost": cost_of(reproduction, asked_at)} if asked_at else {}
+    cost = {"cost": reproduction.cost(asked_at)} if asked_at else {}
     return {**result.to_json(), **cost}
-
-
-def _drawn(
-    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View
-) -> tuple[dict[str, bytes], bytes]:
-    """The images by their endings, and all numbers in them."""
-    note = "" if reproduction.note is None else reproduction.note(records)
-    picture = framed(reproduction.panels(records), records, view, note)
-    return images(picture, name), picture.to_json()
-
-
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -200,7 +200,6 @@ def excess(records: Records) -> Iterator[Rule]:
     yield within(drawn(label, pooled(measured(records), f"excess/N={CROWD}"), CHANGE), low=0.0)
 
 
-STEP_SIZES = f"{SCALING_LAWS}, experiment on step sizes"
 OWN_VERSION = (
     f"small version of this project after {DYNAMICS}, two particles, measured first by another "
     "implementation"
@@ -274,24 +273,18 @@ CLAIMS = (
         f"more than 0, {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
     ),
-    Claim(
-        "smaller late steps against a small step",
-        "Where d ≤ N, a step that is decreased leaves fewer errors than a small step throughout.",
-        decreasing_wins("small", "error", CHANGE),
-        source=STEP_SIZES,
-    ),
-    Claim(
-        "smaller late steps against a large step",
-        "Where d ≤ N, a step that is decreased leaves fewer errors than a large step throughout.",
-        decreasing_wins("large", "error", CHANGE),
-        source=STEP_SIZES,
-    ),
-    Claim(
-        "smaller late steps against a large step, by the loss",
-        "Where d ≤ N, a step that is decreased has a lower cross-entropy than a large step "
-        "throughout.",
-        decreasing_wins("large", "loss", REAL),
-        source=STEP_SIZES,
+    *(
+        Claim(
+            f"smaller late steps against a {other} step{by}",
+            f"Where d ≤ N, a step that is decreased {leaves} than a {other} step throughout.",
+            decreasing_wins(other, what, kind),
+            source=f"{SCALING_LAWS}, experiment on step sizes",
+        )
+        for other, what, kind, by, leaves in (
+            ("small", "error", CHANGE, "", "leaves fewer errors"),
+            ("large", "error", CHANGE, "", "leaves fewer errors"),
+            ("large", "loss", REAL, ", by the loss", "has a lower cross-entropy"),
+        )
     ),
     Claim(
         "the lowest loss is not the fewest errors",

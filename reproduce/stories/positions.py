@@ -7,7 +7,7 @@ two models' samples is that of a paired bootstrap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,6 @@ SMOOTH = 2  # bins that the crossing is read from
 
 Band = tuple[int, int]  # positions from 1, both ends included
 Losses = NDArray[np.float64]
-Read = Callable[[RunRecord, str], Losses]
 
 
 class Stretch(NamedTuple):
@@ -63,10 +62,10 @@ class Stretch(NamedTuple):
         A bin on the border of two bands counts for each with the positions that it has there: only
         the spread is taken from bins, the losses themselves are read from every position.
         """
-        found = [over_seeds(records, one, self.kind, samples) for one in (model, minus) if one]
-        drawn = [one for one in found if one is not None]
-        if len(drawn) < len(found):
+        runs = [measured(records, one, self.kind) for one in (model, minus) if one]
+        if not all(runs):
             return None
+        drawn = [np.mean([samples(run, self.kind) for run in found], axis=0) for found in runs]
         length, bins = length_of(records[0]), drawn[0].shape[1]
         first, *last = [_weights(bins, length, band) for band in self.bands]
         total = (drawn[0] - sum(drawn[1:])) @ (first - sum(last))
@@ -143,12 +142,6 @@ def centres(records: Sequence[RunRecord]) -> Losses:
     first = np.arange(1, length_of(records[0]) + 1, BIN)
     last = np.minimum(first + BIN - 1, length_of(records[0]))
     return np.asarray((first + last) / 2)
-
-
-def over_seeds(records: Sequence[RunRecord], model: str, kind: str, read: Read) -> Losses | None:
-    """Mean over the seeds that gave numbers; None if there is none."""
-    found = [read(record, kind) for record in measured(records, model, kind)]
-    return np.mean(found, axis=0) if found else None
 
 
 class Difference(NamedTuple):

@@ -40,7 +40,6 @@ from judging.verdicts import (
 from reproduce.bigram.bigram import REPRODUCTION, plan
 from reproduce.command import entry
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
-from reproduce.costs import cost_of
 from reproduce.reproduction import View
 from tests.bench.records import make_record
 from tests.judging.samples import sample
@@ -233,7 +232,9 @@ def test_a_drawn_number_is_a_quantity_too() -> None:
 
 def test_result_is_what_a_verdict_file_holds() -> None:
     rule = within(ACCURACY.of(OURS), low=0.8)
-    content = Claim("accuracy", "It is.", rule, source="figure 9").judge(runs(0.9, 0.91, 0.92)).to_json()
+    content = (
+        Claim("accuracy", "It is.", rule, source="figure 9").judge(runs(0.9, 0.91, 0.92)).to_json()
+    )
     assert content == {
         "name": "accuracy",
         "source": "figure 9",
@@ -267,7 +268,7 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
         "gpu",
         "laptop",
     ]
-    assert any("random triggers" in line and cost_of(REPRODUCTION, "gpu") in line for line in lines)
+    assert any("random triggers" in line and REPRODUCTION.cost("gpu") in line for line in lines)
     print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path)
     shown = capsys.readouterr().out
     for line in lines:
