@@ -293,16 +293,12 @@ def once(ready: Ready, rule: Rule) -> Rule:
     return replace(rule, judge=judge)
 
 
-def where(
-    holds: Callable[[Records], bool], topic: str, reason: str, asked_at: str = ""
-) -> Ready:
+def where(holds: Callable[[Records], bool], topic: str, reason: str, asked_at: str = "") -> Ready:
     """Ready where something holds; elsewhere the topic is not asked, for this reason."""
     return lambda records: None if holds(records) else not_asked(topic, reason, asked_at)
 
 
-def trained_for(
-    steps: int, asked_at: str, topic: str = "accuracy of trained models"
-) -> Ready:
+def trained_for(steps: int, asked_at: str, topic: str = "accuracy of trained models") -> Ready:
     """Ready where the longest training had so many steps."""
 
     def holds(records: Records) -> bool:

@@ -87,9 +87,13 @@ def preset_settings(task: str, model: str, preset: str) -> dict[str, Any]:
 
 @cache
 def of_preset(task: str, model: str, preset: str) -> dict[str, Any]:
-    """The settings of model and training, such as "training.lr"."""
-    own = preset_settings(task, model, preset)
-    return {f"{part}.{name}": v for part in ("models", "training") for name, v in own[part].items()}
+    """The settings of model and training."""
+    return flat(preset_settings(task, model, preset), ("models", "training"))
+
+
+def flat(config: Mapping[str, Any], sections: Iterable[str]) -> dict[str, Any]:
+    """Key -> value of these sections of a configuration, such as "training.lr"."""
+    return {f"{part}.{name}": v for part in sections for name, v in config[part].items()}
 
 
 def settings_of(record: RunRecord, preset: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _grid(records: Records) -> list[Panel]:
 def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -> Panel:
     traces = []
     for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
-        levels = runs.published().get(cell.label, {}).items()
+        levels = runs.published(cell).items()
         trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
         measured = over_trials(label, trials, summarise, colour=colour)
         traces.append(replace(measured, seeds={}))  # ten random seeds hide each other

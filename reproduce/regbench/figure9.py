@@ -8,7 +8,7 @@ from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Ready, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import over_seeds, published
+from reproduce.drawing.traces import over_seeds, published, published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
@@ -50,11 +50,10 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 
 
 def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
-    sizes_published = regbench.published(PUBLISHED).size.values
     of_accuracy = metric == "accuracy"
     return Panel(
         f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
-        x=Axis(AUTOMATA, scale="log", limits=(80, 50_000), ticks=sizes_published),
+        x=Axis(AUTOMATA, scale="log", limits=(80, 50_000), ticks=SIZES["paper"]),
         y=Axis(limits=(0.3, 1.0) if of_accuracy else (0, 0.9)),
         traces=[
             trace
@@ -70,7 +69,7 @@ def _published(metric: str, model: str) -> Trace:
     label = regbench.PUBLISHED_LABELS[model]
     return published(
         f"{label}, published",
-        regbench.published_points(regbench.published(PUBLISHED), metric, model),
+        published_numbers(PUBLISHED, metric)[label].items(),
         colour=model,
         end=label,
         legend="published, read from the image",
@@ -127,7 +126,7 @@ def _has_size(size: int) -> Ready:
 def _ngram(order: int) -> Claim:
     name, rules = f"{order}-gram", []
     for metric in METRICS:
-        level = _published_level(metric, name)
+        level, *_ = published_numbers("ICLL study", metric)[name].values()
         runs = Runs(f"{name} {metric} (published {level})", "regbench", baseline=name)
         number = regbench.number(metric).of(runs)
         rules.append(within(number, level - NGRAM_TOLERANCE, level + NGRAM_TOLERANCE))
@@ -140,13 +139,6 @@ def _ngram(order: int) -> Claim:
         "value is exact",
         source=NGRAM_SOURCE,
     )
-
-
-def _published_level(metric: str, line: str) -> float:
-    lines = regbench.published("ICLL study")
-    level = lines.read(lines.metrics[metric].lines[line])[0]
-    assert level is not None
-    return level
 
 
 CLAIMS = (

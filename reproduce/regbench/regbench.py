@@ -8,13 +8,10 @@ can be learned at all depends on the length of strings and on the size of automa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from bench.records.schema import RunRecord
-from ground.files import ROOT
 from judging.grammar import Number, Ready, Runs, any_of, setting, where
 from pictures import models
-from published.numbers import PublishedFile, read_published
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -97,17 +94,3 @@ def on_published_languages(topic: str) -> Ready:
         "this preset has smaller languages than the published ones, so levels differ",
         "gpu",
     )
-
-
-@cache
-def published(short: str) -> PublishedFile:
-    """The data file of that short name."""
-    files = read_published(ROOT / "published")
-    return next(file for file in files if file.short == short)
-
-
-def published_points(file: PublishedFile, metric: str, model: str) -> list[tuple[int, float]]:
-    """(N, value) of one of our models under its published name."""
-    values = file.metrics[metric].values[PUBLISHED_LABELS[model]]
-    read = zip(file.size.values, (file.read(value)[0] for value in values), strict=True)
-    return [(size, number) for size, number in read if number is not None]

@@ -11,7 +11,7 @@ from judging.claims import Claim
 from judging.grammar import Measured, Records, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import cell, markdown
-from reproduce.drawing.traces import over_seeds, summary
+from reproduce.drawing.traces import over_seeds, published_numbers, summary
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
@@ -43,7 +43,7 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 def published(metric: str, model: str, variant: str) -> float:
     """The number of table 3, or for new automata that of figure 9."""
     short = PUBLISHED_IID if variant == "iid" else PUBLISHED_HELD_OUT
-    return dict(regbench.published_points(regbench.published(short), metric, model))[SIZE]
+    return published_numbers(short, metric)[regbench.PUBLISHED_LABELS[model]][SIZE]
 
 
 def panels(records: Records) -> Picture:

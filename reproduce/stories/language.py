@@ -22,7 +22,7 @@ from judging.grammar import Number, Ready, Records, told
 from judging.verdicts import Finding, not_asked
 from pictures.panels import Picture
 from reproduce import presets
-from reproduce.regbench.regbench import published
+from reproduce.drawing.traces import published_numbers
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
@@ -181,5 +181,4 @@ def loss(metric: str, measured: str | None = None, **changes: Any) -> Number:
 
 def published_number(short: str, name: str, label: str) -> float | None:
     """The single number of a label; None where the run failed."""
-    file = published(short)
-    return file.read(file.metrics[name].values[label][0])[0]
+    return next(iter(published_numbers(short, name)[label].values()), None)

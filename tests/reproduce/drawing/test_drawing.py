@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from bench.records.schema import Curve
 from bench.settings.config import choices, compose, model_groups
 from ground.errors import UserError
+from judging.grammar import metric
 from leaderboards.panels import picture_chart
 from pictures import models, style
 from pictures.looks import edges, look_of, moved
