@@ -25,25 +25,8 @@ from judging.grammar import (
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import over_seeds, summary
-from reproduce.multi_query_recall.runs import (
-    EASY,
-    FIXED_STATE,
-    FORGETTING,
-    LABELS,
-    MEMORY_STEPS,
-    PLAIN,
-    kind,
-    of,
-    pairs,
-    plan,
-    select,
-    state_of,
-    steps,
-    variant,
-    widest,
-    width,
-    widths,
-)
+from reproduce.multi_query_recall import runs
+from reproduce.multi_query_recall.runs import EASY, FORGETTING, LABELS, PLAIN
 from reproduce.reproduction import Reproduction
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
@@ -62,21 +45,21 @@ ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
 def panels(records: Sequence[RunRecord]) -> Picture:
     """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
     written again, and which value such keys get."""
-    plain = f"every key written once{_after(of(records, PLAIN))}"
+    plain = f"every key written once{_after(runs.of(records, PLAIN))}"
     again = "some keys written twice: the latest value counts"
     above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
-    below = [_by_pairs(records, FORGETTING, again), _values(of(records, FORGETTING))]
+    below = [_by_pairs(records, FORGETTING, again), _values(runs.of(records, FORGETTING))]
     return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
 
 
 def _after(records: Sequence[RunRecord]) -> str:
-    trained = sorted({steps(record) for record in records})
+    trained = sorted({runs.steps(record) for record in records})
     return f", after {'–'.join(map(str, trained))} training steps" if trained else ""
 
 
 def _by_pairs(records: Sequence[RunRecord], cell: str, title: str) -> Panel:
-    shown = of(records, cell)
-    numbers = pairs(shown)
+    shown = runs.of(records, cell)
+    numbers = runs.pairs(shown)
     again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
     guess = [1 / (number + again) for number in numbers]
     return Panel(
@@ -85,7 +68,7 @@ def _by_pairs(records: Sequence[RunRecord], cell: str, title: str) -> Panel:
         y=ACCURACY,
         traces=[
             Trace("guess among the values", numbers, guess, role="reference"),
-            *(_of_pairs(widest(records, cell, model), model, numbers) for model in LABELS),
+            *(_of_pairs(runs.widest(records, cell, model), model, numbers) for model in LABELS),
         ],
     )
 
@@ -99,14 +82,14 @@ def _of_pairs(found: Sequence[RunRecord], model: str, numbers: Sequence[int]) ->
 
 
 def _by_state(records: Sequence[RunRecord]) -> Panel:
-    most = (pairs(of(records, PLAIN)) or [0])[-1]
+    most = (runs.pairs(runs.of(records, PLAIN)) or [0])[-1]
     title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
     return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in LABELS])
 
 
 def _of_state(records: Sequence[RunRecord], model: str, most: int) -> Trace:
-    found = [of(records, PLAIN, model, size) for size in widths(records, PLAIN, model)]
-    by_state = {state_of(runs): runs for runs in found if state_of(runs)}
+    found = [runs.of(records, PLAIN, model, size) for size in runs.widths(records, PLAIN, model)]
+    by_state = {runs.state_of(one): one for one in found if runs.state_of(one)}
     return over_seeds(LABELS[model], by_state, f"accuracy/{most}", colour=model)
 
 
@@ -145,7 +128,7 @@ def accuracy(
     choose: Callable[[RunRecord], bool] = lambda record: True,
 ) -> Measured:
     """A metric of a model's runs in a kind of cell; ``says`` follows its label."""
-    chosen = lambda record: kind(record) == cell and choose(record)  # noqa: E731
+    chosen = lambda record: runs.kind(record) == cell and choose(record)  # noqa: E731
     number = Number("accuracy", name, items=lambda record: int(setting(record, "tasks.test_size")))
     label = f"{LABELS[model]} {says}".rstrip()
     return number.of(Runs(LABELS[model], model=model, choose=chosen), label)
@@ -153,19 +136,19 @@ def accuracy(
 
 def at_pairs(records: Records, model: str, place: int, of_width: int | None = None) -> Measured:
     """The accuracy at the fewest (0) or the most (-1) pairs, at the largest width."""
-    found = widest(records, PLAIN, model)
-    size = of_width or max(map(width, found), default=0)
-    number = (pairs(found) or [0])[place]
+    found = runs.widest(records, PLAIN, model)
+    size = of_width or max(map(runs.width, found), default=0)
+    number = (runs.pairs(found) or [0])[place]
     says = f"at {number} pairs"
     if of_width is not None:
-        says = f"{says}, {state_of(of(records, PLAIN, model, size)):,} bytes"
-    return accuracy(model, PLAIN, f"accuracy/{number}", says, lambda r: width(r) == size)
+        says = f"{says}, {runs.state_of(runs.of(records, PLAIN, model, size)):,} bytes"
+    return accuracy(model, PLAIN, f"accuracy/{number}", says, lambda r: runs.width(r) == size)
 
 
 def trained(needed: int, cell: str) -> Ready:
     """Ready where the runs of a kind of cell had the steps without which they say nothing."""
     return where(
-        lambda records: max(map(steps, of(records, cell)), default=needed) >= needed,
+        lambda records: max(map(runs.steps, runs.of(records, cell)), default=needed) >= needed,
         "accuracy of trained models",
         f"asked after {needed} training steps or more",
         "laptop",
@@ -176,10 +159,10 @@ def recalls_something(model: str) -> Ready:
     """No verdict on how a model falls that has not learned to recall in the first place."""
 
     def ready(records: Records) -> Finding | None:
-        found = widest(records, PLAIN, model)
-        if not pairs(found):
+        found = runs.widest(records, PLAIN, model)
+        if not runs.pairs(found):
             return no_runs(accuracy(model, PLAIN).sample(records))
-        fewest, one = pairs(found)[0], at_pairs(records, model, 0)
+        fewest, one = runs.pairs(found)[0], at_pairs(records, model, 0)
         rule = within(one, low=1 / fewest + BETTER_THAN_A_GUESS)
         if rule.judge(records, 0.95).verdict == REPRODUCED:
             return None
@@ -187,7 +170,7 @@ def recalls_something(model: str) -> Ready:
         reason = (
             f"{one.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, not "
             f"surely above a guess among its values ({1 / fewest:g}) after "
-            f"{max(map(steps, found))} steps: what limits it here is not its state"
+            f"{max(map(runs.steps, found))} steps: what limits it here is not its state"
         )
         return Finding(UNDECIDED, reason, len(one.sample(records).observations))
 
@@ -207,7 +190,7 @@ def grows_with_the_state(model: str) -> Rule:
     """A model is better at the most pairs with its largest state than with its smallest."""
 
     def rules(records: Records) -> list[Rule]:
-        sizes = widths(records, PLAIN, model)
+        sizes = runs.widths(records, PLAIN, model)
         large, small = (at_pairs(records, model, -1, size) for size in (sizes[-1], sizes[0]))
         return [above(large, small)]
 
@@ -216,7 +199,7 @@ def grows_with_the_state(model: str) -> Rule:
         f"judged where it is surely {BETTER_THAN_A_GUESS:g} better than a guess at the fewest pairs"
     )
     several = where(
-        lambda records: len(widths(records, PLAIN, model)) > 1,
+        lambda records: len(runs.widths(records, PLAIN, model)) > 1,
         "size of the state",
         "one width says nothing of it",
         "laptop",
@@ -229,8 +212,8 @@ def _rewritten(model: str) -> Measured:
 
 
 def _in_time() -> Measured:
-    found = accuracy("memory_mosaic", EASY, choose=lambda r: steps(r) <= MEMORY_STEPS)
-    return replace(found, named=f"memory units after {MEMORY_STEPS} steps")
+    found = accuracy("memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS)
+    return replace(found, named=f"memory units after {runs.MEMORY_STEPS} steps")
 
 
 def _fixed_state(model: str) -> tuple[Claim, Claim]:
@@ -259,9 +242,9 @@ CLAIMS = (
     Claim(
         "one layer of memory units",
         "One layer of memory units recalls every value, since values look one position ahead.",
-        once(trained(MEMORY_STEPS, EASY), within(_in_time(), low=ALL_RIGHT)),
+        once(trained(runs.MEMORY_STEPS, EASY), within(_in_time(), low=ALL_RIGHT)),
         "accuracy of {low:g} or more with its whole 95 % interval within "
-        f"{MEMORY_STEPS} training steps at 4 pairs, 64 tokens, 32 positions",
+        f"{runs.MEMORY_STEPS} training steps at 4 pairs, 64 tokens, 32 positions",
         source=f"{MOSAICS}, section 4",
     ),
     Claim(
@@ -297,14 +280,14 @@ CLAIMS = (
             each(
                 lambda records: [
                     above(at_pairs(records, "conv_attention", -1), at_pairs(records, m, -1), 0.05)
-                    for m in FIXED_STATE
+                    for m in runs.FIXED_STATE
                 ],
                 "accuracy at the most pairs is higher by more than 0.05",
             ),
         ),
         source=f"{ZOOLOGY}, section 4 and figure 2",
     ),
-    *(claim for model in FIXED_STATE for claim in _fixed_state(model)),
+    *(claim for model in runs.FIXED_STATE for claim in _fixed_state(model)),
     Claim(
         "rewritten keys, without order",
         "Memory units, and attention that knows positions by a convolution only, cannot tell "
@@ -336,4 +319,6 @@ CLAIMS = (
 
 SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4"
 VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr")
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, varied=VARIED)
+REPRODUCTION = Reproduction(
+    TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant, varied=VARIED
+)

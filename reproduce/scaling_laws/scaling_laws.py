@@ -17,21 +17,8 @@ from judging.verdicts import UNDECIDED, Finding, not_asked
 from pictures.panels import Axis, Line, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import published
 from reproduce.reproduction import Reproduction
-from reproduce.scaling_laws.runs import (
-    FEW_TOKENS,
-    LAWS,
-    MAIN,
-    MAP,
-    NAIVE,
-    POPULATION,
-    SCHEMES,
-    TABLE,
-    Errors,
-    Part,
-    plan,
-    select,
-    variant,
-)
+from reproduce.scaling_laws import runs
+from reproduce.scaling_laws.runs import POPULATION, SCHEMES, Errors, Part
 
 TITLE = "Scaling laws of associative memories, by what is stored"
 PAPER = (
@@ -56,29 +43,29 @@ ERROR = Axis("error over the population", "log", limits=(2e-5, 1))  # with room 
 
 def panels(records: Records) -> Picture:
     """Two panels against d, two against n, and a map of each naive scheme over both."""
-    main, few = Part(records), Part(records, FEW_TOKENS)
+    main, few = Part(records), Part(records, runs.FEW_TOKENS)
     most, largest = max(main.n, default=0), max(main.d, default=0)
     label = f"q = 1, N = {few.task.get('tokens')}"
     dashed = _curve(label, "vermillion", few.d, few.errors("seen", POPULATION), line="dashed")
     table = [
         Trace("a table without limits", run.curves["error"].x, run.curves["error"].y, role="theory")
-        for run in TABLE.of(records)
+        for run in runs.TABLE.of(records)
     ]
     above = [
         _against_size(main, POPULATION, "infinitely many samples", dashed),
         _against_size(main, f"n={most}", f"n = {most:,} samples"),
-        _map(Part(records, MAP), NAIVE[0]),
+        _map(Part(records, runs.MAP), runs.NAIVE[0]),
     ]
     below = [
         *(_against_samples(main, size, table) for size in (largest, main.near(SMALL))),
-        _map(Part(records, MAP), NAIVE[1]),
+        _map(Part(records, runs.MAP), runs.NAIVE[1]),
     ]
     return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.5)
 
 
 def _against_size(main: Part, row: str, title: str, more: Sequence[Trace] = ()) -> Panel:
     def curve(name: str) -> tuple[Errors | None, Fit | None, float]:
-        law = LAWS[name](main.alpha) if name in LAWS else 0.0
+        law = runs.LAWS[name](main.alpha) if name in runs.LAWS else 0.0
         return main.errors(name, row), main.in_d(name, row) if law else None, law
 
     return _panel(title, "size d", main.d, curve, [*more, *_references(main, main.d, "d")])
@@ -86,7 +73,7 @@ def _against_size(main: Part, row: str, title: str, more: Sequence[Trace] = ()) 
 
 def _against_samples(main: Part, size: int, more: Sequence[Trace]) -> Panel:
     def curve(name: str) -> tuple[Errors | None, Fit | None, float]:
-        law = LAWS["root"](main.alpha)  # of any scheme that has room for what was seen
+        law = runs.LAWS["root"](main.alpha)  # of any scheme that has room for what was seen
         fit = main.in_n(name, size) if size == max(main.d) else None
         return main.by_samples(name, size), fit, law
 
@@ -189,15 +176,13 @@ def at_the_scale(records: Records) -> Finding | None:
     return not_asked("slopes and shapes of the curves", reason, "laptop")
 
 
-def of_trials(rule: Rule, *schemes: str, part: str = MAIN) -> Rule:
+def of_trials(rule: Rule, *schemes: str, part: str = runs.MAIN) -> Rule:
     """A rule on all trials of some schemes."""
 
-    def runs(records: Records) -> list[RunRecord]:
+    def of(records: Records) -> list[RunRecord]:
         return [run for scheme in schemes for run in Part(records, part).runs(scheme)]
 
-    return over_trials(
-        rule, runs, "equal trials of " + ", ".join(SCHEMES[s].label for s in schemes)
-    )
+    return over_trials(rule, of, "equal trials of " + ", ".join(SCHEMES[s].label for s in schemes))
 
 
 def slope(
@@ -221,8 +206,12 @@ def in_d(scheme: str, expected: float, by: float, row: str = POPULATION) -> Rule
 
 def counted(scheme: str, expected: float, by: float) -> Rule:
     """The same with counts of many samples, asked where so many were drawn."""
-    runs = SCHEMES[scheme].runs(MAIN).but(f"{MANY:,} samples", choose=lambda r: MANY in Part([r]).n)
-    ready = measured(runs, f"slopes at n = {MANY:,}", "laptop")
+    many = (
+        SCHEMES[scheme]
+        .runs(runs.MAIN)
+        .but(f"{MANY:,} samples", choose=lambda r: MANY in Part([r]).n)
+    )
+    ready = measured(many, f"slopes at n = {MANY:,}", "laptop")
     return once(at_the_scale, once(ready, in_d(scheme, expected, by, f"n={MANY}")))
 
 
@@ -233,7 +222,7 @@ def unseen_mass(record: RunRecord) -> float | None:
     return None if fit is None else fit.slope
 
 
-UNSEEN = Number("slope", unseen_mass).of(TABLE, "mass of unseen tokens, an exact sum: slope")
+UNSEEN = Number("slope", unseen_mass).of(runs.TABLE, "mass of unseen tokens, an exact sum: slope")
 
 
 def rising(columns: Sequence[tuple[str, list[float]]]) -> list[Rule]:
@@ -275,7 +264,7 @@ def turning(records: Records) -> list[Rule]:
 
 def steepening(records: Records) -> list[Rule]:
     """With few tokens, the slope of q = 1 in d is steep as d passes N, and steeper than before."""
-    few = Part(records, FEW_TOKENS)
+    few = Part(records, runs.FEW_TOKENS)
     values, tokens = few.errors("seen", POPULATION), few.task.get("tokens", 0)
     if values is None:
         return []
@@ -343,10 +332,10 @@ CLAIMS = (
         "steeper than any power",
         "With fewer tokens than d, the error of storing all alike falls faster than any power "
         "of d.",
-        once(at_the_scale, of_trials(each(steepening, STEEPER), "seen", part=FEW_TOKENS)),
+        once(at_the_scale, of_trials(each(steepening, STEEPER), "seen", part=runs.FEW_TOKENS)),
         source=f"{THEOREM}, part 2",
     ),
 )
 
 SOURCE = f"{PAPER}; {SLIDES}"
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)
+REPRODUCTION = Reproduction(TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant)

@@ -12,21 +12,8 @@ from pictures.models import label
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import curve_over_seeds, dots
-from reproduce.test_time_memory.runs import (
-    CAPACITY,
-    FORGETTING,
-    INTEGERS,
-    MANY,
-    MEMORIES,
-    NEAREST,
-    NUMBERS,
-    ONE,
-    STABLE,
-    STREAM,
-    TEXT,
-    WEIGHTS,
-    of,
-)
+from reproduce.test_time_memory import runs
+from reproduce.test_time_memory.runs import MEMORIES, NUMBERS, of
 
 TITLE = "Memory at test time: what is kept, forgotten, overwritten, and known to be unknown"
 CURVES = (  # curve, material, title, name of the abscissa
@@ -34,7 +21,7 @@ CURVES = (  # curve, material, title, name of the abscissa
     ("recall_by_age", "", "recall by age", "age (1: oldest)"),
     ("recall_by_noise", "", "recall by noisy keys", "noise σ"),
     ("recall_by_noise", NUMBERS, "four numbers: some replaced", "numbers replaced"),
-    ("recall_by_noise", TEXT, "sentences: words left out", "share left out"),
+    ("recall_by_noise", runs.TEXT, "sentences: words left out", "share left out"),
     ("recall_by_stem_16", NUMBERS, "sixteen numbers: a part given", "share of the stem given"),
 )
 BARS = {
@@ -114,15 +101,15 @@ def _sizes(records: Records) -> Panel:
 
 
 def _by_memory(records: Records, curve: str, material: str = "") -> list[Trace]:
-    runs = {model: of(model, material).of(records) for model in MEMORIES}
+    by_model = {model: of(model, material).of(records) for model in MEMORIES}
     look: dict[str, Any] = {"mark": "both"}
-    return [curve_over_seeds(label(m), own, curve, colour=m, **look) for m, own in runs.items()]
+    return [curve_over_seeds(label(m), own, curve, colour=m, **look) for m, own in by_model.items()]
 
 
 def _bars(records: Records, name: str) -> Panel:
-    runs = {model: found for model in MEMORIES if (found := of(model).of(records))}
-    names = Axis(categories=[label(model) for model in runs])
-    traces = dots(runs, name, mark="bars", legend="")
+    by_model = {model: found for model in MEMORIES if (found := of(model).of(records))}
+    names = Axis(categories=[label(model) for model in by_model])
+    traces = dots(by_model, name, mark="bars", legend="")
     return Panel(BARS[name], x=names, sideways=True, traces=traces)
 
 
@@ -154,9 +141,19 @@ def experiment_cells(records: Records) -> dict[str, list[float | None]]:
         named = zip(EXPERIMENTS, cycle(variants), strict=False)
         return [_largest(records, model, name, variant) for name, variant in named]
 
-    own = {"README's network": row(WEIGHTS, ONE, MANY, STREAM, CAPACITY, FORGETTING, FORGETTING)}
-    stable = {"the same, stable form": row(WEIGHTS, STABLE)}
-    return own | stable | {label(model): row(model, INTEGERS) for model in MEMORIES}
+    own = {
+        "README's network": row(
+            runs.WEIGHTS,
+            runs.ONE,
+            runs.MANY,
+            runs.STREAM,
+            runs.CAPACITY,
+            runs.FORGETTING,
+            runs.FORGETTING,
+        )
+    }
+    stable = {"the same, stable form": row(runs.WEIGHTS, runs.STABLE)}
+    return own | stable | {label(model): row(model, runs.INTEGERS) for model in MEMORIES}
 
 
 def _largest(records: Records, model: str, name: str, variant: str) -> float | None:
@@ -170,7 +167,7 @@ def _largest(records: Records, model: str, name: str, variant: str) -> float | N
 def table(records: Records) -> str:
     """The battery over vectors, and the README's experiments, a row for each memory: means over
     seeds. A memory that has no such number has a dash."""
-    made = of(NEAREST).of(records)
+    made = of(runs.NEAREST).of(records)
     scale = f"Preset {made[0].preset}, means of up to {len(made)} seeds.\n\n" if made else ""
     battery = [
         [label(model), *(_cell(records, model, name) for name in COLUMNS)]
