@@ -252,13 +252,9 @@ class _Request:
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
-        single = plan.runs[:1] + plan.baselines[:1]
-        configurations = [compose([*words, preset]) for words in single]
-        for words in plan.sweeps[:1]:
-            configurations += [e.configuration for e in make_plan([*words, preset]).entries]
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
         known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
-        for configuration in configurations:
+        for configuration in _examples(plan, preset):
             for section in ("tasks", "models", "training", "sweep"):
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
@@ -281,11 +277,15 @@ def _task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
     if preset.removeprefix("preset=") not in choices("preset"):
         return {}
     plan = reproduction.plan(preset.removeprefix("preset="), None)
-    if plan.sweeps:
-        first = make_plan([*plan.sweeps[0], preset]).entries[0].configuration
-    else:
-        first = compose([*(plan.runs or plan.baselines)[0], preset])
+    first = _examples(plan, preset)[0]
     return {key: key in first.locations for key in first.tasks if key != "_target_"}
+
+
+def _examples(plan: Plan, preset: str) -> list[Configuration]:
+    """The configurations of the first words of each sort: sweeps, runs, predictors."""
+    sweeps = [make_plan([*words, preset]) for words in plan.sweeps[:1]]
+    single = [compose([*words, preset]) for words in plan.runs[:1] + plan.baselines[:1]]
+    return [*(entry.configuration for sweep in sweeps for entry in sweep.entries), *single]
 
 
 def _closest(key: str, known: Collection[str]) -> str:

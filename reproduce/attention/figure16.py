@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import cycle
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from bench.records.schema import RunRecord
 from ground.statistics import Kind
 from judging.claims import Claim
-from judging.grammar import within
+from judging.grammar import Records, within
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.style import MODELS as COLOURS
 from reproduce.attention import runs
@@ -31,7 +30,7 @@ SHOWN = 4  # the newest quarter of the positions is drawn
 CORRELATION = Kind("correlation", -1.0, 1.0)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """The newest quarter of each head's curve, coloured by λ, and widths against λ."""
     found = runs.of(MOSAIC).finished(records)
     widths = Panel(
@@ -44,7 +43,7 @@ def panels(records: Sequence[RunRecord]) -> Picture:
     return picture(TITLE, records, [_curves(found), widths])
 
 
-def _curves(found: Sequence[RunRecord]) -> Panel:
+def _curves(found: Records) -> Panel:
     name = f"{LABELS[MOSAIC]}, the heads of seed {found[0].seed}" if found else LABELS[MOSAIC]
     end = Remark("the peak ends at twice the flat level", y=PEAK, at=0.4)
     return Panel(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -134,7 +133,7 @@ def _losses(records: Records) -> Panel:
     return Panel(title, x, y, traces, legend="upper right", columns=2)
 
 
-def _over_steps(runs: Sequence[RunRecord], keys: str, title: str, steps: Axis) -> Panel:
+def _over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
     names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
     traces = [

@@ -57,7 +57,7 @@ def _threshold(run: RunRecord) -> float:
     return float(run.config["tasks"]["thresholds"][0])  # the stricter one
 
 
-def _memories(runs: Sequence[RunRecord], x: str) -> list[Trace]:
+def _memories(runs: Records, x: str) -> list[Trace]:
     found = []
     for place, run in enumerate(runs):
         counts = run.curves[f"associations/{_threshold(run):g}"]
@@ -68,7 +68,7 @@ def _memories(runs: Sequence[RunRecord], x: str) -> list[Trace]:
     return found
 
 
-def _limits(runs: Sequence[RunRecord], widths: Sequence[int]) -> list[Trace]:
+def _limits(runs: Records, widths: Sequence[int]) -> list[Trace]:
     if not runs:
         return []
     most = runs[0].config["tasks"]["largest"]

@@ -63,7 +63,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(tuple((*one, f"seed={seed}") for one in every for seed in range(seeds or 1)))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """All runs of the task, the last made of each setting."""
     runs = [record for record in records if record.task == TASK]
     return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))

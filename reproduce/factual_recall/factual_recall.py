@@ -25,7 +25,7 @@ from judging.grammar import (
 )
 from judging.observations import latest
 from judging.regression import Proportion, fit_proportion
-from judging.trials import finished, over_trials
+from judging.trials import finished, over_trials, pooled
 from judging.verdicts import UNDECIDED, Finding, not_asked, place_of
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds
@@ -73,7 +73,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(runs=tuple(planned))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """All runs of the task, the last made of each setting."""
     runs = [record for record in records if record.task == TASK]
     return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
@@ -91,17 +91,13 @@ def searches(records: Records, steps: int = 0) -> list[RunRecord]:
 
 def fit_of(runs: Records, level: float = LEVEL) -> Proportion | None:
     """Facts for each parameter over the sizes of all runs; None where nothing was measured."""
-    parameters, facts = (
-        [value for run in runs for value in run.arrays.get(name, [])]
-        for name in ("parameters", "facts")
-    )
+    parameters, facts = (pooled(runs, name) for name in ("parameters", "facts"))
     return fit_proportion(parameters, facts, level) if parameters else None
 
 
 def described(fit: Proportion, runs: Records) -> str:
     """Such as "0.103, 95% interval 0.092 to 0.115 (6 searches, 1 seed)"."""
-    found = sum(len(run.arrays.get("parameters", [])) for run in runs)
-    seeds = len({run.seed for run in runs})
+    found, seeds = len(pooled(runs, "parameters")), len({run.seed for run in runs})
     return f"{fit} ({found} searches, {seeds} seed{'s' if seeds > 1 else ''})"
 
 
@@ -116,19 +112,17 @@ LEARNING = {  # name of a curve without its kind: what it is about, and colour
 }
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """The trade-off, facts against parameters, and loss and accuracy while facts are learned."""
     levels = [Remark(f"ln {n}", y=math.log(n), colour="vermillion") for n in (32, 8)]
-    below = [
-        _learning(records, "loss", Axis("nats"), levels),
-        _learning(records, "accuracy", Axis("accuracy"), ()),
-    ]
-    above = [_diagram([r for r in filter(DIAGRAMS.has, records) if r.outcome == "ok"])]
-    above.append(_facts([r for r in searches(records) if r.outcome == "ok"]))
+    loss, accuracy = Axis("nats"), Axis("accuracy")
+    below = [_learning(records, "loss", loss, levels), _learning(records, "accuracy", accuracy, ())]
+    cells = finished(list(filter(DIAGRAMS.has, records)))
+    above = [_diagram(cells), _facts(finished(searches(records)))]
     return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.2)
 
 
-def _diagram(runs: Sequence[RunRecord]) -> Panel:
+def _diagram(runs: Records) -> Panel:
     first = runs[0].arrays if runs else {}
     rows, columns = first.get("attention_parameters", []), first.get("mlp_parameters", [])
     same = [run.arrays["accuracy"] for run in runs if run.arrays["heads"] == first["heads"]]
@@ -148,14 +142,12 @@ def _diagram(runs: Sequence[RunRecord]) -> Panel:
     )
 
 
-def _facts(runs: Sequence[RunRecord]) -> Panel:
+def _facts(runs: Records) -> Panel:
     x, y = Axis("trained parameters, 4 H d_h d + 2 m d", "log"), Axis("facts", "log")
     title, fit = "most facts recalled, S R with S = R, by bisection", fit_of(runs)
     if fit is None:
         return Panel(title, x, y, remarks=[Remark("not run at this preset")])
-    across, facts = (
-        [value for run in runs for value in run.arrays[name]] for name in ("parameters", "facts")
-    )
+    across, facts = pooled(runs, "parameters"), pooled(runs, "facts")
     ends = min(across), max(across)
     here = [fit.slope * end for end in ends]
     published = [PUBLISHED_SLOPE * end for end in ends]
@@ -167,8 +159,8 @@ def _facts(runs: Sequence[RunRecord]) -> Panel:
     return Panel(title, x, y, traces, legend="upper left")
 
 
-def _learning(records: Sequence[RunRecord], what: str, y: Axis, levels: Sequence[Remark]) -> Panel:
-    runs = [run for run in LEARNED.of(records) if run.outcome == "ok"]
+def _learning(records: Records, what: str, y: Axis, levels: Sequence[Remark]) -> Panel:
+    runs = LEARNED.finished(records)
     traces = [
         curve_over_seeds(label, runs, f"{name}{what}", colour=colour)
         for name, (label, colour) in LEARNING.items()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from judging.claims import Claim
 from judging.grammar import Drawn, Records, Rule, above, each, told, within
@@ -120,7 +119,7 @@ def large_steps_are_sooner(records: Records) -> Iterator[Rule]:
         yield within(exact(label, ratio), high=SOONER)
 
 
-def descent_forgets(found: Sequence[RunRecord], rise: float) -> Finding:
+def descent_forgets(found: Records, rise: float) -> Finding:
     """A run whose loss falls and whose error rises; how many do is said."""
     record = found[0]
     loss, error, fewest = (

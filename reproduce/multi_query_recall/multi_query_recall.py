@@ -42,7 +42,7 @@ BYTES = "bytes that a sequence keeps"
 ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
     written again, and which value such keys get."""
     plain = f"every key written once{_after(runs.of(records, PLAIN))}"
@@ -52,12 +52,12 @@ def panels(records: Sequence[RunRecord]) -> Picture:
     return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
 
 
-def _after(records: Sequence[RunRecord]) -> str:
+def _after(records: Records) -> str:
     trained = sorted({runs.steps(record) for record in records})
     return f", after {'–'.join(map(str, trained))} training steps" if trained else ""
 
 
-def _by_pairs(records: Sequence[RunRecord], cell: str, title: str) -> Panel:
+def _by_pairs(records: Records, cell: str, title: str) -> Panel:
     shown = runs.of(records, cell)
     numbers = runs.pairs(shown)
     again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
@@ -73,7 +73,7 @@ def _by_pairs(records: Sequence[RunRecord], cell: str, title: str) -> Panel:
     )
 
 
-def _of_pairs(found: Sequence[RunRecord], model: str, numbers: Sequence[int]) -> Trace:
+def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
     """Several numbers of the same runs, each with an interval of its own, as one line."""
     means = {n: summary(found, f"accuracy/{n}") for n in numbers}
     known = {n: one for n, one in means.items() if one.mean is not None}
@@ -81,19 +81,19 @@ def _of_pairs(found: Sequence[RunRecord], model: str, numbers: Sequence[int]) ->
     return Trace(LABELS[model], [*known], y, intervals, mark="both", colour=model)
 
 
-def _by_state(records: Sequence[RunRecord]) -> Panel:
+def _by_state(records: Records) -> Panel:
     most = (runs.pairs(runs.of(records, PLAIN)) or [0])[-1]
     title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
     return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in LABELS])
 
 
-def _of_state(records: Sequence[RunRecord], model: str, most: int) -> Trace:
+def _of_state(records: Records, model: str, most: int) -> Trace:
     found = [runs.of(records, PLAIN, model, size) for size in runs.widths(records, PLAIN, model)]
     by_state = {runs.state_of(one): one for one in found if runs.state_of(one)}
     return over_seeds(LABELS[model], by_state, f"accuracy/{most}", colour=model)
 
 
-def _values(records: Sequence[RunRecord]) -> Panel:
+def _values(records: Records) -> Panel:
     traces = [
         over_seeds(
             f"{label}, {says}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from bench.records.schema import RunRecord
-from judging.grammar import any_of
+from judging.grammar import Records, any_of
 from judging.observations import latest
 from reproduce.reproduction import Plan
 
@@ -94,7 +94,7 @@ def variant(record: RunRecord) -> Hashable:
 
 
 def of(
-    records: Sequence[RunRecord], cell: str, model: str | None = None, of_width: int | None = None
+    records: Records, cell: str, model: str | None = None, of_width: int | None = None
 ) -> list[RunRecord]:
     """Runs of a kind of cell, one for each model, width and seed."""
     found = [
@@ -107,24 +107,24 @@ def of(
     return latest(found, lambda record: (record.model, variant(record), record.seed))
 
 
-def widths(records: Sequence[RunRecord], cell: str, model: str | None = None) -> list[int]:
+def widths(records: Records, cell: str, model: str | None = None) -> list[int]:
     """From narrow to wide."""
     return sorted({width(record) for record in of(records, cell, model)})
 
 
-def widest(records: Sequence[RunRecord], cell: str, model: str) -> list[RunRecord]:
+def widest(records: Records, cell: str, model: str) -> list[RunRecord]:
     """Runs of a model at the largest width of a kind of cell."""
     sizes = widths(records, cell)
     return of(records, cell, model, sizes[-1]) if sizes else []
 
 
-def pairs(records: Sequence[RunRecord]) -> list[int]:
+def pairs(records: Records) -> list[int]:
     """Numbers of pairs that all these records were evaluated at."""
     tasks = [record.config["tasks"] for record in records]
     each = [set(task["evaluated_pairs"] or task["pairs"]) for task in tasks]
     return sorted(set.intersection(*each)) if each else []
 
 
-def state_of(records: Sequence[RunRecord]) -> int:
+def state_of(records: Records) -> int:
     """Bytes that a sequence keeps, of runs of one setting."""
     return max((record.cost.state_bytes or 0 for record in records), default=0)

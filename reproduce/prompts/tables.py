@@ -7,7 +7,7 @@ of the check were chosen with these in view, so they say what it can see, not ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -173,7 +173,7 @@ def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
     )
 
 
-def _shares(name: str, runs: Sequence[RunRecord], **look: Any) -> Trace:
+def _shares(name: str, runs: Records, **look: Any) -> Trace:
     by_group = {
         place: [on(run, *groups) for run in runs] for place, groups in enumerate(COLUMNS.values())
     }
@@ -197,7 +197,7 @@ def table(records: Records, shallow: bool, counts: Counts) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _counted(name: str, runs: Sequence[RunRecord], form: str = ".0f") -> list[str]:
+def _counted(name: str, runs: Records, form: str = ".0f") -> list[str]:
     """A row of what each run passed."""
     cells = [name]
     for size, groups in zip(SIZES.values(), COLUMNS.values(), strict=True):
@@ -211,7 +211,7 @@ def _blocks(depth: int) -> str:
     return f"{depth} block{'s' if depth > 1 else ''}"
 
 
-def _name(model: str, runs: Sequence[RunRecord], every: bool = False) -> str:
+def _name(model: str, runs: Records, every: bool = False) -> str:
     """With the depth, and the seeds: of the first run or of all."""
     if not runs:
         return f"{LABELS[model]}, no seeds"
@@ -219,7 +219,7 @@ def _name(model: str, runs: Sequence[RunRecord], every: bool = False) -> str:
     return f"{LABELS[model]}, {_blocks(setting(runs[0], 'models.layers'))}, {seeds}"
 
 
-def _continuations(runs: Mapping[str, Sequence[RunRecord]]) -> str:
+def _continuations(runs: Mapping[str, Records]) -> str:
     done = {m: [run for run in of if "continuations" in run.arrays] for m, of in runs.items()}
     shown = {model: of for model, of in done.items() if of}
     if not shown:
@@ -233,7 +233,7 @@ def _continuations(runs: Mapping[str, Sequence[RunRecord]]) -> str:
     return markdown(["prompt", *(_name(model, of) for model, of in shown.items())], rows)
 
 
-def _continuation(runs: Sequence[RunRecord], number: int) -> str:
+def _continuation(runs: Records, number: int) -> str:
     """That of the first run, and how many passed."""
     rows = [run.arrays["continuations"][number] for run in runs]
     text = markdown_cell(rows[0]["text"]) or "(the text ends)"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.grammar import Ready, Runs, above, each, measured, once, within
+from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing.traces import over_seeds, published, published_numbers
 from reproduce.regbench import regbench
@@ -34,22 +32,22 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(sweeps=tuple(regbench.sweep_words(preset, size, "held_out") for size in sizes))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs on automata that were held out."""
     return regbench.select(records, ["held_out"])
 
 
-def sizes(records: Sequence[RunRecord]) -> list[int]:
+def sizes(records: Records) -> list[int]:
     """The training sizes that were run."""
     return sorted({regbench.size_of(r) for r in records if r.role != "baseline"})
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """Accuracy and distance against N: means with intervals, every seed, and published curves."""
     return Picture(TITLE, [Row([_panel(records, metric) for metric in METRICS], height=4.4)], 9.4)
 
 
-def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
+def _panel(records: Records, metric: str) -> Panel:
     of_accuracy = metric == "accuracy"
     return Panel(
         f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
@@ -76,7 +74,7 @@ def _published(metric: str, model: str) -> Trace:
     )
 
 
-def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int) -> Trace:
+def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
     return over_seeds(
         LABELS[model],
         {size: regbench.runs(model, size).of(records) for size in sizes(records)},
@@ -88,7 +86,7 @@ def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int)
     )
 
 
-def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
+def _ngrams(records: Records, metric: str) -> list[Remark]:
     # One test set serves all sizes, and so does one line.
     found = {
         r.label: r.metrics.get("test", {}).get(metric) for r in records if r.role == "baseline"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
-from judging.grammar import Number, Ready, Runs, any_of, setting, where
+from judging.grammar import Number, Ready, Records, Runs, any_of, setting, where
 from pictures import models
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
@@ -47,7 +47,7 @@ def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def select(records: Sequence[RunRecord], variants: Sequence[str]) -> list[RunRecord]:
+def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
     """Finals of the five models under the fair protocol, and the predictors without training."""
 
     def belongs(record: RunRecord) -> bool:

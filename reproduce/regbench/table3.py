@@ -34,7 +34,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(sweeps=tuple(regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs with 100 training automata, of both variants."""
     found = regbench.select(records, list(VARIANTS))
     return [record for record in found if regbench.size_of(record) == SIZE]

@@ -215,6 +215,18 @@ def counted(scheme: str, expected: float, by: float) -> Rule:
     return once(at_the_scale, once(ready, in_d(scheme, expected, by, f"n={MANY}")))
 
 
+def _falls(
+    name: str, scheme: str, sentence: str, expected: float, by: float, source: str
+) -> tuple[Claim, Claim]:
+    """The slope in d over the population, and with counts."""
+    population, samples = in_d(scheme, expected, by), counted(scheme, expected, by)
+    also = f"{sentence}, {BY_COUNT}"
+    return (
+        Claim(f"{name} against d", f"{sentence}.", population, source=source),
+        Claim(f"{name} against d, counted", also, samples, source=source),
+    )
+
+
 def unseen_mass(record: RunRecord) -> float | None:
     """The slope of the mass that a table has not seen, against n."""
     curve, window = record.curves["unseen_mass"], record.config["tasks"]["fit_samples"]
@@ -289,25 +301,8 @@ CLAIMS = (
         ),
         source=f"{THEOREM}, parts 1 to 3",
     ),
-    Claim(
-        "frequency against d",
-        f"{BY_FREQUENCY}.",
-        in_d("frequency", -0.25, 0.08),
-        source=f"{THEOREM}, part 1",
-    ),
-    Claim(
-        "frequency against d, counted",
-        f"{BY_FREQUENCY}, {BY_COUNT}",
-        counted("frequency", -0.25, 0.08),
-        source=f"{THEOREM}, part 1",
-    ),
-    Claim("the most frequent against d", f"{BY_CUT}.", in_d("threshold", -1, 0.1), source=CUT),
-    Claim(
-        "the most frequent against d, counted",
-        f"{BY_CUT}, {BY_COUNT}",
-        counted("threshold", -1, 0.1),
-        source=CUT,
-    ),
+    *_falls("frequency", "frequency", BY_FREQUENCY, -0.25, 0.08, f"{THEOREM}, part 1"),
+    *_falls("the most frequent", "threshold", BY_CUT, -1, 0.1, CUT),
     Claim(
         "all seen against n",
         "Where the size suffices, storing all that was seen alike (q = 1) learns with samples "

@@ -97,7 +97,7 @@ def depth_of(record: RunRecord) -> int:
     return int(setting(record, "models.layers"))
 
 
-def depths_of(records: Sequence[RunRecord]) -> list[int]:
+def depths_of(records: Records) -> list[int]:
     """The depths that were run."""
     return sorted({depth_of(record) for record in records})
 
@@ -113,7 +113,7 @@ def published_levels(model: str, metric: str) -> list[float]:
     return [level for level in read if level is not None]
 
 
-def panels(title: str, records: Sequence[RunRecord]) -> Picture:
+def panels(title: str, records: Records) -> Picture:
     """Loss against steps, one panel for each depth, and the final loss against depth."""
     found = [_training(records, depth) for depth in depths_of(records)]
     found.append(_after_training(records))
@@ -123,7 +123,7 @@ def panels(title: str, records: Sequence[RunRecord]) -> Picture:
     return Picture(title, rows, width=3.9 * columns)
 
 
-def _training(records: Sequence[RunRecord], depth: int) -> Panel:
+def _training(records: Records, depth: int) -> Panel:
     traces = []
     for model in MODELS:
         label, found = LABELS[model], runs(model, depth).of(records)
@@ -143,7 +143,7 @@ def _training(records: Sequence[RunRecord], depth: int) -> Panel:
     )
 
 
-def _range(records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
+def _range(records: Records) -> tuple[float | None, float | None]:
     """Of the losses after the first fifth of training, so that the end can be seen."""
     late = [
         y
@@ -157,7 +157,7 @@ def _range(records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
 AFTER_TRAINING = {"loss": "validation: mean, 95 %, seeds", "train_loss": "training, no dropout"}
 
 
-def _after_training(records: Sequence[RunRecord]) -> Panel:
+def _after_training(records: Records) -> Panel:
     """Losses after training by depth, and the published ones."""
     shown, traces = sorted({*depths_of(records), PUBLISHED_DEPTH}), []
     pairs = [(loss, model) for loss in AFTER_TRAINING for model in MODELS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,21 +55,21 @@ def plan(preset: str, seeds: int | None) -> Plan:
     )
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs on the encyclopedia, of any of our models, all measured on the same windows."""
     own = [r for r in records if r.task == "wikipedia"]
     own = [record for record in own if record.role == "baseline" or record.model in MODELS]
     return presets.as_preset(language.of_one_corpus(own, lambda record: record.provenance.data))
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
     rows = [Row([of(records, kind) for kind in kinds], 3.1) for of in (_losses, _difference)]
     return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
 
 
-def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
+def _losses(records: Records, kind: str) -> Panel:
     """Each seed thin, means over seeds wide, with their 95 % over documents."""
     length = length_of(records[0])
     shown = [model for model in MODELS if positions.measured(records, model, kind)]
@@ -89,7 +89,7 @@ def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
     )
 
 
-def _loss(records: Sequence[RunRecord], model: str, kind: str) -> Trace:
+def _loss(records: Records, model: str, kind: str) -> Trace:
     runs, x = positions.measured(records, model, kind), positions.centres(records).tolist()
     drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
     return replace(
@@ -104,7 +104,7 @@ def _loss(records: Sequence[RunRecord], model: str, kind: str) -> Trace:
     )
 
 
-def _difference(records: Sequence[RunRecord], kind: str) -> Panel:
+def _difference(records: Records, kind: str) -> Panel:
     """The transformer's loss minus the Mosaic's, with its interval over seeds and documents."""
     found, traces = positions.difference(records, kind), []
     if found is not None:

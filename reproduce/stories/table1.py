@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
 from judging.claims import Claim
-from judging.grammar import Drawn, Rule, each, once, told, where, within
+from judging.grammar import Drawn, Records, Rule, each, once, told, where, within
 from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
@@ -46,14 +46,14 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(baselines=(("tasks=babistories", f"models={language.GPT2}"),))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """The predictors without training on stories."""
     return language.of_one_corpus(
         record for record in records if record.task == "babistories" and record.role == "baseline"
     )
 
 
-def counts(records: Sequence[RunRecord]) -> dict[str, Counts]:
+def counts(records: Records) -> dict[str, Counts]:
     """Split -> the three quantities; tokens with the end mark of each story, and without."""
     return {
         split: {
@@ -67,7 +67,7 @@ def counts(records: Sequence[RunRecord]) -> dict[str, Counts]:
     }
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
     found = counts(records)
     row = [
@@ -92,7 +92,7 @@ def _points(name: str, of: Mapping[str, Counts], quantity: str, **look: Any) -> 
     return Trace(name, [*values], [*values.values()], texts=texts, mark="dots", **look)
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def table(records: Records) -> str:
     """The table, ours beside the printed counts."""
     found = counts(records)
 

@@ -7,7 +7,7 @@ the published ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ from judging.claims import Claim
 from judging.grammar import (
     Measured,
     Number,
+    Records,
     Rule,
     Runs,
     above,
@@ -137,12 +138,12 @@ def plan(preset: str, seeds: int | None) -> Plan:
     )
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """The transformer's runs with the settings of a row."""
     return language.chosen_runs(records, (GPT2,), lambda record: row_of(record) is not None, VARIED)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """One line for each setting: losses here, and the published ones on their own axis."""
     rows = Axis(categories=[_tick(row, records) for row in ROWS])
     axis = Axis("loss, nats per token (lower is better)")
@@ -162,7 +163,7 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 LEGEND = {"loss": "validation", "train_loss": "training, without dropout"}
 
 
-def _measured(records: Sequence[RunRecord], place: int, row: Row, metric: str) -> Trace:
+def _measured(records: Records, place: int, row: Row, metric: str) -> Trace:
     name, by_place = f"{row.name}, {METRICS[metric]}", {place: of_row(row).of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": GPT2, "legend": LEGEND[metric]}
     return over_seeds(name, by_place, metric, **look, **_kind(metric))
@@ -179,7 +180,7 @@ def _published(metric: str) -> Trace:
     return Trace(METRICS[metric], range(len(ROWS)), levels, **look, **_kind(metric))
 
 
-def _tick(row: Row, records: Sequence[RunRecord]) -> str:
+def _tick(row: Row, records: Records) -> str:
     own = settings(records[0].preset, row) if records else {}
     changed = [key for key in row.changes if key in own and not key.endswith("fraction")]
     details = [f"{_short(key)} {own[key]:g}" for key in changed]
@@ -190,7 +191,7 @@ def _short(key: str) -> str:
     return key.partition(".")[2].removesuffix("_steps").replace("_", " ")
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def table(records: Records) -> str:
     """The table with its settings here, ours beside the published losses."""
     heads = ["learning rate", "dropout", "weight decay", "warm-up", "steps"]
     keys = [key for key in VARIED if not key.endswith("minimum_lr_fraction")]

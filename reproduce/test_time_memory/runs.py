@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import parse
-from judging.grammar import Runs
+from judging.grammar import Records, Runs
 from reproduce.presets import flat, preset_settings
 from reproduce.reproduction import Plan
 
@@ -153,7 +153,7 @@ def _changes(words: Sequence[str]) -> dict[str, Any]:
     return {change.key_or_group: change.value() for change in parse(words)}
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs with exactly the settings that are planned. If there is none, those that the user
     changed."""
     found = [r for r in records if r.task == TASK and r.role != "baseline"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.grammar import Records
 from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.three_moons import moons
@@ -32,7 +31,7 @@ def shares_in_all_matrices(record: RunRecord) -> bool:
     return moons.within(share, SHARE_OF_MODULI, 1.0)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """The network with the lowest training loss large, every seed small below it."""
     best = moons.chosen(records)
     facts = {"lowest_training_loss": best.run_id if best else None}

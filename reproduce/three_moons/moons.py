@@ -75,7 +75,7 @@ def reproduction(
     )
 
 
-def networks(records: Sequence[RunRecord]) -> list[RunRecord]:
+def networks(records: Records) -> list[RunRecord]:
     """The trained networks, by seed."""
     trained = [record for record in records if record.role != "baseline"]
     return sorted(trained, key=lambda record: record.seed)
@@ -162,7 +162,7 @@ def within(value: float | None, low: float, high: float) -> bool:
     return value is not None and low <= value <= high
 
 
-def chosen(records: Sequence[RunRecord]) -> RunRecord | None:
+def chosen(records: Records) -> RunRecord | None:
     """Of the runs with a result, the one with the lowest training loss (never the test error)."""
     return min(finished(networks(records)), key=_final_training_loss, default=None)
 
@@ -173,7 +173,7 @@ def _final_training_loss(record: RunRecord) -> float:
     return sum(tail) / len(tail)
 
 
-def picture(records: Sequence[RunRecord], title: str, table: str) -> Picture:
+def picture(records: Records, title: str, table: str) -> Picture:
     """One panel for each system: every seed thin, the one with the lowest training loss thick.
 
     Args:
@@ -191,7 +191,7 @@ def picture(records: Sequence[RunRecord], title: str, table: str) -> Picture:
     return Picture(title, [Row(panels, height=3.4, shared=True)], width=11, facts=facts)
 
 
-def _panel(records: Sequence[RunRecord], best: RunRecord, system: str, table: str) -> Panel:
+def _panel(records: Records, best: RunRecord, system: str, table: str) -> Panel:
     others = [record for record in finished(networks(records)) if record is not best]
     tables = [r for r in records if r.role == "baseline" and r.label == table]
     label = f"seed {best.seed}, lowest training loss"
@@ -226,7 +226,7 @@ def _periods(best: RunRecord, system: str) -> list[Remark]:
     return [*lines, end]
 
 
-def _leaving(others: Sequence[RunRecord], system: str) -> list[Remark]:
+def _leaving(others: Records, system: str) -> list[Remark]:
     """A word where a curve leaves the axis: a rollout that grows without bound."""
     tops = {record.seed: max(record.curves[f"error/{system}"].y) for record in others}
     text = "\n".join(f"seed {seed} up to {top:.3g}" for seed, top in tops.items() if top > TOP)
