@@ -33,27 +33,20 @@ CORRELATION = Kind("correlation", -1.0, 1.0)
 def panels(records: Records) -> Picture:
     """The newest quarter of each head's curve, coloured by λ, and widths against λ."""
     found = runs.of(MOSAIC).finished(records)
-    widths = Panel(
-        "every head of every seed",
-        x=Axis("λ, leaky average coefficient of the head"),
-        y=Axis("width of the recent peak (positions)"),
-        traces=[_widths(record, colour) for record, colour in zip(found, cycle(COLOURS))],
-        legend="upper left",
-    )
+    x = Axis("λ, leaky average coefficient of the head")
+    y = Axis("width of the recent peak (positions)")
+    traces = [_widths(record, colour) for record, colour in zip(found, cycle(COLOURS))]
+    widths = Panel("every head of every seed", x, y, traces, legend="upper left")
     return picture(TITLE, records, [_curves(found), widths])
 
 
 def _curves(found: Records) -> Panel:
     name = f"{LABELS[MOSAIC]}, the heads of seed {found[0].seed}" if found else LABELS[MOSAIC]
     end = Remark("the peak ends at twice the flat level", y=PEAK, at=0.4)
-    return Panel(
-        name,
-        x=Axis("distance to the last position, which reads"),
-        y=Axis("average attention over the head's flat level", "log"),
-        traces=_relative(found[0]) if found else [],
-        remarks=[end if found else NO_RESULT],
-        z=Axis("λ of the head", limits=(0, 1)),
-    )
+    x = Axis("distance to the last position, which reads")
+    y = Axis("average attention over the head's flat level", "log")
+    traces, remarks = (_relative(found[0]), [end]) if found else ([], [NO_RESULT])
+    return Panel(name, x, y, traces, remarks, z=Axis("λ of the head", limits=(0, 1)))
 
 
 def _relative(record: RunRecord) -> list[Trace]:

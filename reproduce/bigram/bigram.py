@@ -86,13 +86,10 @@ def panels(records: Records) -> Picture:
 
 
 def _accuracies(records: Records) -> Panel:
-    return Panel(
-        "in-context accuracy (●, seeds –), published (◇), first occurrence (×)",
-        x=Axis(categories=[_tick(records, model) for model in LABELS]),
-        y=Axis(limits=(-0.02, 1.04)),
-        traces=[trace for model in LABELS for trace in _of_model(records, model)],
-        remarks=[Remark(y=CHANCE, line="solid", colour="light")],
-    )
+    title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
+    x, y = Axis(categories=[_tick(records, model) for model in LABELS]), Axis(limits=(-0.02, 1.04))
+    traces = [trace for model in LABELS for trace in _of_model(records, model)]
+    return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
 
 
 def _of_model(records: Records, model: str) -> list[Trace]:

@@ -34,21 +34,12 @@ def panels(records: Records) -> Picture:
     shares = sorted({f"{_threshold(run):.0%}" for run in runs})
     n = Axis(f"N, associations recalled to {' or '.join(shares)}", "log")
     widths = sorted({width for run in runs for width in run.arrays["widths"]})
-    by_width = Panel(
-        "against the width",
-        Axis("d, width of keys and values", "log", ticks=widths),
-        n,
-        [*_memories(runs, "widths"), *_limits(runs, widths)],
-        [MOVED],
-        legend="right",
-    )
-    by_size = Panel(
-        "against the size of the memory",
-        Axis("numbers that hold them, copies for replay left out", "log"),
-        Axis("", "log"),
-        _memories(runs, "weights"),
-        [MOVED],
-    )
+    d = Axis("d, width of keys and values", "log", ticks=widths)
+    memories = [*_memories(runs, "widths"), *_limits(runs, widths)]
+    by_width = Panel("against the width", d, n, memories, [MOVED], legend="right")
+    size = Axis("numbers that hold them, copies for replay left out", "log")
+    memories, title = _memories(runs, "weights"), "against the size of the memory"
+    by_size = Panel(title, size, Axis("", "log"), memories, [MOVED])
     row = [by_width, by_size, _constants(records), _ranks(records)]
     return Picture(TITLE, [Row(row, 4.8, widths=(1.15, 1, 0.9, 0.6))], width=15.5)
 
@@ -109,13 +100,10 @@ def _ranks(records: Records) -> Panel:
     found = by_rank(records)
     n = traces.over_trials("N of each draw", found, colour="vermillion", legend="")
     line = [(n.y[0] or 0.0) * rank / min(found) for rank in found]
-    return Panel(
-        f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw",
-        Axis("m", ticks=[*found]),
-        Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1))),
-        [n, Trace("in proportion to m", [*found], line, role="reference")],
-        legend="lower right",
-    )
+    title = f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw"
+    y = Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1)))
+    both = [n, Trace("in proportion to m", [*found], line, role="reference")]
+    return Panel(title, Axis("m", ticks=[*found]), y, both, legend="lower right")
 
 
 def solve(product: float) -> float:

@@ -62,15 +62,9 @@ def _by_pairs(records: Records, cell: str, title: str) -> Panel:
     numbers = runs.pairs(shown)
     again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
     guess = [1 / (number + again) for number in numbers]
-    return Panel(
-        title,
-        x=Axis("pairs in a sequence", scale="log2", ticks=numbers),
-        y=ACCURACY,
-        traces=[
-            Trace("guess among the values", numbers, guess, role="reference"),
-            *(_of_pairs(runs.widest(records, cell, model), model, numbers) for model in LABELS),
-        ],
-    )
+    traces = [Trace("guess among the values", numbers, guess, role="reference")]
+    traces += [_of_pairs(runs.widest(records, cell, model), model, numbers) for model in LABELS]
+    return Panel(title, Axis("pairs in a sequence", "log2", ticks=numbers), ACCURACY, traces)
 
 
 def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:

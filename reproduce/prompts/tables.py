@@ -165,12 +165,10 @@ def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
         shares = [count / size for count, size in both]
         look: dict[str, Any] = {"mark": "dots", "legend": "published texts, our check"}
         traces.append(published(f"{name}, published", enumerate(shares), aside=aside + 1, **look))
-    return Panel(
-        f"{here} (published: {_blocks(1 if shallow else PUBLISHED_LAYERS)})",
-        x=Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()]),
-        y=Axis("share of sensible continuations", limits=(-0.03, 1.03)),
-        traces=traces,
-    )
+    x = Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()])
+    y = Axis("share of sensible continuations", limits=(-0.03, 1.03))
+    there = _blocks(1 if shallow else PUBLISHED_LAYERS)
+    return Panel(f"{here} (published: {there})", x, y, traces)
 
 
 def _shares(name: str, runs: Records, **look: Any) -> Trace:

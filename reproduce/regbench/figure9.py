@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from reproduce.drawing.traces import over_seeds, published, published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
@@ -49,18 +49,16 @@ def panels(records: Records) -> Picture:
 
 def _panel(records: Records, metric: str) -> Panel:
     of_accuracy = metric == "accuracy"
-    return Panel(
-        f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
-        x=Axis(AUTOMATA, scale="log", limits=(80, 50_000), ticks=SIZES["paper"]),
-        y=Axis(limits=(0.3, 1.0) if of_accuracy else (0, 0.9)),
-        traces=[
-            trace
-            for place, model in enumerate(MODELS)
-            for trace in (_published(metric, model), _measured(records, metric, model, place))
-        ],
-        remarks=_ngrams(records, metric),
-        legend="lower right" if of_accuracy else "",
-    )
+    better, limits = ("higher", (0.3, 1.0)) if of_accuracy else ("lower", (0, 0.9))
+    traces = [
+        trace
+        for place, model in enumerate(MODELS)
+        for trace in (_published(metric, model), _measured(records, metric, model, place))
+    ]
+    x = Axis(AUTOMATA, "log", limits=(80, 50_000), ticks=SIZES["paper"])
+    title, remarks = f"{METRICS[metric]} ({better} is better)", _ngrams(records, metric)
+    legend: Place = "lower right" if of_accuracy else ""
+    return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
 
 
 def _published(metric: str, model: str) -> Trace:

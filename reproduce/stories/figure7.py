@@ -30,7 +30,7 @@ from judging.grammar import (
     within,
 )
 from judging.observations import Sample, observe
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from pictures.panels import Axis, Panel, Picture, Place, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
 from reproduce.regbench.regbench import LABELS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
@@ -134,13 +134,10 @@ def _training(records: Records, depth: int) -> Panel:
             traces.append(curve_over_seeds(name, [run], "training_loss", **one, **look))
         traces.append(curve_over_seeds(label, found, "validation_loss", mark="both", **look))
     first = depth == depths_of(records)[0]
-    return Panel(
-        f"{depth} block{'s' if depth > 1 else ''}",
-        x=Axis("optimiser steps"),
-        y=Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records)),
-        traces=traces,
-        legend="upper right" if first else "",
-    )
+    y = Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records))
+    name = f"{depth} block{'s' if depth > 1 else ''}"
+    legend: Place = "upper right" if first else ""
+    return Panel(name, Axis("optimiser steps"), y, traces, legend=legend)
 
 
 def _range(records: Records) -> tuple[float | None, float | None]:

@@ -77,16 +77,10 @@ def _losses(records: Records, kind: str) -> Panel:
     levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
     side: Any = "right" if length > 300 else "left"  # where there is room
     flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=side)
-    return Panel(
-        KINDS[kind],
-        x=Axis(limits=(0, length + 1)),
-        y=Axis("loss, nats per token (lower is better)"),
-        traces=[
-            *(_loss(records, model, kind) for model in shown),
-            *(level("unigram, mean", y, (1, length)) for y in levels if y is not None),
-        ],
-        remarks=[flat] if kind in ARTICLES else [],
-    )
+    traces = [_loss(records, model, kind) for model in shown]
+    traces += [level("unigram, mean", y, (1, length)) for y in levels if y is not None]
+    x, y = Axis(limits=(0, length + 1)), Axis("loss, nats per token (lower is better)")
+    return Panel(KINDS[kind], x, y, traces, [flat] if kind in ARTICLES else [])
 
 
 def _loss(records: Records, model: str, kind: str) -> Trace:
@@ -117,12 +111,8 @@ def _difference(records: Records, kind: str) -> Panel:
     if kind in ARTICLES:
         look: Any = {"line": "dashed", "at": 1, "side": "right" if length > 300 else "center"}
         remarks.append(Remark("published: Mosaic ahead from here", x=50, **look))
-    return Panel(
-        x=Axis("position in the window", limits=(0, length + 1)),
-        y=Axis("GPT2 − Memory Mosaic, nats per token"),
-        traces=traces,
-        remarks=remarks,
-    )
+    y = Axis("GPT2 − Memory Mosaic, nats per token")
+    return Panel("", Axis("position in the window", limits=(0, length + 1)), y, traces, remarks)
 
 
 def loss(model: str, stretch: Stretch) -> Measured:

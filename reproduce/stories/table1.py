@@ -69,20 +69,12 @@ def counts(records: Records) -> dict[str, Counts]:
 
 def panels(records: Records) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
-    found = counts(records)
-    row = [
-        Panel(
-            name,
-            x=Axis(categories=[*SPLITS.values()]),
-            y=Axis(scale="linear" if quantity == "characters" else "log"),
-            traces=[
-                _points("here", found, quantity, colour="blue", aside=-1.5),
-                _points("published", PUBLISHED, quantity, role="published", aside=1.5),
-            ],
-            sideways=True,
-        )
-        for quantity, name in QUANTITIES.items()
-    ]
+    row, x = [], Axis(categories=[*SPLITS.values()])
+    for quantity, name in QUANTITIES.items():
+        here = _points("here", counts(records), quantity, colour="blue", aside=-1.5)
+        there = _points("published", PUBLISHED, quantity, role="published", aside=1.5)
+        y = Axis(scale="linear" if quantity == "characters" else "log")
+        row.append(Panel(name, x, y, [here, there], sideways=True))
     return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
 
 

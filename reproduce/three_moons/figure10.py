@@ -51,26 +51,19 @@ def panels(records: Records) -> Picture:
 def _large(record: RunRecord, name: str, top: float) -> Panel:
     symbol, rows, columns = MATRICES[name]
     numbers = [str(number) for number in range(1, len(record.arrays[name]) + 1)]
-    return Panel(
-        f"{symbol}   seed {record.seed}",
-        x=Axis(columns, categories=numbers),
-        y=Axis(rows, categories=numbers, inverted=True),
-        traces=[_matrix(record, name, ".2f")],
-        z=Axis("modulus" if name == "output" else "", limits=(0, top)),
-    )
+    x, y = Axis(columns, categories=numbers), Axis(rows, categories=numbers, inverted=True)
+    z = Axis("modulus" if name == "output" else "", limits=(0, top))
+    return Panel(f"{symbol}   seed {record.seed}", x, y, [_matrix(record, name, ".2f")], z=z)
 
 
 def _small(record: RunRecord, name: str, top: float) -> Panel:
     share = record.metrics["test"].get("disentanglement", float("nan"))
     verdict = f"{share:.3f}" if is_disentangled(record) else f"{share:.3f}\nentangled"
     first = name == next(iter(MATRICES))
-    return Panel(
-        f"seed {record.seed}\n{verdict}" if first else "",
-        x=Axis(categories=[""] * len(record.arrays[name])),
-        y=Axis(MATRICES[name][0], categories=[""] * len(record.arrays[name]), inverted=True),
-        traces=[_matrix(record, name, "")],
-        z=Axis(limits=(0, top)),
-    )
+    title, unnamed = f"seed {record.seed}\n{verdict}", [""] * len(record.arrays[name])
+    x, y = Axis(categories=unnamed), Axis(MATRICES[name][0], categories=unnamed, inverted=True)
+    traces, z = [_matrix(record, name, "")], Axis(limits=(0, top))
+    return Panel(title if first else "", x, y, traces, z=z)
 
 
 def _matrix(record: RunRecord, name: str, numbers: str) -> Trace:

@@ -201,13 +201,10 @@ def _panel(records: Records, best: RunRecord, system: str, table: str) -> Panel:
         _curve(best, system, label, role="emphasis", colour="blue"),
         *(_curve(r, system, WITHOUT_TRAINING[table], role="reference") for r in tables),
     ]
-    return Panel(
-        f"periods {system.replace(',', ' : ')}",
-        x=Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x))),
-        y=Axis(f"error of the next {steps} predictions", limits=(0, TOP)),
-        traces=traces,
-        remarks=[*_periods(best, system), *_leaving(others, system)],
-    )
+    x = Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x)))
+    y = Axis(f"error of the next {steps} predictions", limits=(0, TOP))
+    remarks = [*_periods(best, system), *_leaving(others, system)]
+    return Panel(f"periods {system.replace(',', ' : ')}", x, y, traces, remarks)
 
 
 def _curve(record: RunRecord, system: str, name: str, **look: Any) -> Trace:
