@@ -85,11 +85,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if request.dry_run:
         request.foretell(reproduction)
         return OK
-    records = (
-        request.existing(reproduction, request.records)
-        if request.records
-        else request.obtain(reproduction)
-    )
+    given = request.records
+    records = request.existing(reproduction, given) if given else request.obtain(reproduction)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
     print_verdicts(name, reproduction, results, records, request.view, folder)
@@ -306,14 +303,11 @@ def _refuse_mixtures(
         name = record.label if without else record.model
         return {(without, name, variant(record)): record.identity}
 
-    refuse_mixtures(
-        records,
-        identity,
-        lambda key, *_: (
-            f"were made with different settings or code, and this figure shows one setting of "
-            f"{key[1]}: keep the records of one of them"
-        ),
-    )
+    def sentence(key: Any, *_: object) -> str:
+        reason = "were made with different settings or code, and this figure shows one setting of"
+        return f"{reason} {key[1]}: keep the records of one of them"
+
+    refuse_mixtures(records, identity, sentence)
 
 
 def write(

@@ -15,8 +15,7 @@ from pictures import models
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.capacity import runs as measured
 from reproduce.capacity.runs import CONSTANTS, RANKS, RANKS_AT, Constant, by_rank
-from reproduce.drawing import traces
-from reproduce.drawing.traces import published
+from reproduce.drawing.traces import over_draws, published
 from reproduce.reproduction import Reproduction
 
 TITLE = "Capacity: associations recalled, by width and by size of the memory"
@@ -75,14 +74,14 @@ def _limits(runs: Records, widths: Sequence[int]) -> list[Trace]:
 def _constants(records: Records) -> Panel:
     trials = {constant: constant.trials(records) for constant in CONSTANTS}
     widths = sorted({width for found in trials.values() for width in found})
-    drawn_traces = []
+    traces = []
     for place, (constant, found) in enumerate(trials.items()):
         label = constant.label.replace("\n", " ")
         look: dict[str, Any] = {"colour": constant.colour}
         level = [(width, constant.published) for width in widths]
         dots: dict[str, Any] = {"mark": "dots", "aside": place - 2.5, "legend": constant.label}
-        drawn_traces += [
-            traces.over_trials(label, found, **look, **dots),
+        traces += [
+            over_draws(label, found, **look, **dots),
             published(f"{label}, published", level, mark="line", legend="", **look),
         ]
     return Panel(
@@ -90,7 +89,7 @@ def _constants(records: Records) -> Panel:
         "end of the published search of an MLP",
         Axis("d", "log", ticks=widths),
         Axis("", "log", limits=(0.05, 400), ticks=SCALE),  # the legend above
-        drawn_traces,
+        traces,
         [Remark(y=1, colour="blue")],
         legend="upper right",
     )
@@ -98,7 +97,7 @@ def _constants(records: Records) -> Panel:
 
 def _ranks(records: Records) -> Panel:
     found = by_rank(records)
-    n = traces.over_trials("N of each draw", found, colour="vermillion", legend="")
+    n = over_draws("N of each draw", found, colour="vermillion", legend="")
     line = [(n.y[0] or 0.0) * rank / min(found) for rank in found]
     title = f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw"
     y = Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1)))

@@ -66,7 +66,7 @@ def over_seeds(
     return _points(name, found, means, failed=failed, **look)
 
 
-def over_trials(
+def over_draws(
     name: str,
     values_by_x: Mapping[X, Sequence[float | None]],
     summarise: Summarise = mean_interval,

@@ -16,7 +16,7 @@ from ground.statistics import SHARE, mean_interval
 from judging.grammar import Records
 from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import over_trials
+from reproduce.drawing.traces import over_draws
 from reproduce.drawing.traces import published as published_points
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
@@ -72,7 +72,7 @@ def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -
     for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
         levels = runs.published(cell).items()
         trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
-        measured = over_trials(label, trials, summarise, colour=colour)
+        measured = over_draws(label, trials, summarise, colour=colour)
         traces.append(replace(measured, seeds={}))  # ten random seeds hide each other
         whence = {"colour": colour, "marker": "circle", "legend": "published"}
         traces.append(published_points(f"{label}, published", levels, **whence))

@@ -27,7 +27,7 @@ from judging.observations import Sample
 from judging.trials import fact, over_trials, pooled, sample, settled
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.drawing.traces import over_trials as trace_over_trials
+from reproduce.drawing.traces import over_draws
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Gradients as memories: what one gradient step stores"
@@ -41,9 +41,8 @@ COLOURS = ("blue", "green", "orange", "vermillion", "purple")
 
 def listed(records: Records, name: str) -> list[int]:
     """A list of the settings, such as the dimensions; empty where nothing was measured."""
-    return [
-        x for record in RUNS.finished(records)[:1] for x in sorted(record.config["tasks"][name])
-    ]
+    tasks = [record.config["tasks"] for record in RUNS.finished(records)[:1]]
+    return [value for task in tasks for value in sorted(task[name])]
 
 
 def accuracies(records: Records, form: str, *key: int) -> list[float]:
@@ -84,7 +83,7 @@ def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequenc
     *others, places = lists
     label, _, last = form.removesuffix(" = {}").rpartition(", ")
     traces = [
-        trace_over_trials(
+        over_draws(
             label.format(*group),
             {at: accuracies(records, form, *group, at) for at in places},
             partial(mean_interval, kind=SHARE),
