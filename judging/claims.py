@@ -18,17 +18,17 @@ class Claim:
 
     Attributes:
         name: a few words.
-        source: paper, section, figure or table.
         sentence: what is claimed, in our words.
         rule: when it counts as reproduced, and how that is tested.
         words: the rule in better words than its own, with its numbers in braces.
+        source: paper, section, figure or table, where it is not that of the figure it belongs to.
     """
 
     name: str
-    source: str
     sentence: str
     rule: Rule
     words: str = ""
+    source: str = ""
 
     @property
     def tolerance(self) -> str:

@@ -9,7 +9,6 @@ apart. Example::
 
     Claim(
         "two layers of attention",
-        SOURCE,
         "A transformer of two layers gets about 99 % of the outputs right.",
         once(trained_for(900, "laptop"), within(ACCURACY.of(TWO), low=0.97)),
     )
@@ -66,6 +65,10 @@ class Runs:
     def of(self, records: Records) -> list[RunRecord]:
         """The runs among ``records``, the latest of each seed, in the order of seeds."""
         return by_seed(filter(self.has, records))
+
+    def finished(self, records: Records) -> list[RunRecord]:
+        """Those of them with a result."""
+        return [record for record in self.of(records) if record.outcome == "ok"]
 
     def has(self, record: RunRecord) -> bool:
         """Whether a record is one of them."""
@@ -290,27 +293,25 @@ def once(ready: Ready, rule: Rule) -> Rule:
     return replace(rule, judge=judge)
 
 
+def where(holds: Callable[[Records], bool], topic: str, reason: str, asked_at: str = "") -> Ready:
+    """Ready where something holds; elsewhere the topic is not asked, for this reason."""
+    return lambda records: None if holds(records) else not_asked(topic, reason, asked_at)
+
+
 def trained_for(steps: int, asked_at: str, topic: str = "accuracy of trained models") -> Ready:
     """Ready where the longest training had so many steps."""
 
-    def ready(records: Records) -> Finding | None:
+    def holds(records: Records) -> bool:
         trained = [int(setting(r, "training.steps") or 0) for r in records if r.role != "baseline"]
-        if not trained or max(trained) >= steps:
-            return None
-        return not_asked(topic, f"asked after {steps} steps or more", asked_at)
+        return not trained or max(trained) >= steps
 
-    return ready
+    return where(holds, topic, f"asked after {steps} steps or more", asked_at)
 
 
 def measured(runs: Runs, topic: str, asked_at: str) -> Ready:
     """Ready where there is any run of these."""
-
-    def ready(records: Records) -> Finding | None:
-        if any(map(runs.has, records)):
-            return None
-        return not_asked(topic, f"no runs of {runs.label} at this preset", asked_at)
-
-    return ready
+    reason = f"no runs of {runs.label} at this preset"
+    return where(lambda records: any(map(runs.has, records)), topic, reason, asked_at)
 
 
 def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") -> Rule:
@@ -365,11 +366,11 @@ def largest_of(
     return Rule(text, judge)
 
 
-def any_of(*kinds: Runs) -> Callable[[Records], list[RunRecord]]:
-    """Selects the records of any of these runs, sorted by run id."""
+def any_of(*belong: Callable[[RunRecord], object]) -> Callable[[Records], list[RunRecord]]:
+    """Selects the records of which one of these holds, such as ``Runs.has``, sorted by run id."""
 
     def select(records: Records) -> list[RunRecord]:
-        own = [record for record in records if any(runs.has(record) for runs in kinds)]
+        own = [record for record in records if any(holds(record) for holds in belong)]
         return sorted(own, key=lambda record: record.run_id)
 
     return select

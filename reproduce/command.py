@@ -26,8 +26,8 @@ from judging.claims import ClaimResult
 from judging.verdicts import CONTRADICTED
 from pictures.renderer import images
 from reproduce.console import print_verdicts
-from reproduce.costs import cost_of
 from reproduce.drawing.frame import framed
+from reproduce.presets import refuse_mixtures
 from reproduce.reproduction import Plan, Reproduction, View
 
 if TYPE_CHECKING:
@@ -85,11 +85,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if request.dry_run:
         request.foretell(reproduction)
         return OK
-    records = (
-        request.existing(reproduction, request.records)
-        if request.records
-        else request.obtain(reproduction)
-    )
+    given = request.records
+    records = request.existing(reproduction, given) if given else request.obtain(reproduction)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
     print_verdicts(name, reproduction, results, records, request.view, folder)
@@ -141,7 +138,7 @@ class _Request:
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
         seeds = own["seeds"]
-        if seeds is not None and (not isinstance(seeds, int) or isinstance(seeds, bool)):
+        if seeds is not None and type(seeds) is not int:  # true is none
             raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds={seeds}: at least one seed is needed")
@@ -252,13 +249,9 @@ class _Request:
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
-        single = plan.runs[:1] + plan.baselines[:1]
-        configurations = [compose([*words, preset]) for words in single]
-        for words in plan.sweeps[:1]:
-            configurations += [e.configuration for e in make_plan([*words, preset]).entries]
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
         known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
-        for configuration in configurations:
+        for configuration in _examples(plan, preset):
             for section in ("tasks", "models", "training", "sweep"):
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
@@ -281,11 +274,15 @@ def _task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
     if preset.removeprefix("preset=") not in choices("preset"):
         return {}
     plan = reproduction.plan(preset.removeprefix("preset="), None)
-    if plan.sweeps:
-        first = make_plan([*plan.sweeps[0], preset]).entries[0].configuration
-    else:
-        first = compose([*(plan.runs or plan.baselines)[0], preset])
+    first = _examples(plan, preset)[0]
     return {key: key in first.locations for key in first.tasks if key != "_target_"}
+
+
+def _examples(plan: Plan, preset: str) -> list[Configuration]:
+    """The configurations of the first words of each sort: sweeps, runs, predictors."""
+    sweeps = [make_plan([*words, preset]) for words in plan.sweeps[:1]]
+    single = [compose([*words, preset]) for words in plan.runs[:1] + plan.baselines[:1]]
+    return [*(entry.configuration for sweep in sweeps for entry in sweep.entries), *single]
 
 
 def _closest(key: str, known: Collection[str]) -> str:
@@ -300,15 +297,17 @@ def _refuse_mixtures(
 ) -> None:
     """A folder may hold runs of other settings or other code: which of them the figure would show
     is not for chance to decide."""
-    first: dict[Hashable, RunRecord] = {}
-    for record in records:
-        name = record.label if record.role == "baseline" else record.model
-        one = first.setdefault((record.role == "baseline", name, variant(record)), record)
-        if one.identity != record.identity:
-            raise UserError(
-                f"{one.run_id} and {record.run_id} were made with different settings or code, and "
-                f"this figure shows one setting of {record.label}: keep the records of one of them"
-            )
+
+    def identity(record: RunRecord) -> dict[Hashable, object]:
+        without = record.role == "baseline"
+        name = record.label if without else record.model
+        return {(without, name, variant(record)): record.identity}
+
+    def sentence(key: Any, *_: object) -> str:
+        reason = "were made with different settings or code, and this figure shows one setting of"
+        return f"{reason} {key[1]}: keep the records of one of them"
+
+    refuse_mixtures(records, identity, sentence)
 
 
 def write(
@@ -322,7 +321,8 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     """
     results = [claim.judge(records) for claim in reproduction.claims]
-    images, numbers = _drawn(name, reproduction, records, view)
+    note = "" if reproduction.note is None else reproduction.note(records)
+    picture = framed(reproduction.panels(records), records, view, note)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
         "figure": name,
@@ -331,35 +331,23 @@ def write(
         "records": [record.run_id for record in records],
         "claims": [entry(reproduction, result) for result in results],
     }
-    for ending, content in images.items():
-        write_atomically(folder / f"figure.{ending}", content)
-    write_atomically(folder / "curves.json", numbers)
+    files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
+    files["curves.json"] = picture.to_json()
     if reproduction.table is not None:
-        write_atomically(folder / "table.md", reproduction.table(records).encode())
-    run_ids = "".join(f"{record.run_id}\n" for record in records)
-    write_atomically(folder / "records.txt", run_ids.encode())
-    write_atomically(folder / "verdicts.json", _json(verdicts))
+        files["table.md"] = reproduction.table(records).encode()
+    files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
+    text = json.dumps(verdicts, indent=1, sort_keys=True, allow_nan=False)
+    files["verdicts.json"] = f"{text}\n".encode()
+    for file, content in files.items():
+        write_atomically(folder / file, content)
     return results
 
 
 def entry(reproduction: Reproduction, result: ClaimResult) -> dict[str, Any]:
     """A claim's entry in a verdict file; of what is not asked here also what asking would cost."""
     asked_at = result.finding.asked_at
-    cost = {"cost": cost_of(reproduction, asked_at)} if asked_at else {}
+    cost = {"cost": reproduction.cost(asked_at)} if asked_at else {}
     return {**result.to_json(), **cost}
-
-
-def _drawn(
-    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View
-) -> tuple[dict[str, bytes], bytes]:
-    """The images by their endings, and all numbers in them."""
-    note = "" if reproduction.note is None else reproduction.note(records)
-    picture = framed(reproduction.panels(records), records, view, note)
-    return images(picture, name), picture.to_json()
-
-
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

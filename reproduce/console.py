@@ -19,7 +19,6 @@ from judging.verdicts import (
     REPRODUCED,
     UNDECIDED,
 )
-from reproduce.costs import cost_of
 
 if TYPE_CHECKING:
     from reproduce.reproduction import Reproduction, View
@@ -95,7 +94,7 @@ def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) 
             topics.setdefault(result.finding.asked_at, []).append(result.finding.topic)
     lines = []
     for preset, names in topics.items():
-        where = f"; preset={preset} asks it, with {cost_of(reproduction, preset)}" if preset else ""
+        where = f"; preset={preset} asks it, with {reproduction.cost(preset)}" if preset else ""
         lines.append(f"not asked here: {join_topics(names)}{where}")
     return lines
 

@@ -1,14 +1,36 @@
-"""Which runs have the settings of their preset, or those of the paper."""
+"""Which records stand in one figure: those with the settings of their preset, and of one kind."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import compose
 from ground.errors import UserError
+from judging.grammar import setting
+
+
+def refuse_mixtures(
+    records: Iterable[RunRecord],
+    values: Callable[[RunRecord], Mapping[Any, object]],
+    sentence: Callable[[Any, object, object], str],
+) -> None:
+    """Refuse two records that have different values under one key.
+
+    Args:
+        sentence: of the key and both values, what the two records are, and how to go on.
+
+    Raises:
+        UserError: there are two such records.
+    """
+    first: dict[Any, tuple[RunRecord, object]] = {}
+    for record in records:
+        for key, value in values(record).items():
+            one, other = first.setdefault(key, (record, value))
+            if other != value:
+                raise UserError(f"{one.run_id} and {record.run_id} {sentence(key, other, value)}")
 
 
 def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
@@ -23,18 +45,27 @@ def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[R
     Raises:
         UserError: a setting was changed for some of these runs, not for all.
     """
-    trained = [record for record in records if record.role != "baseline"]
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
-    for record in trained:
-        varied = (repr(setting(record, record.preset, key)) for key in but)
-        groups.setdefault((record.model, *varied), []).append(record)
+    for record in records:
+        if record.role != "baseline":
+            own = settings_of(record, record.preset)
+            varied = (repr(own.get(key)) for key in but)
+            groups.setdefault((record.model, *varied), []).append(record)
     kept = {
-        record.run_id
+        record.run_id: record
         for group in groups.values()
         for record in [one for one in group if not _changed(one, one.preset, but)] or group
     }
     found = [r for r in records if r.role == "baseline" or r.run_id in kept]
-    _refuse_unequal_settings([r for r in found if r.role != "baseline"], but)
+    changed = {key for run in kept.values() for key in _changed(run, run.preset, but)}
+    refuse_mixtures(
+        kept.values(),
+        lambda run: {k: v for k, v in settings_of(run, run.preset).items() if k in changed},
+        lambda key, one, other: (
+            f"have {key}={one} and {key}={other}, and one figure compares runs of the same "
+            "settings: keep the records of one setting, or make the others with it too"
+        ),
+    )
     return found
 
 
@@ -49,48 +80,30 @@ def of_published_scale(record: RunRecord) -> bool:
 
 
 @cache
-def preset_settings(task: str, model: str, preset: str, *words: str) -> dict[str, Any]:
-    """The resolved configuration of a preset, as a record has it; ``words`` change it."""
-    choice = [f"tasks={task}", f"models={model}", f"preset={preset}"]
-    return compose([*choice, *words]).resolved()
+def preset_settings(task: str, model: str, preset: str) -> dict[str, Any]:
+    """The resolved configuration of a preset, as a record has it."""
+    return compose([f"tasks={task}", f"models={model}", f"preset={preset}"]).resolved()
 
 
-def _refuse_unequal_settings(runs: Sequence[RunRecord], but: Collection[str]) -> None:
-    for key in dict.fromkeys(key for run in runs for key in _changed(run, run.preset, but)):
-        first: tuple[RunRecord, Any] | None = None
-        for run in runs:
-            if not _has(run, key):
-                continue  # a setting that only the other models have
-            value = setting(run, run.preset, key)
-            one, other = first = first or (run, value)
-            if other != value:
-                raise UserError(
-                    f"{one.run_id} has {key}={other} and {run.run_id} has {value}, and one figure "
-                    "compares runs of the same settings: keep the records of one setting, or make "
-                    "the others with it too"
-                )
+@cache
+def of_preset(task: str, model: str, preset: str) -> dict[str, Any]:
+    """The settings of model and training."""
+    return flat(preset_settings(task, model, preset), ("models", "training"))
+
+
+def flat(config: Mapping[str, Any], sections: Iterable[str]) -> dict[str, Any]:
+    """Key -> value of these sections of a configuration, such as "training.lr"."""
+    return {f"{part}.{name}": v for part in sections for name, v in config[part].items()}
+
+
+def settings_of(record: RunRecord, preset: str) -> dict[str, Any]:
+    """Those that a run has. Where its record is older than one, that of the preset: a new setting
+    leaves what was there before as its default."""
+    own = of_preset(record.task, record.model, preset)
+    return {key: setting(record, key, usual) for key, usual in own.items()}
 
 
 def _changed(record: RunRecord, preset: str, but: Collection[str] = ()) -> list[str]:
-    """The settings of training and model in which a run differs from a preset."""
-    own = preset_settings(record.task, record.model, preset)
-    keys = [f"{section}.{name}" for section in ("models", "training") for name in own[section]]
-    return [key for key in keys if key not in but and setting(record, preset, key) != _at(own, key)]
-
-
-def setting(record: RunRecord, preset: str, key: str) -> Any:
-    """The value that a run has. Where its record is older than the setting, that of the preset: a
-    new setting leaves what was there before as its default."""
-    own = preset_settings(record.task, record.model, preset)
-    return _at(record.config, key, _at(own, key))
-
-
-def _has(record: RunRecord, key: str) -> bool:
-    own = preset_settings(record.task, record.model, record.preset)
-    section, _, name = key.partition(".")
-    return name in own[section]
-
-
-def _at(config: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    section, _, name = key.partition(".")
-    return config[section].get(name, default)
+    """The settings in which a run differs from a preset."""
+    own, found = of_preset(record.task, record.model, preset), settings_of(record, preset)
+    return [key for key, value in found.items() if key not in but and value != own[key]]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
+from bench.search.plan import make_plan
+from bench.settings.config import compose
+from bench.settings.settings import Configuration
 from judging.claims import Claim
 from pictures.panels import Picture
 
@@ -73,3 +77,41 @@ class Reproduction:
     varied: tuple[str, ...] = ()
     table: Callable[[Sequence[RunRecord]], str] | None = None
     note: Callable[[Sequence[RunRecord]], str] | None = None
+
+    def __post_init__(self) -> None:
+        """A claim without a source of its own has that of the figure."""
+        own = tuple(replace(one, source=one.source or self.source) for one in self.claims)
+        object.__setattr__(self, "claims", own)
+
+    def cost(self, preset: str) -> str:
+        """The runs of a preset's plan and their lengths, in words: "45 runs of 2,000 to 20,000
+        steps". Seconds depend on the machine: ``dry_run=true`` measures them there.
+        """
+        return _cost_of(self.plan, preset)
+
+
+@cache
+def _cost_of(planned: Callable[[str, int | None], Plan], preset: str) -> str:
+    plan = planned(preset, None)
+    count, steps = len(plan.runs), _steps(_different(plan.runs, preset))
+    for words in plan.sweeps:
+        sweep = make_plan([*words, f"preset={preset}"])
+        trials = (min(entry.settings, sweep.settings.n_trials) for entry in sweep.entries)
+        count += sum(trials) + len(sweep.entries) * sweep.settings.seeds
+        steps |= _steps(entry.configuration for entry in sweep.entries)
+    lengths = [f"{number:,}" for number in sorted({min(steps), max(steps)})] if steps else []
+    return f"{count:,} runs" + (f" of {' to '.join(lengths)} steps" if lengths else "")
+
+
+def _different(runs: Iterable[tuple[str, ...]], preset: str) -> Iterable[Configuration]:
+    """One configuration for all seeds of a setting."""
+    settings = {tuple(word for word in words if not word.startswith("seed=")) for words in runs}
+    return (compose([*words, f"preset={preset}"]) for words in sorted(settings))
+
+
+def _steps(configurations: Iterable[Configuration]) -> set[int]:
+    return {
+        configuration.training.steps
+        for configuration in configurations
+        if configuration.takes is None and configuration.training.steps
+    }

@@ -6,7 +6,7 @@ from functools import partial
 
 from judging.claims import Claim
 from judging.grammar import above, within
-from reproduce.attention import panels, runs
+from reproduce.attention import runs
 from reproduce.attention.heads import PEAK, TRAINED, recent_peak
 from reproduce.attention.runs import LEARNED, MOSAIC, measured
 
@@ -30,7 +30,6 @@ UNEVENNESS, FIRST = ("unevenness", "unevenness"), ("position 0", "first_position
 CLAIMS = (
     Claim(
         "the transformer has a sink",
-        SOURCE,
         "A one-block transformer with learned positions keeps a strong part of its attention "
         "on position 0.",
         within(measured(LEARNED, *FIRST), low=3.0),
@@ -39,7 +38,6 @@ CLAIMS = (
     ),
     Claim(
         "the Mosaic has no sink",
-        SOURCE,
         "A one-block Memory Mosaic has no sink at position 0.",
         within(measured(MOSAIC, *FIRST), high=1.5),
         "position 0 gets at most {high:g} times uniform attention, mean over heads, with its whole "
@@ -47,21 +45,18 @@ CLAIMS = (
     ),
     Claim(
         "the Mosaic's curves are flat",
-        SOURCE,
         "The Mosaic's attention is mostly flat, but for the newest positions.",
         within(measured(MOSAIC, *UNEVENNESS), high=FLAT),
         IS_FLAT,
     ),
     Claim(
         "the Mosaic's recent peak",
-        SOURCE,
         "The Mosaic's attention is higher at the newest positions.",
         within(measured(MOSAIC, "newest pair", recent_peak(TRAINED), diverged=0.0), low=PEAK),
         HAS_PEAK,
     ),
     Claim(
         "the transformer's curves are noisier",
-        SOURCE,
         "The transformer's attention is noisy where the Mosaic's is flat.",
         above(measured(LEARNED, *UNEVENNESS), measured(MOSAIC, *UNEVENNESS)),
         "the transformer's unevenness (as above) is larger by more than {by:g}, with its whole "
@@ -69,5 +64,5 @@ CLAIMS = (
     ),
 )
 
-PANELS = partial(panels.by_position, TITLE, kinds=KINDS, windows=TRAINED)
+PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=TRAINED)
 REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)

@@ -6,7 +6,7 @@ from functools import partial
 
 from judging.claims import Claim
 from judging.grammar import within
-from reproduce.attention import panels, runs
+from reproduce.attention import runs
 from reproduce.attention.figure14 import FLAT, HAS_PEAK, IS_FLAT
 from reproduce.attention.heads import EXTENDED, PEAK, change_beyond, oldest_third, recent_peak
 from reproduce.attention.runs import ALIBI, MOSAIC, ROPE, measured
@@ -26,7 +26,6 @@ BEYOND = ("change beyond training", change_beyond)
 CLAIMS = (
     Claim(
         "RoPE does not extend",
-        SOURCE,
         "The attention of a transformer with RoPE does not go on beyond the training length "
         "as it was.",
         within(measured(ROPE, *BEYOND), low=CHANGE),
@@ -34,7 +33,6 @@ CLAIMS = (
     ),
     Claim(
         "ALiBi's attention vanishes",
-        SOURCE,
         "What distant tokens contribute vanishes in a transformer with ALiBi.",
         within(measured(ALIBI, "oldest third", oldest_third), high=0.25),
         "the oldest third of the window gets at most {high:g} times uniform attention, mean over "
@@ -42,26 +40,23 @@ CLAIMS = (
     ),
     Claim(
         "the Mosaic stays flat",
-        SOURCE,
         "The Mosaic's attention remains mostly flat on windows three times as long.",
         within(measured(MOSAIC, "unevenness", "unevenness_extended"), high=FLAT),
         IS_FLAT,
     ),
     Claim(
         "the Mosaic goes on as it was",
-        SOURCE,
         "The level of the Mosaic's attention is the same on both sides of the training length.",
         within(measured(MOSAIC, *BEYOND), high=CHANGE),
         DEFINITION.format("at most {high:g}"),
     ),
     Claim(
         "the Mosaic keeps its recent peak",
-        SOURCE,
         "The Mosaic's attention keeps its shape: higher at the newest positions.",
         within(measured(MOSAIC, "newest pair", recent_peak(EXTENDED), diverged=0.0), low=PEAK),
         HAS_PEAK,
     ),
 )
 
-PANELS = partial(panels.by_position, TITLE, kinds=KINDS, windows=EXTENDED)
+PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=EXTENDED)
 REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import cycle
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from bench.records.schema import RunRecord
 from ground.statistics import Kind
 from judging.claims import Claim
-from judging.grammar import within
+from judging.grammar import Records, within
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.style import MODELS as COLOURS
 from reproduce.attention import runs
@@ -23,8 +22,7 @@ from reproduce.attention.heads import (
     peak_widths,
     rank_correlation,
 )
-from reproduce.attention.panels import NO_RESULT, line, picture
-from reproduce.attention.runs import LABELS, MOSAIC, measured, results
+from reproduce.attention.runs import LABELS, MOSAIC, NO_RESULT, line, measured, picture
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"
 SOURCE = f"{runs.SOURCE}, figure 16"
@@ -32,30 +30,23 @@ SHOWN = 4  # the newest quarter of the positions is drawn
 CORRELATION = Kind("correlation", -1.0, 1.0)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """The newest quarter of each head's curve, coloured by λ, and widths against λ."""
-    found = results(records, MOSAIC)
-    widths = Panel(
-        "every head of every seed",
-        x=Axis("λ, leaky average coefficient of the head"),
-        y=Axis("width of the recent peak (positions)"),
-        traces=[_widths(record, colour) for record, colour in zip(found, cycle(COLOURS))],
-        legend="upper left",
-    )
+    found = runs.of(MOSAIC).finished(records)
+    x = Axis("λ, leaky average coefficient of the head")
+    y = Axis("width of the recent peak (positions)")
+    traces = [_widths(record, colour) for record, colour in zip(found, cycle(COLOURS))]
+    widths = Panel("every head of every seed", x, y, traces, legend="upper left")
     return picture(TITLE, records, [_curves(found), widths])
 
 
-def _curves(found: Sequence[RunRecord]) -> Panel:
+def _curves(found: Records) -> Panel:
     name = f"{LABELS[MOSAIC]}, the heads of seed {found[0].seed}" if found else LABELS[MOSAIC]
     end = Remark("the peak ends at twice the flat level", y=PEAK, at=0.4)
-    return Panel(
-        name,
-        x=Axis("distance to the last position, which reads"),
-        y=Axis("average attention over the head's flat level", "log"),
-        traces=_relative(found[0]) if found else [],
-        remarks=[end if found else NO_RESULT],
-        z=Axis("λ of the head", limits=(0, 1)),
-    )
+    x = Axis("distance to the last position, which reads")
+    y = Axis("average attention over the head's flat level", "log")
+    traces, remarks = (_relative(found[0]), [end]) if found else ([], [NO_RESULT])
+    return Panel(name, x, y, traces, remarks, z=Axis("λ of the head", limits=(0, 1)))
 
 
 def _relative(record: RunRecord) -> list[Trace]:
@@ -80,7 +71,6 @@ def _widths(record: RunRecord, colour: str) -> Trace:
 CLAIMS = (
     Claim(
         "width of the peak and λ",
-        SOURCE,
         "The larger the leaky average coefficient λ of a head, the wider the peak at the end "
         "of its attention curve.",
         within(

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
 from ground.statistics import COUNT, Kind
 from judging.claims import Claim
-from judging.grammar import Measured, Number, Runs, setting
+from judging.grammar import Measured, Number, Records, Runs, setting
 from judging.observations import Read
 from pictures.models import label
-from pictures.panels import Picture
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.attention.heads import EXTENDED, Heads, heads
+from reproduce.drawing.frame import failures
 from reproduce.reproduction import Plan, Reproduction
-from reproduce.stories.language import (
-    GPT2,
-    PAPER,
-    SEEDS,
-    corpus_line,
-    of_one_corpus,
-    told_corpus,
-    trained,
-)
+from reproduce.stories import language
+from reproduce.stories.language import GPT2, PAPER, SEEDS
 
 SOURCE = f"{PAPER}, appendix D.4"
 
@@ -42,20 +37,14 @@ def reproduction(
     title: str,
     source: str,
     kinds: Sequence[str],
-    panels: Callable[[Sequence[RunRecord]], Picture],
+    panels: Callable[[Records], Picture],
     claims: Sequence[Claim],
 ) -> Reproduction:
-    """A figure of one-block models of these kinds; the evidence says on which corpus."""
-    return Reproduction(
-        title=title,
-        source=source,
-        plan=partial(plan, kinds),
-        select=partial(select, kinds),
-        variant=kind_of,
-        varied=("models.layers", "models.positions"),
-        panels=panels,
-        note=corpus_line,
-        claims=tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims),
+    """A figure of one-block models of these kinds."""
+    chosen = partial(plan, kinds), partial(select, kinds)
+    varied = ("models.layers", "models.positions")
+    return language.reproduction(
+        title, source, *chosen, claims, panels, variant=kind_of, varied=varied
     )
 
 
@@ -73,35 +62,20 @@ def kind_of(record: RunRecord) -> str:
     return str(setting(record, "models.positions", record.model))
 
 
-def select(kinds: Sequence[str], records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of one-block models of these kinds.
-
-    Raises:
-        UserError: they were measured on different text or windows.
-    """
+def select(kinds: Sequence[str], records: Records) -> list[RunRecord]:
+    """Runs of one-block models of these kinds, measured on the same windows."""
 
     def belongs(record: RunRecord) -> bool:
         shallow = setting(record, "models.layers") == 1
         return record.task == "attention" and shallow and kind_of(record) in kinds
 
-    found = of_one_corpus(filter(belongs, trained(records)))
-    for record in found:
-        if record.provenance.data.get("windows") != found[0].provenance.data.get("windows"):
-            raise UserError(
-                f"{found[0].run_id} and {record.run_id} were measured on different windows, and a "
-                "figure compares models on the same: keep the records of one setting"
-            )
-    return found
+    own = filter(belongs, language.trained(records))
+    return language.of_one_corpus(own, lambda record: record.provenance.data.get("windows"))
 
 
 def of(kind: str) -> Runs:
     """The models of a kind."""
     return Runs(LABELS[kind], "attention", choose=lambda record: kind_of(record) == kind)
-
-
-def results(records: Sequence[RunRecord], kind: str) -> list[RunRecord]:
-    """The runs of a kind that have a result, by seed; the heads of the first are drawn."""
-    return [record for record in of(kind).of(records) if record.outcome == "ok"]
 
 
 def measured(
@@ -110,3 +84,55 @@ def measured(
     """A number of the models of a kind, mean over heads. Most are from 0 on, without an upper end,
     so that a run that gave none may have had any."""
     return Number(name, read, of_kind, diverged=diverged).of(of(kind), f"{LABELS[kind]}, {name}")
+
+
+# How attention is drawn
+
+X = Axis("position in the window; the last one reads")
+Y = Axis("average attention, times uniform", "log", ticks=(0.01, 0.1, 1, 10, 100, 1000))
+LOWEST = 0.01  # of the attention axis: ALiBi's falls exponentially
+NO_RESULT = Remark("no result")
+DIGITS = 5
+
+
+def picture(title: str, records: Records, panels: Sequence[Panel]) -> Picture:
+    """The panels beside each other; runs that failed are named with their kind of positions."""
+    named = [r.model_copy(update={"label": LABELS[kind_of(r)]}) for r in records]
+    return Picture(title, [Row(panels)], 2.4 + 3.2 * len(panels), foot=failures(named))
+
+
+def by_position(title: str, records: Records, kinds: Sequence[str], windows: str) -> Picture:
+    """A panel for each kind of models, on one scale."""
+    panels = [_by_position(records, kind, windows) for kind in kinds]
+    drawn = [y for panel in panels for trace in panel.traces for y in trace.y if y is not None]
+    limits = (max(LOWEST, min(drawn) / 1.2), max(drawn) * 1.2) if drawn else (LOWEST, 1.0)
+    panels = [replace(panel, y=replace(Y, limits=limits)) for panel in panels]
+    found = picture(title, records, panels)
+    return replace(found, rows=[Row(panels, shared=True)], legend="below")
+
+
+def _by_position(records: Records, kind: str, windows: str) -> Panel:
+    """Heads of one seed thin, the mean over heads of each seed dotted, uniform attention grey, and
+    a line where a training window would begin."""
+    runs = of(kind).finished(records)
+    if not runs:
+        return Panel(LABELS[kind], X, remarks=[NO_RESULT])
+    first = heads(runs[0], windows)
+    legend = f"{len(first)} heads of {runs[0].label}, seed {runs[0].seed}"
+    look: dict[str, Any] = {"colour": runs[0].model, "legend": legend}
+    traces = [line(f"head {n}", head, role="faint", **look) for n, head in enumerate(first)]
+    look = {"colour": "black", "line": "dotted", "legend": "mean over heads, every seed"}
+    for run in runs:
+        mean = heads(run, windows).mean(axis=0)
+        traces.append(line(f"mean over heads, seed {run.seed}", mean, **look))
+    reach = setting(runs[0], "tasks.length")
+    begin = Remark(f"training reaches {reach} tokens back", x=first.shape[-1] - reach, side="left")
+    remarks = [Remark(y=1.0), *([begin] if windows == EXTENDED else [])]
+    return Panel(LABELS[kind], X, traces=traces, remarks=remarks)
+
+
+def line(name: str, curve: Heads, first: int = 0, **look: Any) -> Trace:
+    """A curve without zeros, for which a logarithmic axis has no place; from position ``first``."""
+    rounded = curve.round(DIGITS)
+    places = range(first, first + len(curve))
+    return Trace(name, places, [y if y > 0 else None for y in rounded.tolist()], **look)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
@@ -10,10 +10,8 @@ from judging.claims import Claim
 from judging.grammar import (
     Measured,
     Number,
-    Ready,
     Records,
     Rule,
-    Runs,
     above,
     each,
     measured,
@@ -21,21 +19,25 @@ from judging.grammar import (
     once,
     setting,
     trained_for,
+    where,
     within,
 )
-from judging.verdicts import REPRODUCED, Finding, not_asked
-from reproduce.bigram.figure import TITLE, panels
-from reproduce.bigram.records import (
-    ANY_DEPTH,
-    CHANCE,
+from judging.verdicts import REPRODUCED, Finding
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.bigram.runs import (
     LABELS,
-    PROBES,
-    STEPS,
-    known_runs,
+    MEMORY_STEPS,
+    PROBED,
+    STEPPED,
+    WITH_RANDOM_TRIGGERS,
+    of_row,
+    plan,
     row_of,
+    select,
     variant,
 )
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.drawing.traces import curve_over_seeds, over_seeds, published
+from reproduce.reproduction import Reproduction
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"
 SLIDES = (
@@ -44,78 +46,143 @@ SLIDES = (
 )
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394), section 4"
 OWN = "a first measurement of this project, with sequences of 64 tokens"
-SEEDS = 3
-PROBE_SEEDS = {"laptop": 5}  # when a memory is learned varies more than what is learned
-MEMORY_STEPS = 200  # in which one layer of memory units has to learn the task
-# As many for each model about which nothing is claimed. Attention has 1000, which one layer needs
-# to its plateau; so many of Mamba or Titans, whose steps are slower, would take half an hour.
-FEWER_STEPS = {"laptop": 400}
-WITH_RANDOM_TRIGGERS = ("gpu", "paper")
-
 JUMP = 200  # SGD steps until the simplified model has jumped
 ORDER = f"{SLIDES}, order of learning; {PAPER}, section 4"
 THEOREM = f"{PAPER}, section 5; {SLIDES}, theorem (informal)"
+CHANCE = 1 / 65
+PROBES = {
+    "output_recall": "W_O² (outputs)",
+    "token_recall": "W_K² (tokens)",
+    "position_recall": "W_K¹ (all positions)",
+    "early_position_recall": "W_K¹ (early positions)",
+}
+STEPS = {
+    "accuracy": "accuracy",
+    "output_recall": "W_O²",
+    "token_recall": "W_K²",
+    "early_position_recall": "W_K¹",
+}
+MEMORIES = ("output_recall", "token_recall")
+TITLE = "Bigram task: who finds what followed a trigger, and which memory is learned when"
+OF_PROBE = {
+    "accuracy": "black",
+    "output_recall": "orange",
+    "token_recall": "green",
+    "early_position_recall": "blue",
+    "position_recall": "blue",
+}
+PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Every model of the figure, its theory model and the three steps, one run a seed.
+def panels(records: Records) -> Picture:
+    """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
+    trained = "memories of the simplified model, trained by SGD"
+    probed = _over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
+    steps = Axis("gradient steps taken", ticks=range(4))
+    taken = "one gradient step on W_O², then W_K², then W_K¹"
+    below = [probed, _over_steps(STEPPED.of(records), "position_recall", taken, steps)]
+    rows = [Row([_accuracies(records), _losses(records)]), Row(below, height=3.1)]
+    return Picture(TITLE, rows, width=11, facts=_unseen(records))
 
-    At ``laptop`` attention is trained for 1000 steps, one layer of memory units for the 200 of its
-    claim, and LSTM, S4D, Mamba, Titans and attention with a short convolution for 400.
-    """
-    bigram = "tasks=bigram"
-    memory = () if preset == "smoke" else (f"training.steps={MEMORY_STEPS}",)
-    fewer = (f"training.steps={FEWER_STEPS[preset]}",) if preset in FEWER_STEPS else ()
-    words: list[tuple[str, ...]] = [
-        (bigram, "models=gpt2", "models.layers=1"),
-        (bigram, "models=gpt2", "models.layers=2"),
-        (bigram, "models=memory_mosaic", "models.layers=1", *memory),
-        *((bigram, f"models={name}", *fewer) for name in ANY_DEPTH),
-        ("tasks=three_gradient_steps", "models=disentangled_attention"),
+
+def _accuracies(records: Records) -> Panel:
+    title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
+    x, y = Axis(categories=[_tick(records, model) for model in LABELS]), Axis(limits=(-0.02, 1.04))
+    traces = [trace for model in LABELS for trace in _of_model(records, model)]
+    return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
+
+
+def _of_model(records: Records, model: str) -> list[Trace]:
+    place, label = list(LABELS).index(model), LABELS[model]
+    runs = {place: of_row(model).of(records)}
+    look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
+    first = metric("first_occurrence_accuracy")
+    found = [
+        over_seeds(label, runs, metric("in_context_accuracy"), **look),
+        over_seeds(f"{label}, first occurrence", runs, first, marker="cross", **look),
     ]
-    if preset in WITH_RANDOM_TRIGGERS:
-        random = "tasks.triggers=random"
-        words.append((bigram, "models=gpt2", "models.layers=2", random))
-        words.append((bigram, "models=memory_mosaic", "models.layers=1", random))
-    runs = [(*one, f"seed={seed}") for one in words for seed in range(seeds or SEEDS)]
-    probes = ("tasks=bigram_probes", "models=two_layer_attention")
-    runs += [(*probes, f"seed={seed}") for seed in range(seeds or PROBE_SEEDS.get(preset, SEEDS))]
-    return Plan(tuple(runs), baselines=((bigram, "models=gpt2"),))
+    if model in PUBLISHED:
+        level = [(place, PUBLISHED[model])]
+        found.append(published(f"{label}, published", level, mark="dots", aside=2.0))
+    return found
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs and baselines of the three tasks."""
-    known = [record for record in records if known_runs(record)]
-    return sorted(known, key=lambda record: record.run_id)
+def _tick(records: Records, model: str) -> str:
+    """The name of a row and how long it was trained: not all for as many steps."""
+    steps = sorted({run.config["training"]["steps"] for run in of_row(model).of(records)})
+    trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
+    return LABELS[model].replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
 
 
-def of_row(row: str, triggers: str = "fixed") -> Runs:
-    """The trained runs of a row of ``LABELS``."""
-    return Runs(
-        LABELS[row],
-        "bigram",
-        settings={"tasks.triggers": triggers},
-        choose=lambda r: row_of(r) == row,
-    )
+def _losses(records: Records) -> Panel:
+    traces = [
+        curve_over_seeds(
+            label,
+            of_row(model).of(records),
+            "validation_loss",
+            colour=model.partition("/")[0],
+            line="dashed" if model == "gpt2/1" else "",
+        )
+        for model, label in LABELS.items()
+    ]
+    title = "cross-entropy of outputs that the past tells (validation)"
+    x, y = Axis("training steps"), Axis("nats", limits=(0, None))
+    return Panel(title, x, y, traces, legend="upper right", columns=2)
 
 
-PROBED = Runs("the simplified model", "bigram_probes")
-STEPPED = Runs("three gradient steps", "three_gradient_steps")
+def _over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
+    """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
+    names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
+    traces = [
+        curve_over_seeds(label, runs, name, colour=OF_PROBE[name]) for name, label in names.items()
+    ]
+    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend="best")
+
+
+def _unseen(records: Records) -> dict[str, Any]:
+    """What is measured and not drawn: predictors without training, and random triggers."""
+    accuracy = metric("in_context_accuracy")
+    random = {label: of_row(model, "random").of(records) for model, label in LABELS.items()}
+    return {
+        "without_training": {r.label: accuracy(r) for r in records if r.role == "baseline"},
+        "random_triggers": {
+            label: {str(run.seed): accuracy(run) for run in runs}
+            for label, runs in random.items()
+            if runs
+        },
+    }
+
+
+# What is claimed
+
 ACCURACY = Number("in-context accuracy", "in_context_accuracy")
+IN_TIME = of_row("memory_mosaic/1").but(
+    f"memory units, 1 layer, trained for at most {MEMORY_STEPS} steps",
+    choose=lambda r: (
+        row_of(r) == "memory_mosaic/1" and int(setting(r, "training.steps") or 0) <= MEMORY_STEPS
+    ),
+)
 FIRST = Number("accuracy at the first occurrence", "first_occurrence_accuracy")
 
 
-def on_characters(records: Records) -> Finding | None:
-    """Ready unless the bigrams are random."""
-    if any(setting(r, "tasks.source") == "dirichlet" for r in records):
-        reason = "the windows belong to the characters of a text, not to random bigrams"
-        return not_asked("accuracy of trained models", reason)
-    return None
+ON_CHARACTERS = where(
+    lambda records: all(setting(r, "tasks.source") != "dirichlet" for r in records),
+    "accuracy of trained models",
+    "the windows belong to the characters of a text, not to random bigrams",
+)
+TO_THE_JUMP = where(
+    lambda records: (
+        max((setting(r, "tasks.steps") for r in PROBED.of(records)), default=JUMP) >= JUMP
+    ),
+    "the order of learning",
+    f"asked after {JUMP} SGD steps or more",
+    "laptop",
+)
 
 
 def after(steps: int, rule: Rule) -> Rule:
     """The rule, where models were trained for long enough on characters."""
-    return once(on_characters, once(trained_for(steps, "laptop"), rule))
+    return once(ON_CHARACTERS, once(trained_for(steps, "laptop"), rule))
 
 
 def leaks_nothing(by: float) -> Rule:
@@ -161,20 +228,6 @@ def apart(name: str) -> Measured:
     return Number("", read, COUNT).of(PROBED, f"steps between accuracy and {STEPS[name]}")
 
 
-def to_the_jump(steps: int) -> Ready:
-    """Ready where the simplified model was trained for so many SGD steps."""
-
-    def ready(records: Records) -> Finding | None:
-        found = PROBED.of(records)
-        if found and max(int(setting(r, "tasks.steps")) for r in found) < steps:
-            return not_asked(
-                "the order of learning", f"asked after {steps} SGD steps or more", "laptop"
-            )
-        return None
-
-    return ready
-
-
 def stepped(name: str) -> Measured:
     """A share after three gradient steps: of the sequences, or of what a memory holds."""
     sizes = {"accuracy": "tasks.evaluated", "position_recall": "tasks.length"}
@@ -191,9 +244,9 @@ def stepped(name: str) -> Measured:
 def _order(first: str, then: str, sentence: str) -> Claim:
     return Claim(
         f"{STEPS[first]} before {STEPS[then]}",
-        ORDER,
         sentence,
-        once(to_the_jump(JUMP), above(steps_of(then), steps_of(first))),
+        once(TO_THE_JUMP, above(steps_of(then), steps_of(first))),
+        source=ORDER,
     )
 
 
@@ -201,55 +254,41 @@ def _random(name: str, row: str) -> Claim:
     runs = of_row(row, "random")
     return Claim(
         f"random triggers, {name}",
-        OWN,
         f"With triggers drawn anew for each sequence the accuracy of {name} is about 95 %. "
         "(Perhaps a token that came twice by chance looks like a trigger: not tested here.)",
         once(
             measured(runs, "random triggers", WITH_RANDOM_TRIGGERS[0]),
             within(ACCURACY.of(runs), 0.9, 0.995),
         ),
+        source=OWN,
     )
 
 
 CLAIMS = (
     Claim(
         "one layer of attention",
-        f"{SLIDES}, bigram task",
         "A transformer of one layer gets about 55 % of the outputs right that the past tells.",
         after(900, within(ACCURACY.of(of_row("gpt2/1")), 0.45, 0.62)),
+        source=f"{SLIDES}, bigram task",
     ),
     Claim(
         "two layers of attention",
-        f"{SLIDES}, bigram task",
         "A transformer of two layers gets about 99 % of them right.",
         after(900, within(ACCURACY.of(of_row("gpt2/2")), low=0.97)),
+        source=f"{SLIDES}, bigram task",
     ),
     Claim(
         "one layer of memory units",
-        MOSAICS,
         "One layer of memory units is enough, since values look one position ahead.",
-        after(
-            MEMORY_STEPS,
-            within(
-                ACCURACY.of(
-                    of_row("memory_mosaic/1").but(
-                        f"memory units, 1 layer, trained for at most {MEMORY_STEPS} steps",
-                        choose=lambda r: (
-                            row_of(r) == "memory_mosaic/1"
-                            and int(setting(r, "training.steps") or 0) <= MEMORY_STEPS
-                        ),
-                    )
-                ),
-                low=0.98,
-            ),
-        ),
+        after(MEMORY_STEPS, within(ACCURACY.of(IN_TIME), low=0.98)),
+        source=MOSAICS,
     ),
     Claim(
         "nothing leaks",
-        f"{PAPER}, section 3",
         "The first occurrence of a trigger tells nothing about its output: no model is right "
         "there more often than chance.",
         leaks_nothing(by=0.008),
+        source=f"{PAPER}, section 3",
     ),
     _random("two layers of attention", "gpt2/2"),
     _random("one layer of memory units", "memory_mosaic/1"),
@@ -265,39 +304,29 @@ CLAIMS = (
     ),
     Claim(
         "accuracy jumps with W_K¹",
-        ORDER,
         "In-context accuracy jumps when the last of the three memories is learned.",
         once(
-            to_the_jump(JUMP),
-            each(
-                above(apart(other), apart("early_position_recall"))
-                for other in ("output_recall", "token_recall")
-            ),
+            TO_THE_JUMP,
+            each(above(apart(other), apart("early_position_recall")) for other in MEMORIES),
         ),
+        source=ORDER,
     ),
     Claim(
         "three gradient steps",
-        THEOREM,
         "One gradient step each on W_O², W_K² and W_K¹, in this order, makes an induction head.",
         within(stepped("accuracy"), low=0.85),
+        source=THEOREM,
     ),
     Claim(
         "three memories after three steps",
-        THEOREM,
         "The three steps give the three sums of outer products of the theorem.",
         each(
             within(stepped(name), low=0.9)
             for name in ("output_recall", "token_recall", "position_recall")
         ),
+        source=THEOREM,
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, sections 3 to 5; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}, sections 3 to 5; {SLIDES}"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

@@ -3,33 +3,118 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Records, Rule, each, within
-from judging.trials import drawn, over_trials
-from reproduce.capacity.figure import TITLE, panels
-from reproduce.capacity.runs import (
-    HALF,
-    NARROW,
-    OWN,
-    RANKS,
-    RANKS_AT,
-    TRAINED,
-    WHOLE,
-    WIDE,
-    Constant,
-    by_rank,
-    of_ranks,
-    plan,
-    select,
-    variant,
-)
+from judging.trials import drawn, finished, over_trials
+from pictures import models
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.capacity import runs as measured
+from reproduce.capacity.runs import CONSTANTS, RANKS, RANKS_AT, Constant, by_rank
+from reproduce.drawing.traces import over_draws, published
 from reproduce.reproduction import Reproduction
 
+TITLE = "Capacity: associations recalled, by width and by size of the memory"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers, slides"
 CLASSES_OF = f"{PAPER}, MLP memory with 32 classes: fit m d = 1.2 N, search up to m d"
+SCALE = (0.1, 0.2, 0.5, 1, 2, 5)
+MOVED = Remark("lines are moved apart sideways", place="lower right")
+
+
+def panels(records: Records) -> Picture:
+    """N against d and against size for every memory, and the constants beside published ones."""
+    runs = finished(measured.overview(records))
+    runs.sort(key=lambda run: (models.look(run.model), run.model, run.seed))
+    shares = sorted({f"{_threshold(run):.0%}" for run in runs})
+    n = Axis(f"N, associations recalled to {' or '.join(shares)}", "log")
+    widths = sorted({width for run in runs for width in run.arrays["widths"]})
+    d = Axis("d, width of keys and values", "log", ticks=widths)
+    memories = [*_memories(runs, "widths"), *_limits(runs, widths)]
+    by_width = Panel("against the width", d, n, memories, [MOVED], legend="right")
+    size = Axis("numbers that hold them, copies for replay left out", "log")
+    memories, title = _memories(runs, "weights"), "against the size of the memory"
+    by_size = Panel(title, size, Axis("", "log"), memories, [MOVED])
+    row = [by_width, by_size, _constants(records), _ranks(records)]
+    return Picture(TITLE, [Row(row, 4.8, widths=(1.15, 1, 0.9, 0.6))], width=15.5)
+
+
+def _threshold(run: RunRecord) -> float:
+    return float(run.config["tasks"]["thresholds"][0])  # the stricter one
+
+
+def _memories(runs: Records, x: str) -> list[Trace]:
+    found = []
+    for place, run in enumerate(runs):
+        counts = run.curves[f"associations/{_threshold(run):g}"]
+        across = counts.x if x == "widths" else run.curves[f"{x}/{_threshold(run):g}"].y
+        name, aside = f"{run.label}, seed {run.seed}", 0.37 * (place - len(runs) / 2)
+        look: dict[str, Any] = {"mark": "both", "colour": run.model, "hollow": True}
+        found.append(Trace(name, across, counts.y, aside=aside, legend=run.label, **look))
+    return found
+
+
+def _limits(runs: Records, widths: Sequence[int]) -> list[Trace]:
+    if not runs:
+        return []
+    most = runs[0].config["tasks"]["largest"]
+    tried = [most * width**2 for width in widths]
+    fit = [(width, solve(width**2 / 1.3)) for width in widths]
+    name = "published for a trained matrix:\nd² = 1.3 N log N"
+    return [
+        Trace("as many as were tried", widths, tried, role="reference"),
+        published(name, fit, mark="line", colour="black"),
+    ]
+
+
+def _constants(records: Records) -> Panel:
+    trials = {constant: constant.trials(records) for constant in CONSTANTS}
+    widths = sorted({width for found in trials.values() for width in found})
+    traces = []
+    for place, (constant, found) in enumerate(trials.items()):
+        label = constant.label.replace("\n", " ")
+        look: dict[str, Any] = {"colour": constant.colour}
+        level = [(width, constant.published) for width in widths]
+        dots: dict[str, Any] = {"mark": "dots", "aside": place - 2.5, "legend": constant.label}
+        traces += [
+            over_draws(label, found, **look, **dots),
+            published(f"{label}, published", level, mark="line", legend="", **look),
+        ]
+    return Panel(
+        "constants: trials, 95 % interval;\ndashed: published or theory; dotted:\n"
+        "end of the published search of an MLP",
+        Axis("d", "log", ticks=widths),
+        Axis("", "log", limits=(0.05, 400), ticks=SCALE),  # the legend above
+        traces,
+        [Remark(y=1, colour="blue")],
+        legend="upper right",
+    )
+
+
+def _ranks(records: Records) -> Panel:
+    found = by_rank(records)
+    n = over_draws("N of each draw", found, colour="vermillion", legend="")
+    line = [(n.y[0] or 0.0) * rank / min(found) for rank in found]
+    title = f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw"
+    y = Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1)))
+    both = [n, Trace("in proportion to m", [*found], line, role="reference")]
+    return Panel(title, Axis("m", ticks=[*found]), y, both, legend="lower right")
+
+
+def solve(product: float) -> float:
+    """N with N log N = ``product``."""
+    n = max(product, 2.0)
+    for _ in range(60):
+        n = product / math.log(max(n, 1.5))
+    return n
+
+
+# What is claimed
+
 TWICE, LAST = 1.75, 1.25
 NEARLY = (
     "stores an association for nearly each entry of a layer, as far as the published search goes"
@@ -83,68 +168,65 @@ SATURATING = (
 CLAIMS = (
     Claim(
         "Hebbian memory, half recalled",
-        f"{SLIDES}; derived for unit embeddings",
         "A sum of outer products recalls half of N associations where d² is about 2 N log N: "
         "N log N / d² is about one half at every width.",
-        between(HALF, 32, 128, 0.5, 0.6),
+        between(measured.HALF, 32, 128, 0.5, 0.6),
+        source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
         "Hebbian memory, all recalled",
-        f"{SLIDES}; derived for unit embeddings",
         "It recalls all of them as often as not where d² is about 8 N log N. (The limits were "
         "set after a first run of 16 draws.)",
-        between(WHOLE, 64, 128, 0.09, 0.14),
+        between(measured.WHOLE, 64, 128, 0.09, 0.14),
+        source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
         "trained matrix",
-        f"{PAPER}, linear associative memory: fit d² = 1.3 N log N",
         "A trained d × d matrix stores N ~ d² / log N associations; N log N / d² comes down to "
         "0.77 from above.",
-        between(TRAINED, 22, 45, 0.7, 1.05),
+        between(measured.TRAINED, 22, 45, 0.7, 1.05),
+        source=f"{PAPER}, linear associative memory: fit d² = 1.3 N log N",
     ),
     Claim(
         "perceptron, a value for each key",
-        f"{PAPER}, MLP memory: fit m d = 0.35 N log N",
         "A perceptron of width m = d stores N ~ m d / log N associations of a value each: "
         "N log N / (m d) is about 2.9.",
-        between(OWN, 8, 22, 1.9, 3.3),
+        between(measured.OWN, 8, 22, 1.9, 3.3),
+        source=f"{PAPER}, MLP memory: fit m d = 0.35 N log N",
     ),
     Claim(
         "trained low rank",
-        f"a first measurement of this project; the theorem on low rank of {PAPER}, a "
-        "construction, grows as the rank",
         "Trained factors of rank m store less than twice as much with twice the rank, and at "
         "half of full rank nearly all that a full matrix stores.",
-        over_trials(each(saturating, SATURATING), of_ranks, "run of each rank"),
+        over_trials(each(saturating, SATURATING), measured.of_ranks, "run of each rank"),
+        source=(
+            f"a first measurement of this project; the theorem on low rank of {PAPER}, a "
+            "construction, grows as the rank"
+        ),
     ),
     Claim(
         "perceptron, 32 classes",
-        CLASSES_OF,
         f"A perceptron of width m = d {NEARLY}.",
-        between(NARROW, 16, 64, 0.85),
+        between(measured.NARROW, 16, 64, 0.85),
+        source=CLASSES_OF,
     ),
     # With m = d = 8, two associations a class, the number is another than at larger widths. It
     # became a claim of its own after it had been seen, so that neither hides the other.
     Claim(
         "perceptron of small keys, 32 classes",
-        CLASSES_OF,
         f"A perceptron of width m = d {NEARLY}, for keys of 8 entries too.",
-        between(NARROW, 8, 8, 0.85),
+        between(measured.NARROW, 8, 8, 0.85),
+        source=CLASSES_OF,
     ),
     Claim(
         "perceptron twice as wide, 32 classes",
-        CLASSES_OF,
         f"With m = 2 d it {NEARLY}.",
-        between(WIDE, 8, 64, 0.85),
+        between(measured.WIDE, 8, 64, 0.85),
+        source=CLASSES_OF,
     ),
 )
 
+SOURCE = f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}"
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
+    TITLE, SOURCE, measured.plan, measured.select, CLAIMS, panels, measured.variant
 )

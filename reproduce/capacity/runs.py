@@ -63,7 +63,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(tuple((*one, f"seed={seed}") for one in every for seed in range(seeds or 1)))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """All runs of the task, the last made of each setting."""
     runs = [record for record in records if record.task == TASK]
     return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
@@ -153,8 +153,8 @@ CONSTANTS = (HALF, WHOLE, TRAINED, NARROW, WIDE, OWN)
 
 def of_ranks(records: Records) -> list[RunRecord]:
     """The runs made to compare ranks alone, whose search is one and the same."""
-    runs = Runs("ranks", TASK, LOW_RANK, {"tasks.widths": [8, RANKS_AT]})
-    return list(filter(runs.has, records))
+    widths = {"tasks.widths": [8, RANKS_AT]}
+    return list(filter(Runs("ranks", TASK, LOW_RANK, widths).has, records))
 
 
 def by_rank(records: Records) -> dict[int, list[float]]:

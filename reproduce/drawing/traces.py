@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Curve, RunRecord
+from ground.files import ROOT
 from ground.statistics import Mean, mean_interval
+from judging.grammar import metric
 from judging.observations import by_seed
 from pictures import models
 from pictures.panels import Trace
+from published.numbers import PublishedFile, read_published
 
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)
 Summarise = Callable[[Sequence[float | None]], Mean]
-
-
-def metric(name: str, split: str = "test") -> Value:
-    """Reads a metric of a split."""
-    return lambda record: record.metrics.get(split, {}).get(name)
 
 
 def summary(runs: Sequence[RunRecord], value: str | Value) -> Mean:
@@ -59,23 +58,15 @@ def over_seeds(
     by_x = {x: runs for x, runs in by_x.items() if runs}
     read = metric(value) if isinstance(value, str) else value
     found = {x: {run.seed: read(run) for run in runs} for x, runs in by_x.items()}
-    seeds = sorted({seed for values in found.values() for seed in values})
     means = [
         summarise(list(found[x].values())) if summarise else summary(runs, value)
         for x, runs in by_x.items()
     ]
-    return Trace(
-        name=name,
-        x=tuple(found),
-        y=[one.mean for one in means],
-        interval=[one.interval for one in means],
-        seeds={str(seed): [values.get(seed) for values in found.values()] for seed in seeds},
-        failed=tuple(x for x, values in found.items() if None in values.values()),
-        **{"mark": "both", **look},
-    )
+    failed = tuple(x for x, values in found.items() if None in values.values())
+    return _points(name, found, means, failed=failed, **look)
 
 
-def over_trials(
+def over_draws(
     name: str,
     values_by_x: Mapping[X, Sequence[float | None]],
     summarise: Summarise = mean_interval,
@@ -83,14 +74,23 @@ def over_trials(
 ) -> Trace:
     """Numbers at every x that are no seeds of runs, such as draws within one run."""
     means = [summarise(values) for values in values_by_x.values()]
-    most = max(map(len, values_by_x.values()), default=0)
-    trials = [[*values, *[None] * (most - len(values))] for values in values_by_x.values()]
+    return _points(name, {x: dict(enumerate(v)) for x, v in values_by_x.items()}, means, **look)
+
+
+def _points(
+    name: str,
+    found: Mapping[X, Mapping[int, float | None]],
+    means: Sequence[Mean],
+    **look: Any,
+) -> Trace:
+    """Means at every x, and the number that each seed or trial has there."""
+    seeds = sorted({seed for values in found.values() for seed in values})
     return Trace(
         name=name,
-        x=tuple(values_by_x),
+        x=tuple(found),
         y=[one.mean for one in means],
         interval=[one.interval for one in means],
-        seeds={str(trial): [values[trial] for values in trials] for trial in range(most)},
+        seeds={str(seed): [values.get(seed) for values in found.values()] for seed in seeds},
         **{"mark": "both", **look},
     )
 
@@ -112,7 +112,8 @@ def curve_over_seeds(
     every = {run.seed: read(run) for run in by_seed(runs)}
     found = {seed: one for seed, one in every.items() if one is not None and one.x}
     x = sorted(set.intersection(*(set(one.x) for one in found.values()))) if found else []
-    seeds = {seed: _at(one, x) for seed, one in found.items()}
+    values = {seed: dict(zip(one.x, one.y, strict=True)) for seed, one in found.items()}
+    seeds = {seed: [of[place] for place in x] for seed, of in values.items()}
     columns = list(zip(*seeds.values(), strict=True))
     means = [(summarise or _mean)(column) for column in columns]
     return Trace(
@@ -123,11 +124,6 @@ def curve_over_seeds(
         seeds={str(seed): values for seed, values in seeds.items()} if len(seeds) > 1 else {},
         **look,
     )
-
-
-def _at(curve: Curve, x: Sequence[float]) -> list[float]:
-    values = dict(zip(curve.x, curve.y, strict=True))
-    return [values[one] for one in x]
 
 
 def _mean(values: Sequence[float | None]) -> Mean:
@@ -162,3 +158,19 @@ def published(name: str, points: Iterable[tuple[float, float | None]], **look: A
         [y for _, y in known],
         **{"role": "published", "mark": "both", **look},
     )
+
+
+@cache
+def _published_files() -> dict[str, PublishedFile]:
+    return {file.short: file for file in read_published(ROOT / "published")}
+
+
+@cache
+def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
+    """Label -> size -> number of a published file; a reference line has one level at all sizes."""
+    file = _published_files()[short]
+    table, sizes = file.metrics[metric], file.size.values
+    rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
+    read = {label: [file.read(value)[0] for value in row] for label, row in rows.items()}
+    both = {label: zip(sizes, row, strict=True) for label, row in read.items()}
+    return {label: {n: v for n, v in row if v is not None} for label, row in both.items()}

@@ -2,39 +2,175 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, SHARE
+from ground.statistics import CHANGE, LEVEL, SHARE, mean_of
 from judging.claims import Claim
 from judging.grammar import (
     Measured,
     Number,
     Records,
     Rule,
+    Runs,
     each,
     measured,
     metric,
     once,
+    setting,
     share_of,
     told,
     within,
 )
-from judging.trials import finished, over_trials
+from judging.observations import latest
+from judging.regression import Proportion, fit_proportion
+from judging.trials import finished, over_trials, pooled
 from judging.verdicts import UNDECIDED, Finding, not_asked, place_of
-from reproduce.factual_recall.figure import TITLE, panels
-from reproduce.factual_recall.runs import (
-    LARGE,
-    LEARNED,
-    SMALL,
-    described,
-    fit_of,
-    plan,
-    searches,
-    select,
-    variant,
-)
-from reproduce.reproduction import Reproduction
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing.traces import curve_over_seeds
+from reproduce.reproduction import Plan, Reproduction
 
+TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
+SOURCE = f"{PAPER}, factual recall task"
+TASK = "factual_recall"
+DIAGRAM, SEARCH, PHASES = "phase_diagram", "facts_by_parameters", "phases"
+# Plateaus and what one head alone recalls differ much between seeds: three leave wide intervals.
+SEEDS = {"smoke": 2, "laptop": 8, "gpu": 3, "paper": 5}
+# Few seeds cannot show what holds in every seed, and a run of the phases takes seconds.
+PHASE_SEEDS = SEEDS | {"gpu": 6, "paper": 6}
+
+DIAGRAMS, LEARNED = (
+    Runs(label, TASK, settings={"tasks.part": part})
+    for label, part in (("the diagram", DIAGRAM), ("the phases", PHASES))
+)
+LARGE = DIAGRAMS.but("the diagram of 32 × 32 facts", {"tasks.subjects": 32, "tasks.relations": 32})
+SMALL = DIAGRAMS.but(
+    "the diagram of 8 × 8 facts with one head and an MLP of width 64",
+    {"tasks.subjects": 8},
+    choose=lambda r: 1 in setting(r, "tasks.heads") and 64 in setting(r, "tasks.mlp_widths"),
+)
+# As published, S = R and D = 8; the variants are other tasks.
+SEARCHES = Runs(
+    "the search",
+    TASK,
+    settings={"tasks.part": SEARCH, "tasks.subject_power": 1, "tasks.search_choices": 8},
+)
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """The diagram and the phases with several seeds, the search with one."""
+    planned = [
+        (f"tasks={TASK}", f"models={model}", f"tasks.part={part}", f"seed={seed}")
+        for model, part, count in (
+            ("fact_transformer", DIAGRAM, SEEDS[preset]),
+            ("one_hot_attention", PHASES, PHASE_SEEDS[preset]),
+            ("fact_transformer", SEARCH, int(preset != "smoke")),
+        )
+        for seed in range(seeds or count if count else 0)
+    ]
+    return Plan(runs=tuple(planned))
+
+
+def select(records: Records) -> list[RunRecord]:
+    """All runs of the task, the last made of each setting."""
+    runs = [record for record in records if record.task == TASK]
+    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+
+
+def variant(record: RunRecord) -> str:
+    """The part of the task and its settings."""
+    return repr(sorted(record.config["tasks"].items()))
+
+
+def searches(records: Records, steps: int = 0) -> list[RunRecord]:
+    """The searches whose trainings had so many steps."""
+    return [r for r in filter(SEARCHES.has, records) if setting(r, "tasks.steps", 0) >= steps]
+
+
+def fit_of(runs: Records, level: float = LEVEL) -> Proportion | None:
+    """Facts for each parameter over the sizes of all runs; None where nothing was measured."""
+    parameters, facts = (pooled(runs, name) for name in ("parameters", "facts"))
+    return fit_proportion(parameters, facts, level) if parameters else None
+
+
+def described(fit: Proportion, runs: Records) -> str:
+    """Such as "0.103, 95% interval 0.092 to 0.115 (6 searches, 1 seed)"."""
+    found, seeds = len(pooled(runs, "parameters")), len({run.seed for run in runs})
+    return f"{fit} ({found} searches, {seeds} seed{'s' if seeds > 1 else ''})"
+
+
+# How it is drawn
+
+PUBLISHED_SLOPE = 0.15
+LEGIBLE = 40  # cells into which their numbers are written
+LEARNING = {  # name of a curve without its kind: what it is about, and colour
+    "": ("answer", "black"),
+    "relation_": ("its relation", "orange"),
+    "choice_": ("its number within the relation (subject)", "green"),
+}
+
+
+def panels(records: Records) -> Picture:
+    """The trade-off, facts against parameters, and loss and accuracy while facts are learned."""
+    levels = [Remark(f"ln {n}", y=math.log(n), colour="vermillion") for n in (32, 8)]
+    loss, accuracy = Axis("nats"), Axis("accuracy")
+    below = [_learning(records, "loss", loss, levels), _learning(records, "accuracy", accuracy, ())]
+    cells = finished(list(filter(DIAGRAMS.has, records)))
+    above = [_diagram(cells), _facts(finished(searches(records)))]
+    return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.2)
+
+
+def _diagram(runs: Records) -> Panel:
+    first = runs[0].arrays if runs else {}
+    rows, columns = first.get("attention_parameters", []), first.get("mlp_parameters", [])
+    same = [run.arrays["accuracy"] for run in runs if run.arrays["heads"] == first["heads"]]
+    mean = [
+        [mean_of([table[i][j] for table in same]) for i in range(len(rows))]
+        for j in range(len(columns))
+    ]
+    legible = len(rows) * len(columns) <= LEGIBLE
+    places = range(len(rows)), range(len(columns))
+    numbers = ".2f" if legible else ""
+    return Panel(
+        "best accuracy (mean over seeds)",
+        Axis("attention parameters, d · d_h · H", categories=[f"{n:,}" for n in rows]),
+        Axis("MLP parameters, d · m", categories=[f"{n:,}" for n in columns]),
+        [Trace("accuracy", *places, z=mean, mark="heat", numbers=numbers)] if runs else [],
+        z=Axis("" if legible else "accuracy", limits=(0, 1)),
+    )
+
+
+def _facts(runs: Records) -> Panel:
+    x, y = Axis("trained parameters, 4 H d_h d + 2 m d", "log"), Axis("facts", "log")
+    title, fit = "most facts recalled, S R with S = R, by bisection", fit_of(runs)
+    if fit is None:
+        return Panel(title, x, y, remarks=[Remark("not run at this preset")])
+    across, facts = pooled(runs, "parameters"), pooled(runs, "facts")
+    ends = min(across), max(across)
+    here = [fit.slope * end for end in ends]
+    published = [PUBLISHED_SLOPE * end for end in ends]
+    traces = [
+        Trace("searches", across, facts, mark="dots", legend=""),
+        Trace("fit", ends, here, legend=f"facts for each parameter, here: {fit}"),
+        Trace("published", ends, published, role="published", legend="0.15, published"),
+    ]
+    return Panel(title, x, y, traces, legend="upper left")
+
+
+def _learning(records: Records, what: str, y: Axis, levels: Sequence[Remark]) -> Panel:
+    runs = LEARNED.finished(records)
+    traces = [
+        curve_over_seeds(label, runs, f"{name}{what}", colour=colour)
+        for name, (label, colour) in LEARNING.items()
+    ]
+    title = f"linear attention, one-hot: {what} by step, mean and every seed"
+    return Panel(title, Axis("step"), y, traces, levels, legend="best")
+
+
+# What is claimed
+
 # The published border: attention parameters d d_h H, and MLP parameters d m.
 LEAST_ATTENTION, MLP_AT_NONE, MLP_PER_ATTENTION = 1280.0, 2300.0, -0.5
 SEQUENCES = 1024  # of the test, which every seed draws anew
@@ -141,7 +277,6 @@ def in_every_seed(name: str, label: str, least: float) -> Rule:
 CLAIMS = (
     Claim(
         "attention or MLP, 64 facts",
-        f"{PAPER}, factual recall; small version of this project",
         "Facts can be stored in either: one head alone recalls few, a wide MLP makes up for "
         "heads, and many heads need no MLP.",
         in_small_diagram(
@@ -154,10 +289,10 @@ CLAIMS = (
         f"to it, and two heads with that MLP as well as eight heads alone reach at least {GOOD:g}; "
         "each with its whole 95 % interval over seeds (a qualitative form, set after the first "
         "numbers had been seen)",
+        source=f"{PAPER}, factual recall; small version of this project",
     ),
     Claim(
         "cells of the small diagram, 64 facts",
-        f"small version of this project after {PAPER}, first measured with one seed",
         "One head alone is not enough; one head with an MLP of width 64, two heads with one of "
         "width 8, and four or eight heads alone recall all facts.",
         in_small_diagram(
@@ -170,26 +305,26 @@ CLAIMS = (
         f"accuracy of one head alone at most {POOR:g}; of each of the other four cells at least "
         f"{GOOD:g}; each with its whole 95 % interval over seeds; contradicted if one interval, "
         "corrected for their number, lies on the other side",
+        source=f"small version of this project after {PAPER}, first measured with one seed",
     ),
     Claim(
         "border of the diagram, 1024 facts",
-        f"{PAPER}, phase diagram",
         "All facts are recalled where attention has 1280 parameters (d d_h H) and the MLP "
         "(d m) 2300 minus half of those of attention.",
         once(measured(LARGE, "1024 facts", "gpu"), within(BORDER.of(LARGE, BORDER.name), low=0.9)),
         "at least {low:.0%} of the cells of the published grid lie on that side of the border, "
         "with the whole 95 % interval over seeds and cells",
+        source=f"{PAPER}, phase diagram",
     ),
     Claim(
         "facts for each parameter",
-        f"{PAPER}, facts against parameters",
         "The number of facts grows as 0.15 times the number of parameters, whatever the shares "
         "of attention and MLP.",
         facts_for_parameters(0.1, 0.2),
+        source=f"{PAPER}, facts against parameters",
     ),
     Claim(
         "relations before facts",
-        f"{PAPER}, sequential learning and hallucination",
         "Linear attention first learns which answers a relation has, stays there while it "
         "guesses among them, and only then learns the facts.",
         each(
@@ -202,15 +337,8 @@ CLAIMS = (
         f"least {PLATEAU} steps on end, and accuracy 1 at the end, both in every seed, of which "
         "there are enough that a share below one half is excluded (95 %); contradicted by one seed "
         "without",
+        source=f"{PAPER}, sequential learning and hallucination",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}, factual recall task",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from judging.claims import Claim
 from judging.grammar import Drawn, Records, Rule, above, each, told, within
@@ -15,7 +14,6 @@ from judging.trials import (
     drawn,
     exact,
     fact,
-    finished,
     over_trials,
     paired,
     pooled,
@@ -48,9 +46,7 @@ class Path(NamedTuple):
     increases: int
 
 
-def measured(records: Records) -> list[RunRecord]:
-    """Runs with a result."""
-    return finished(PATHS.of(records))
+measured = PATHS.finished
 
 
 def paths(
@@ -123,7 +119,7 @@ def large_steps_are_sooner(records: Records) -> Iterator[Rule]:
         yield within(exact(label, ratio), high=SOONER)
 
 
-def descent_forgets(found: Sequence[RunRecord], rise: float) -> Finding:
+def descent_forgets(found: Records, rise: float) -> Finding:
     """A run whose loss falls and whose error rises; how many do is said."""
     record = found[0]
     loss, error, fewest = (
@@ -203,7 +199,10 @@ def excess(records: Records) -> Iterator[Rule]:
     yield within(drawn(label, pooled(measured(records), f"excess/N={CROWD}"), CHANGE), low=0.0)
 
 
-STEP_SIZES = f"{SCALING_LAWS}, experiment on step sizes"
+OWN_VERSION = (
+    f"small version of this project after {DYNAMICS}, two particles, measured first by another "
+    "implementation"
+)
 EMBEDDINGS = (
     "with the whole 95 % intervals over embeddings; contradicted if one interval, corrected for "
     "their number, lies on the other side"
@@ -212,32 +211,30 @@ EMBEDDINGS = (
 CLAIMS = (
     Claim(
         "logarithmic growth of margins",
-        f"{DYNAMICS}, orthogonal embeddings",
         "With orthogonal embeddings the margin of x approaches ln(2 lr p(x) t).",
         over_trials(each(margins_follow), measured, "path of two tokens"),
         "at 100, 1,000 and 10,000 steps (as far as the preset goes) each margin is within "
         f"{DISTANCE:g} of it; without random numbers one value is exact",
+        source=f"{DYNAMICS}, orthogonal embeddings",
     ),
     Claim(
         "orthogonal tokens never oscillate",
-        f"{DYNAMICS}, orthogonal embeddings",
         "With orthogonal embeddings the loss falls whatever the step.",
         over_trials(each(orthogonal_tokens_are_calm), measured, "pair of orthogonal tokens"),
         f"two orthogonal tokens, p = {UNEQUAL:g}: at most 0 rises of the loss at every step of the "
         "preset",
+        source=f"{DYNAMICS}, orthogonal embeddings",
     ),
     Claim(
         "correlated tokens oscillate",
-        f"{DYNAMICS}, two particles",
         "Correlated embeddings of unequal frequency make large steps oscillate.",
         over_trials(each(correlated_tokens_oscillate), measured, "pair of correlated tokens"),
         f"overlap {CORRELATED:g}, p = {UNEQUAL:g}: at least {RISES} rises of the loss with steps "
         f"from {LARGE} on, none with steps up to {SMALL}",
+        source=f"{DYNAMICS}, two particles",
     ),
     Claim(
         "equally frequent correlated tokens oscillate",
-        f"small version of this project after {DYNAMICS}, two particles, measured first by another "
-        "implementation",
         "With one large step, correlated tokens oscillate even if they are equally frequent.",
         over_trials(
             told(each(equal_tokens_oscillate), after=in_single_precision),
@@ -247,63 +244,57 @@ CLAIMS = (
         f"overlap {CORRELATED:g}, p = {EQUAL:g}, step {ONE_LARGE_STEP}, in float64: {ITS_RISES} "
         f"rises of the loss, the highest within 0.01 of {ITS_LOSS:g}, and both answers right from "
         f"step {RIGHT_FROM} on",
+        source=OWN_VERSION,
     ),
     Claim(
         "large steps are sooner right",
-        f"{DYNAMICS}, two particles",
         "Large steps reach perfect accuracy sooner, in spite of the spikes of the loss.",
         over_trials(each(large_steps_are_sooner), measured, "pair of correlated tokens"),
         f"overlap {CORRELATED:g}, p = {UNEQUAL:g}: from each step of the preset to the next larger "
         "one, the time from which on both answers are right falls at least by the factor "
         f"{SOONER:g}",
+        source=f"{DYNAMICS}, two particles",
     ),
     Claim(
         "oscillations of five tokens",
-        f"{DYNAMICS}, random embeddings",
         "Oscillations grow with the step and vanish with more dimensions.",
         over_trials(each(rises_of_five), PATHS.of, "path of five tokens"),
         "the mean number of rises of the loss in 99 steps grows from each step to the next "
         "(3, 10, 20) at d = 3, and at step 20 is larger at d = 3 than at d = 5 and 10, by more "
         f"than 0 {EMBEDDINGS}",
+        source=f"{DYNAMICS}, random embeddings",
     ),
     Claim(
         "five tokens are learned sooner with large steps",
-        f"{DYNAMICS}, random embeddings",
         "The time to perfect accuracy falls with the step.",
         over_trials(each(five_are_sooner), PATHS.of, "path of five tokens"),
         "at d = 5 and 10 the first perfect step falls from each step to the next (3, 10, 20) by "
         f"more than 0, {EMBEDDINGS}",
+        source=f"{DYNAMICS}, random embeddings",
     ),
-    Claim(
-        "smaller late steps against a small step",
-        STEP_SIZES,
-        "Where d ≤ N, a step that is decreased leaves fewer errors than a small step throughout.",
-        decreasing_wins("small", "error", CHANGE),
-    ),
-    Claim(
-        "smaller late steps against a large step",
-        STEP_SIZES,
-        "Where d ≤ N, a step that is decreased leaves fewer errors than a large step throughout.",
-        decreasing_wins("large", "error", CHANGE),
-    ),
-    Claim(
-        "smaller late steps against a large step, by the loss",
-        STEP_SIZES,
-        "Where d ≤ N, a step that is decreased has a lower cross-entropy than a large step "
-        "throughout.",
-        decreasing_wins("large", "loss", REAL),
+    *(
+        Claim(
+            f"smaller late steps against a {other} step{by}",
+            f"Where d ≤ N, a step that is decreased {leaves} than a {other} step throughout.",
+            decreasing_wins(other, what, kind),
+            source=f"{SCALING_LAWS}, experiment on step sizes",
+        )
+        for other, what, kind, by, leaves in (
+            ("small", "error", CHANGE, "", "leaves fewer errors"),
+            ("large", "error", CHANGE, "", "leaves fewer errors"),
+            ("large", "loss", REAL, ", by the loss", "has a lower cross-entropy"),
+        )
     ),
     Claim(
         "the lowest loss is not the fewest errors",
-        f"{DYNAMICS}, limited capacity",
         "A memory too small for its tokens memorises less at the lowest cross-entropy than it "
         "could.",
         over_trials(each(excess), PATHS.of, "lowest loss"),
         "the mean excess of errors is above 0, with the whole 95 % interval over random tokens",
+        source=f"{DYNAMICS}, limited capacity",
     ),
     Claim(
         "over-optimisation",
-        f"{DYNAMICS}, limited capacity",
         "Descent on the cross-entropy can forget: the loss falls while the error rises.",
         fact(
             "there is a run (N = 10, d = 2, α = 2, batch 10, step 0.1, 1,000 steps) whose loss is "
@@ -313,5 +304,6 @@ CLAIMS = (
             descent_forgets,
             rise=0.01,
         ),
+        source=f"{DYNAMICS}, limited capacity",
     ),
 )

@@ -16,7 +16,7 @@ from ground.statistics import SHARE, mean_interval
 from judging.grammar import Records
 from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import over_trials
+from reproduce.drawing.traces import over_draws
 from reproduce.drawing.traces import published as published_points
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
@@ -58,25 +58,21 @@ def _grid(records: Records) -> list[Panel]:
     x, y = [one.published for one in found], [one.measured for one in found]
     ends = [min(x), max(x)] if x else []
     equal = Trace("equal", ends, ends, role="reference", line="solid")
+    axes = Axis("published error", scale="log"), Axis("measured error", scale="log")
     return [
         _by_dimension(records, by_step, "step (SGD, batch 64)"),
         _by_dimension(records, by_optimiser, "optimiser (step 1, batch 1,024)"),
         _by_dimension(records, by_model, "what is trained (SGD, step 1, batch 16)"),
-        Panel(
-            "every cell that was run",
-            x=Axis("published error", scale="log"),
-            y=Axis("measured error", scale="log"),
-            traces=[equal, Trace("cells", x, y, mark="dots")],
-        ),
+        Panel("every cell that was run", *axes, [equal, Trace("cells", x, y, mark="dots")]),
     ]
 
 
 def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -> Panel:
     traces = []
     for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
-        levels = runs.published().get(cell.label, {}).items()
+        levels = runs.published(cell).items()
         trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
-        measured = over_trials(label, trials, summarise, colour=colour)
+        measured = over_draws(label, trials, summarise, colour=colour)
         traces.append(replace(measured, seeds={}))  # ten random seeds hide each other
         whence = {"colour": colour, "marker": "circle", "legend": "published"}
         traces.append(published_points(f"{label}, published", levels, **whence))
@@ -112,27 +108,16 @@ def _paths(record: RunRecord | None) -> list[Panel]:
     steps = {f"{name} step": f"error/{name}" for name in ("small", "decreasing", "large")}
     both = {name: f"forgetting/{name}" for name in ("loss", "error")}
     fewest = {"fewest errors": "forgetting/fewest errors"}
+    growing = _lines(record, margins, role="emphasis")
+    growing += _lines(record, laws, role="theory", colour="black", legend="ln(2 lr p t)")
+    forgetting = _lines(record, both)
+    forgetting += _lines(record, fewest, role="reference", colour="grey")
+    error, positive, log = Axis("error", scale="log"), Axis(limits=(0, None)), Axis("steps", "log")
     return [
         _panel(f"two tokens, overlap {CORRELATED:g}: loss", _lines(record, by_step), LOSS),
-        _panel(
-            "orthogonal tokens: margins",
-            [
-                *_lines(record, margins, role="emphasis"),
-                *_lines(record, laws, role="theory", colour="black", legend="ln(2 lr p t)"),
-            ],
-            Axis("margin"),
-            Axis("steps", scale="log"),
-        ),
-        _panel(
-            "N = 10, d = 5, batch 1: error by step size",
-            _lines(record, steps),
-            Axis("error", scale="log"),
-        ),
-        _panel(
-            "N = 10, d = 2: the loss falls, the error rises",
-            [*_lines(record, both), *_lines(record, fewest, role="reference", colour="grey")],
-            Axis(limits=(0, None)),
-        ),
+        _panel("orthogonal tokens: margins", growing, Axis("margin"), log),
+        _panel("N = 10, d = 5, batch 1: error by step size", _lines(record, steps), error),
+        _panel("N = 10, d = 2: the loss falls, the error rises", forgetting, positive),
     ]
 
 
@@ -158,16 +143,12 @@ def _landscape(record: RunRecord | None, overlap: float) -> Panel:
     if paths:
         x, y = (_around([v for path in paths for v in getattr(path, axis)]) for axis in ("x", "y"))
         loss = landscape(*np.meshgrid(x, y), overlap, first)
-        z = [[float(f"{value:.4g}") for value in row] for row in loss]
-        levels = [Trace("loss", x.tolist(), y.tolist(), z=z, mark="contour")]
-    return Panel(
-        f"overlap {overlap:g}, p = {first:g}: loss by W, and 35 steps",
-        x=Axis("W_11 = -W_21 (levels by equal factors)"),
-        y=Axis("W_12 = -W_22"),
-        z=Axis(scale="log"),
-        traces=[*levels, *paths],
-        legend="upper right",
-    )
+        rounded = [[float(f"{value:.4g}") for value in row] for row in loss]
+        levels = [Trace("loss", x.tolist(), y.tolist(), z=rounded, mark="contour")]
+    title = f"overlap {overlap:g}, p = {first:g}: loss by W, and 35 steps"
+    axes = Axis("W_11 = -W_21 (levels by equal factors)"), Axis("W_12 = -W_22")
+    z = Axis(scale="log")
+    return Panel(title, *axes, [*levels, *paths], z=z, legend="upper right")
 
 
 def _around(values: Sequence[float]) -> Array:
@@ -229,12 +210,8 @@ def _softmax(record: RunRecord | None, q: str) -> Panel:
         traces.append(Trace(f"d = {d:g}", x, range(tokens), z=arrays[name], mark="heat"))
     shown = ", ".join(trace.name for trace in traces)
     rows = [str(one + 1) for one in range(len(traces[0].y))] if traces else []
-    return Panel(
-        f"q = {q}: softmax of scores, {shown}",
-        x=Axis("class", categories=names),
-        y=Axis("token", categories=rows, inverted=True),
-        traces=traces,
-    )
+    axes = Axis("class", categories=names), Axis("token", categories=rows, inverted=True)
+    return Panel(f"q = {q}: softmax of scores, {shown}", *axes, traces)
 
 
 def _learned(record: RunRecord | None) -> Panel:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
 from bench.records.schema import RunRecord
-from ground.files import ROOT
 from ground.statistics import deviation_of, mean_of
 from judging.grammar import Records, Runs, any_of
 from judging.trials import finished
+from reproduce.drawing.traces import published_numbers
 from reproduce.reproduction import Plan
 
 SCALING_LAWS = (
@@ -123,7 +122,7 @@ OTHERS = (
     # W_O² alone is trained at the first width only.
     (*TRANSFORMER, "models.width=128", "tasks.output_lrs=[]"),
 )
-select = any_of(GRID, *SINGLE)
+select = any_of(*(kind.has for kind in (GRID, *SINGLE)))
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -156,20 +155,9 @@ def by_dimension(records: Records, cell: Cell, name: str = "error") -> dict[int,
     return {d: list(chain(*seeds)) for d, seeds in found.items() if all(seeds)}
 
 
-@cache
-def published() -> dict[str, dict[int, float]]:
-    """Label of a cell -> dimension -> published mean."""
-    from published.numbers import read_published
-
-    (file,) = (file for file in read_published(ROOT / "published") if file.short == PUBLISHED)
-    return {
-        label: {
-            dimension: number
-            for dimension, value in zip(file.size.values, values, strict=True)
-            if (number := file.read(value)[0]) is not None
-        }
-        for label, values in file.metrics["error"].values.items()
-    }
+def published(cell: Cell) -> dict[int, float]:
+    """Dimension -> published mean."""
+    return published_numbers(PUBLISHED, "error").get(cell.label, {})
 
 
 class Comparison(NamedTuple):
@@ -199,7 +187,7 @@ def comparisons(records: Records) -> list[Comparison]:
     same = with_the_seeds(records)
     found = []
     for cell in dict.fromkeys(map(cell_of, same)):
-        levels = published().get(cell.label, {})
+        levels = published(cell)
         for d, values in by_dimension(same, cell).items():
             if d in levels:
                 error = deviation_of(values) / math.sqrt(len(values))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
-from ground.statistics import SHARE, mean_of
+from ground.statistics import SHARE, mean_interval, mean_of
 from judging.claims import Claim
 from judging.grammar import (
     Drawn,
     Records,
     Rule,
+    Runs,
     above,
     any_of,
     difference,
@@ -21,14 +24,93 @@ from judging.grammar import (
     within,
 )
 from judging.observations import Sample
-from judging.trials import fact, over_trials, sample, settled
+from judging.trials import fact, over_trials, pooled, sample, settled
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from reproduce.gradient_memory import figure
-from reproduce.gradient_memory.figure import CLEAN, NOISY, RUNS, SAMPLED, listed, measured
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import over_draws
 from reproduce.reproduction import Plan, Reproduction
 
+TITLE = "Gradients as memories: what one gradient step stores"
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
 SLIDES = "Bietti 2024, Associative memories as a tractable building block in transformers (slides)"
+RUNS = Runs("one gradient step", "gradient_memory", "matrix")
+CLEAN, NOISY, SAMPLED = "N = {}, d = {}", "T = {}, N = {}, d = {}", "T = {}, n = {}"
+SAMPLED_TOKENS = 64
+COLOURS = ("blue", "green", "orange", "vermillion", "purple")
+
+
+def listed(records: Records, name: str) -> list[int]:
+    """A list of the settings, such as the dimensions; empty where nothing was measured."""
+    tasks = [record.config["tasks"] for record in RUNS.finished(records)[:1]]
+    return [value for task in tasks for value in sorted(task[name])]
+
+
+def accuracies(records: Records, form: str, *key: int) -> list[float]:
+    """Of every trial of all seeds."""
+    return pooled(RUNS.finished(records), f"accuracy/{form.format(*key)}".replace(" ", ""))
+
+
+def of_scores(records: Records, kind: str) -> dict[int, float]:
+    """N -> ``target``, ``other`` or ``spread`` of the scores, mean over seeds."""
+    names = {n: metric(f"{kind}/N={n}") for n in listed(records, "tokens")}
+    found = {n: [read(run) for run in RUNS.finished(records)] for n, read in names.items()}
+    known = {n: [v for v in values if v is not None] for n, values in found.items()}
+    return {n: mean_of(values) for n, values in known.items() if values}
+
+
+def spread_law(tokens: int, dimension: int) -> float:
+    """√(N/d² + 2/d): N products of two random overlaps, and two overlaps that stand alone."""
+    return math.sqrt(tokens / dimension**2 + 2 / dimension)
+
+
+def panels(records: Records) -> Picture:
+    """Accuracy without noise, with noise, and from samples; spread of the scores."""
+    noises, dimensions = listed(records, "noises"), listed(records, "dimensions")
+    clean = (listed(records, "tokens"), dimensions)
+    noisy = (noises, listed(records, "noisy_tokens"), dimensions)
+    sampled = (noises, [k * SAMPLED_TOKENS for k in listed(records, "samples_per_token")])
+    row = [
+        _accuracies(records, "one step, without noise", CLEAN, clean),
+        _accuracies(records, "one step, noisy inputs", NOISY, noisy),
+        _accuracies(records, "N = 64, d = 128, n samples", SAMPLED, sampled),
+        _spread(records),
+    ]
+    return Picture(TITLE, [Row(row, height=3.6)], width=13)
+
+
+def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequence[int]]) -> Panel:
+    """Against the last of some lists; a line for each combination of the others."""
+    *others, places = lists
+    label, _, last = form.removesuffix(" = {}").rpartition(", ")
+    traces = [
+        over_draws(
+            label.format(*group),
+            {at: accuracies(records, form, *group, at) for at in places},
+            partial(mean_interval, kind=SHARE),
+            colour=COLOURS[others[-1].index(group[-1]) % len(COLOURS)],
+            line="dashed" if len(group) > 1 and group[0] != others[0][0] else "",
+        )
+        for group in product(*others)
+    ]
+    traces = [replace(trace, seeds={}) for trace in traces]  # a hundred trials
+    x, y = Axis(last, scale="log2"), Axis("accuracy", limits=(0, 1.05))
+    return Panel(title, x, y, traces, legend="best")
+
+
+def _spread(records: Records) -> Panel:
+    points, title = of_scores(records, "spread"), "spread of wrong classes’ scores"
+    traces = [Trace("measured", list(points), list(points.values()), mark="dots")]
+    if points:
+        dimension = listed(records, "dimensions")[-1]
+        law = [spread_law(tokens, dimension) for tokens in points]
+        traces.append(Trace("√(N/d² + 2/d)", list(points), law, role="theory"))
+        title += f", d = {dimension}"
+    x, y = Axis("N", scale="log2"), Axis(limits=(0, 0.2))
+    return Panel(title, x=x, y=y, traces=traces, legend="best")
+
+
+# What is claimed
+
 FEW, MANY = 8, 64  # noise vectors
 SAMPLES = (64, 256, 1024, 4096)
 
@@ -40,21 +122,21 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(runs=tuple((*words, f"seed={seed}") for seed in range(planned)))
 
 
-def accuracy(form: str, *key: int, tokens: int = figure.SAMPLED_TOKENS) -> Drawn:
+def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
     """Over trials. The errors of the tokens of one trial spread over trials as independent ones do,
     or less, so that each token is a test item."""
     label = f"accuracy at {form.format(*key)}"
 
     def draw(records: Records) -> Sample:
-        return sample(label, figure.accuracies(records, form, *key), SHARE, tokens)
+        return sample(label, accuracies(records, form, *key), SHARE, tokens)
 
     return Drawn(label, draw)
 
 
 def scores_are_predicted(found: Records, target: float, other: float, errors: float) -> Finding:
     """Means of the scores for right and wrong classes at the largest dimension."""
-    right = {n: abs(v - 1 + 1 / n) for n, v in figure.of_scores(found, "target").items()}
-    wrong = {n: abs(v + 1 / n) * n for n, v in figure.of_scores(found, "other").items()}
+    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(found, "target").items()}
+    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(found, "other").items()}
     trials = sum(record.config["tasks"]["trials"] for record in found)
     # The score of a right class is |u|² |v|² and N products of two overlaps, equal in pairs.
     d = listed(found, "dimensions")[-1]
@@ -74,9 +156,7 @@ def scores_are_predicted(found: Records, target: float, other: float, errors: fl
 def spread_is_predicted(found: Records, gap: float) -> Finding:
     """Standard deviation of the scores for wrong classes at the largest dimension."""
     d = listed(found, "dimensions")[-1]
-    spreads = [
-        (v, figure.spread_law(n, d), n) for n, v in figure.of_scores(found, "spread").items()
-    ]
+    spreads = [(v, spread_law(n, d), n) for n, v in of_scores(found, "spread").items()]
     near = all(abs(spread - law) <= gap for spread, law, _ in spreads)
     text = ", ".join("{:.4f} ({:.4f}) at N = {}".format(*row) for row in spreads)
     return settled(near, f"measured (predicted): {text}", len(found))
@@ -120,7 +200,12 @@ def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
         return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(found))
 
     text = "every entry equal within {gap:g} in float64"
-    return Claim(title, source, sentence, fact(text, "measured lemma", measured, judge, gap=1e-12))
+    return Claim(
+        title,
+        sentence,
+        fact(text, "measured lemma", RUNS.finished, judge, gap=1e-12),
+        source=source,
+    )
 
 
 CLAIMS = (
@@ -146,7 +231,6 @@ CLAIMS = (
     ),
     Claim(
         "scores after one step",
-        SLIDES,
         "After one step from zero the score of class k is (η/N)(1{f(z) = k} - 1/N), nearly.",
         fact(
             "means over tokens, trials and classes at the largest d, times N/η: wrong classes "
@@ -154,43 +238,43 @@ CLAIMS = (
             "of 1 - 1/N, their standard error at N = 32 over 20 draws of the embeddings, √(4/d + "
             "2N/d²)/√(20 N); up to {errors:g} standard errors beyond that is left open",
             "mean of scores",
-            measured,
+            RUNS.finished,
             scores_are_predicted,
             target=0.005,
             other=0.25,
             errors=3.0,
         ),
+        source=SLIDES,
     ),
     Claim(
         "spread of the scores after one step",
-        f"estimate of this project for the Gaussian embeddings of the experiment; {SLIDES}",
         "The scores of wrong classes spread by √(N/d² + 2/d): 0.094 for N = 64 and 0.125 for "
         "N = 512 at d = 256.",
         fact(
             "standard deviation over tokens, trials and wrong classes at the largest d, times N/η: "
             "within {gap:g} of it for every N",
             "spread of scores",
-            measured,
+            RUNS.finished,
             spread_is_predicted,
             gap=0.01,
         ),
+        source=f"estimate of this project for the Gaussian embeddings of the experiment; {SLIDES}",
     ),
     Claim(
         "one step suffices",
-        SLIDES,
         "One step has near-perfect accuracy where the embeddings are nearly orthogonal.",
         one_step_suffices(0.99, 6, 128),
+        source=SLIDES,
     ),
     Claim(
         "accuracy does not depend on the noise",
-        SLIDES,
         "The accuracy of a population step on noisy inputs does not depend on how many noise "
         "vectors there are.",
         noise_does_not_matter(0.03),
+        source=SLIDES,
     ),
     Claim(
         "samples suffice",
-        SLIDES,
         "A step on enough samples is as good as one on the population.",
         over_trials(
             each(within(accuracy(SAMPLED, t, SAMPLES[-1]), low=0.98) for t in (FEW, MANY)),
@@ -199,10 +283,10 @@ CLAIMS = (
         ),
         "N = 64, d = 128 and 64 samples for each token: accuracy above {low:g}, with the whole "
         "95 % interval over random embeddings",
+        source=SLIDES,
     ),
     Claim(
         "few noise vectors are worse from samples",
-        "an observation of this project on the noisy inputs of the slides",
         "From few samples, few noise vectors are worse than many: the noise of each is drawn "
         "more unevenly.",
         over_trials(
@@ -214,14 +298,9 @@ CLAIMS = (
         ),
         "accuracy with the most noise vectors is above that with the fewest by more than {by:g} at "
         "every number of samples but the largest, with the whole 95 % intervals",
+        source="an observation of this project on the noisy inputs of the slides",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=figure.TITLE,
-    source=f"{BIRTH}; {SLIDES}, gradient associative memories",
-    plan=plan,
-    select=any_of(RUNS),
-    panels=figure.panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels)

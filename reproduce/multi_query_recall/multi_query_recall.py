@@ -3,6 +3,10 @@ written again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import (
     Measured,
@@ -15,81 +19,144 @@ from judging.grammar import (
     each,
     once,
     setting,
+    where,
     within,
 )
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs, not_asked
-from reproduce.multi_query_recall.figure import TITLE, panels
-from reproduce.multi_query_recall.runs import (
-    EASY,
-    FIXED_STATE,
-    FORGETTING,
-    LABELS,
-    MEMORY_STEPS,
-    PLAIN,
-    kind,
-    of,
-    pairs,
-    plan,
-    select,
-    state_of,
-    steps,
-    variant,
-    widest,
-    width,
-    widths,
-)
+from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
+from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import over_seeds, summary
+from reproduce.multi_query_recall import runs
+from reproduce.multi_query_recall.runs import EASY, FORGETTING, LABELS, PLAIN
 from reproduce.reproduction import Reproduction
 
+TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927)"
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394)"
 TITANS = "Behrouz et al. 2025, Titans (arXiv 2501.00663)"
+ANSWERS = {  # metric: marker, what it is
+    "accuracy_once": ("square", "keys written once"),
+    "accuracy_rewritten": ("circle", "keys written twice"),
+    "stale_rate": ("cross", "answered with their first value"),
+}
+BYTES = "bytes that a sequence keeps"
+ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
+
+
+def panels(records: Records) -> Picture:
+    """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
+    written again, and which value such keys get."""
+    plain = f"every key written once{_after(runs.of(records, PLAIN))}"
+    again = "some keys written twice: the latest value counts"
+    above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
+    below = [_by_pairs(records, FORGETTING, again), _values(runs.of(records, FORGETTING))]
+    return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
+
+
+def _after(records: Records) -> str:
+    trained = sorted({runs.steps(record) for record in records})
+    return f", after {'–'.join(map(str, trained))} training steps" if trained else ""
+
+
+def _by_pairs(records: Records, cell: str, title: str) -> Panel:
+    shown = runs.of(records, cell)
+    numbers = runs.pairs(shown)
+    again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
+    guess = [1 / (number + again) for number in numbers]
+    traces = [Trace("guess among the values", numbers, guess, role="reference")]
+    traces += [_of_pairs(runs.widest(records, cell, model), model, numbers) for model in LABELS]
+    return Panel(title, Axis("pairs in a sequence", "log2", ticks=numbers), ACCURACY, traces)
+
+
+def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
+    """Several numbers of the same runs, each with an interval of its own, as one line."""
+    means = {n: summary(found, f"accuracy/{n}") for n in numbers}
+    known = {n: one for n, one in means.items() if one.mean is not None}
+    y, intervals = [m.mean for m in known.values()], [m.interval for m in known.values()]
+    return Trace(LABELS[model], [*known], y, intervals, mark="both", colour=model)
+
+
+def _by_state(records: Records) -> Panel:
+    most = (runs.pairs(runs.of(records, PLAIN)) or [0])[-1]
+    title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
+    return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in LABELS])
+
+
+def _of_state(records: Records, model: str, most: int) -> Trace:
+    found = [runs.of(records, PLAIN, model, size) for size in runs.widths(records, PLAIN, model)]
+    by_state = {runs.state_of(one): one for one in found if runs.state_of(one)}
+    return over_seeds(LABELS[model], by_state, f"accuracy/{most}", colour=model)
+
+
+def _values(records: Records) -> Panel:
+    traces = [
+        over_seeds(
+            f"{label}, {says}",
+            {place: [record for record in records if record.model == model]},
+            name,
+            mark="dots",
+            colour=model,
+            marker=marker,
+            aside=1.6 * (shift - 1),
+            legend=says,
+        )
+        for place, (model, label) in enumerate(LABELS.items())
+        for shift, (name, (marker, says)) in enumerate(ANSWERS.items())
+    ]
+    names = [label.replace(" with a ", "\nwith a\n") for label in LABELS.values()]
+    return Panel("which value the keys get", x=Axis(categories=names), y=ACCURACY, traces=traces)
+
+
+# What is claimed
+
 ENOUGH_STEPS = 400
 ALL_RIGHT = 0.99
 BETTER_THAN_A_GUESS = 0.2
 FALL = 0.1
 
 
-def accuracy(model: str, cell: str, name: str = "accuracy", says: str = "") -> Measured:
+def accuracy(
+    model: str,
+    cell: str,
+    name: str = "accuracy",
+    says: str = "",
+    choose: Callable[[RunRecord], bool] = lambda record: True,
+) -> Measured:
     """A metric of a model's runs in a kind of cell; ``says`` follows its label."""
-    runs = Runs(LABELS[model], model=model, choose=lambda record: kind(record) == cell)
+    chosen = lambda record: runs.kind(record) == cell and choose(record)  # noqa: E731
     number = Number("accuracy", name, items=lambda record: int(setting(record, "tasks.test_size")))
-    return number.of(runs, f"{LABELS[model]} {says}".rstrip())
+    label = f"{LABELS[model]} {says}".rstrip()
+    return number.of(Runs(LABELS[model], model=model, choose=chosen), label)
 
 
 def at_pairs(records: Records, model: str, place: int, of_width: int | None = None) -> Measured:
     """The accuracy at the fewest (0) or the most (-1) pairs, at the largest width."""
-    found = widest(records, PLAIN, model)
-    size = of_width or max(map(width, found), default=0)
-    number = (pairs(found) or [0])[place]
+    found = runs.widest(records, PLAIN, model)
+    size = of_width or max(map(runs.width, found), default=0)
+    number = (runs.pairs(found) or [0])[place]
     says = f"at {number} pairs"
     if of_width is not None:
-        says = f"{says}, {state_of(of(records, PLAIN, model, size)):,} bytes"
-    one = accuracy(model, PLAIN, f"accuracy/{number}", says)
-    choose = lambda record: kind(record) == PLAIN and width(record) == size  # noqa: E731
-    return Measured(one.number, one.runs.but(one.runs.label, choose=choose), one.named)
+        says = f"{says}, {runs.state_of(runs.of(records, PLAIN, model, size)):,} bytes"
+    return accuracy(model, PLAIN, f"accuracy/{number}", says, lambda r: runs.width(r) == size)
 
 
 def trained(needed: int, cell: str) -> Ready:
     """Ready where the runs of a kind of cell had the steps without which they say nothing."""
-
-    def ready(records: Records) -> Finding | None:
-        found = [steps(record) for record in of(records, cell)]
-        if found and max(found) < needed:
-            reason = f"asked after {needed} training steps or more"
-            return not_asked("accuracy of trained models", reason, "laptop")
-        return None
-
-    return ready
+    return where(
+        lambda records: max(map(runs.steps, runs.of(records, cell)), default=needed) >= needed,
+        "accuracy of trained models",
+        f"asked after {needed} training steps or more",
+        "laptop",
+    )
 
 
 def recalls_something(model: str) -> Ready:
     """No verdict on how a model falls that has not learned to recall in the first place."""
 
     def ready(records: Records) -> Finding | None:
-        found = widest(records, PLAIN, model)
-        if not pairs(found):
+        found = runs.widest(records, PLAIN, model)
+        if not runs.pairs(found):
             return no_runs(accuracy(model, PLAIN).sample(records))
-        fewest, one = pairs(found)[0], at_pairs(records, model, 0)
+        fewest, one = runs.pairs(found)[0], at_pairs(records, model, 0)
         rule = within(one, low=1 / fewest + BETTER_THAN_A_GUESS)
         if rule.judge(records, 0.95).verdict == REPRODUCED:
             return None
@@ -97,7 +164,7 @@ def recalls_something(model: str) -> Ready:
         reason = (
             f"{one.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, not "
             f"surely above a guess among its values ({1 / fewest:g}) after "
-            f"{max(map(steps, found))} steps: what limits it here is not its state"
+            f"{max(map(runs.steps, found))} steps: what limits it here is not its state"
         )
         return Finding(UNDECIDED, reason, len(one.sample(records).observations))
 
@@ -117,7 +184,7 @@ def grows_with_the_state(model: str) -> Rule:
     """A model is better at the most pairs with its largest state than with its smallest."""
 
     def rules(records: Records) -> list[Rule]:
-        sizes = widths(records, PLAIN, model)
+        sizes = runs.widths(records, PLAIN, model)
         large, small = (at_pairs(records, model, -1, size) for size in (sizes[-1], sizes[0]))
         return [above(large, small)]
 
@@ -125,16 +192,13 @@ def grows_with_the_state(model: str) -> Rule:
         "accuracy at the most pairs is higher with the largest state than with the smallest; "
         f"judged where it is surely {BETTER_THAN_A_GUESS:g} better than a guess at the fewest pairs"
     )
-    return once(_several_widths(model), each(rules, text))
-
-
-def _several_widths(model: str) -> Ready:
-    def ready(records: Records) -> Finding | None:
-        if len(widths(records, PLAIN, model)) > 1:
-            return None
-        return not_asked("size of the state", "one width says nothing of it", "laptop")
-
-    return ready
+    several = where(
+        lambda records: len(runs.widths(records, PLAIN, model)) > 1,
+        "size of the state",
+        "one width says nothing of it",
+        "laptop",
+    )
+    return once(several, each(rules, text))
 
 
 def _rewritten(model: str) -> Measured:
@@ -142,10 +206,8 @@ def _rewritten(model: str) -> Measured:
 
 
 def _in_time() -> Measured:
-    runs = accuracy("memory_mosaic", EASY)
-    choose = lambda r: kind(r) == EASY and steps(r) <= MEMORY_STEPS  # noqa: E731
-    label = f"memory units after {MEMORY_STEPS} steps"
-    return Measured(runs.number, runs.runs.but(label, choose=choose))
+    found = accuracy("memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS)
+    return replace(found, named=f"memory units after {runs.MEMORY_STEPS} steps")
 
 
 def _fixed_state(model: str) -> tuple[Claim, Claim]:
@@ -157,15 +219,15 @@ def _fixed_state(model: str) -> tuple[Claim, Claim]:
     return (
         Claim(
             f"{label} falls with the pairs",
-            f"{ZOOLOGY}, section 4 and figure 2",
             f"{label} keeps a state of fixed size, so it recalls less the more pairs there are.",
             asked(falls(model)),
+            source=f"{ZOOLOGY}, section 4 and figure 2",
         ),
         Claim(
             f"{label} recalls more with a larger state",
-            f"{ZOOLOGY}, figure 2",
             f"{label} recalls more pairs, the larger its state.",
             asked(grows_with_the_state(model)),
+            source=f"{ZOOLOGY}, figure 2",
         ),
     )
 
@@ -173,23 +235,22 @@ def _fixed_state(model: str) -> tuple[Claim, Claim]:
 CLAIMS = (
     Claim(
         "one layer of memory units",
-        f"{MOSAICS}, section 4",
         "One layer of memory units recalls every value, since values look one position ahead.",
-        once(trained(MEMORY_STEPS, EASY), within(_in_time(), low=ALL_RIGHT)),
+        once(trained(runs.MEMORY_STEPS, EASY), within(_in_time(), low=ALL_RIGHT)),
         "accuracy of {low:g} or more with its whole 95 % interval within "
-        f"{MEMORY_STEPS} training steps at 4 pairs, 64 tokens, 32 positions",
+        f"{runs.MEMORY_STEPS} training steps at 4 pairs, 64 tokens, 32 positions",
+        source=f"{MOSAICS}, section 4",
     ),
     Claim(
         "attention with a short convolution",
-        f"{ZOOLOGY}, section 4",
         "One layer of attention recalls the values once a convolution shows it neighbours.",
         once(trained(ENOUGH_STEPS, EASY), within(accuracy("conv_attention", EASY), low=ALL_RIGHT)),
         "accuracy of {low:g} or more with its whole 95 % interval, at 4 pairs, 64 tokens, 32 "
         "positions",
+        source=f"{ZOOLOGY}, section 4",
     ),
     Claim(
         "no fall with a state that grows",
-        f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3",
         "Attention with a short convolution and memory units keep every pair: they recall as "
         "well when there are many.",
         once(
@@ -202,10 +263,10 @@ CLAIMS = (
                 f"accuracy of {ALL_RIGHT:g} or more at the most pairs",
             ),
         ),
+        source=f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3",
     ),
     Claim(
         "the gap to fixed states",
-        f"{ZOOLOGY}, section 4 and figure 2",
         "After the same steps attention with a short convolution recalls more of many pairs "
         "than the models with a state of fixed size.",
         once(
@@ -213,17 +274,16 @@ CLAIMS = (
             each(
                 lambda records: [
                     above(at_pairs(records, "conv_attention", -1), at_pairs(records, m, -1), 0.05)
-                    for m in FIXED_STATE
+                    for m in runs.FIXED_STATE
                 ],
                 "accuracy at the most pairs is higher by more than 0.05",
             ),
         ),
+        source=f"{ZOOLOGY}, section 4 and figure 2",
     ),
-    *(claim for model in FIXED_STATE for claim in _fixed_state(model)),
+    *(claim for model in runs.FIXED_STATE for claim in _fixed_state(model)),
     Claim(
         "rewritten keys, without order",
-        f"our conclusion from {MOSAICS}, equation 4: kernel regression does not depend on the "
-        "order of its pairs",
         "Memory units, and attention that knows positions by a convolution only, cannot tell "
         "the latest value of a key from its first: keys that are trained show no order either.",
         once(
@@ -233,10 +293,13 @@ CLAIMS = (
             ),
         ),
         "{low:g} to {high:g} of the rewritten keys get the latest value",
+        source=(
+            f"our conclusion from {MOSAICS}, equation 4: kernel regression does not depend on the "
+            "order of its pairs"
+        ),
     ),
     Claim(
         "rewritten keys, with forgetting",
-        f"{TITANS}, equations 13 and 14",
         "A memory that is corrected and forgets answers with the latest value more often than "
         "memory units do.",
         once(
@@ -244,16 +307,12 @@ CLAIMS = (
             above(_rewritten("titans"), _rewritten("memory_mosaic"), 0.1),
         ),
         "accuracy on rewritten keys is higher by more than {by:g}",
+        source=f"{TITANS}, equations 13 and 14",
     ),
 )
 
+SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4"
+VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr")
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4",
-    plan=plan,
-    select=select,
-    variant=variant,
-    varied=("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr"),
-    panels=panels,
-    claims=CLAIMS,
+    TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant, varied=VARIED
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from bench.records.schema import RunRecord
+from judging.grammar import Records, any_of
 from judging.observations import latest
 from reproduce.reproduction import Plan
 
@@ -22,7 +23,6 @@ FIXED_STATE = ("lstm", "s4d", "mamba")
 EASY, PLAIN, FORGETTING = "easy", "plain", "forgetting"
 SEEDS = {"smoke": 1}  # of the others 3
 MEMORY_STEPS = 100  # in which one layer of memory units has to learn the easy cell
-ENOUGH_STEPS = 400
 PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8)}
 MORE_PAIRS = (4, 8, 16, 32, 64)
 # What leaves room in a sequence for keys that are written again.
@@ -61,10 +61,7 @@ def _list(numbers: Sequence[int]) -> str:
     return f"[{','.join(map(str, numbers))}]"
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Trained runs of the three kinds of cells."""
-    found = [r for r in records if r.role not in ("trial", "baseline") and kind(r) is not None]
-    return sorted(found, key=lambda record: record.run_id)
+select = any_of(lambda r: r.role not in ("trial", "baseline") and kind(r) is not None)
 
 
 def kind(record: RunRecord) -> str | None:
@@ -97,7 +94,7 @@ def variant(record: RunRecord) -> Hashable:
 
 
 def of(
-    records: Sequence[RunRecord], cell: str, model: str | None = None, of_width: int | None = None
+    records: Records, cell: str, model: str | None = None, of_width: int | None = None
 ) -> list[RunRecord]:
     """Runs of a kind of cell, one for each model, width and seed."""
     found = [
@@ -110,26 +107,24 @@ def of(
     return latest(found, lambda record: (record.model, variant(record), record.seed))
 
 
-def widths(records: Sequence[RunRecord], cell: str, model: str | None = None) -> list[int]:
+def widths(records: Records, cell: str, model: str | None = None) -> list[int]:
     """From narrow to wide."""
     return sorted({width(record) for record in of(records, cell, model)})
 
 
-def widest(records: Sequence[RunRecord], cell: str, model: str) -> list[RunRecord]:
+def widest(records: Records, cell: str, model: str) -> list[RunRecord]:
     """Runs of a model at the largest width of a kind of cell."""
     sizes = widths(records, cell)
     return of(records, cell, model, sizes[-1]) if sizes else []
 
 
-def pairs(records: Sequence[RunRecord]) -> list[int]:
+def pairs(records: Records) -> list[int]:
     """Numbers of pairs that all these records were evaluated at."""
-    each = [
-        set(record.config["tasks"]["evaluated_pairs"] or record.config["tasks"]["pairs"])
-        for record in records
-    ]
+    tasks = [record.config["tasks"] for record in records]
+    each = [set(task["evaluated_pairs"] or task["pairs"]) for task in tasks]
     return sorted(set.intersection(*each)) if each else []
 
 
-def state_of(records: Sequence[RunRecord]) -> int:
+def state_of(records: Records) -> int:
     """Bytes that a sequence keeps, of runs of one setting."""
     return max((record.cost.state_bytes or 0 for record in records), default=0)

@@ -8,17 +8,8 @@ from typing import Any
 from ground.errors import UserError
 from judging.claims import Claim
 from judging.grammar import difference, within
-from reproduce.prompts.runs import (
-    BY_US,
-    GPT2,
-    MODELS,
-    MOSAIC,
-    PUBLISHED_DEEP,
-    of,
-    sensible,
-    where_passed,
-)
-from reproduce.prompts.tables import reproduction
+from reproduce.prompts import tables
+from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible, where_passed
 from reproduce.stories.language import PAPER
 
 TITLE = "Table 4. Continuations of 24 prompts by deep models"
@@ -26,7 +17,7 @@ SOURCE = f"{PAPER}, section 7 (qualitative evaluation), table 4"
 NARRATIVE = ("reasoning", "consistency")
 FLOOR = 10 / 24  # half of what the published transformer passes
 GUARD = f"where the mean share of all prompts of both models is surely above {FLOOR:.3f}"
-DEEP = {model: of(model, shallow=False) for model in MODELS}
+DEEP = {model: tables.of(model, shallow=False) for model in MODELS}
 PASSED = {
     f"{runs.label} is not surely above {FLOOR:.3f}": within(sensible(runs), FLOOR)
     for runs in DEEP.values()
@@ -53,20 +44,20 @@ NOT_BEHIND = difference(
 CLAIMS = (
     Claim(
         "as good as the transformer",
-        f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
         "Both models continue the 24 prompts about equally well.",
         where_passed(ALIKE, PASSED),
         "the 95 % interval over seeds and prompts of the difference of the shares of sensible "
         "continuations lies within ±{high:g} (three prompts), " + GUARD,
+        source=f"{SOURCE} ({BY_US}: transformer 20, Mosaic 19 of 24)",
     ),
     Claim(
         "narrative constraints",
-        f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
         "The Memory Mosaic satisfies narrative constraints as well as the transformer.",
         where_passed(NOT_BEHIND, PASSED),
         "on the 15 prompts of reasoning and consistency the 95 % interval over seeds and prompts "
         "of the Mosaic's share minus the transformer's is at least {low:g} (two prompts), " + GUARD,
+        source=f"{PAPER}, section 8, on table 4 ({BY_US}: transformer 12, Mosaic 11 of 15)",
     ),
 )
-DEPTHS = {False: PUBLISHED_DEEP}
-REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)
+DEPTHS = {False: tables.PUBLISHED_DEEP}
+REPRODUCTION = tables.reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)

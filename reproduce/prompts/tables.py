@@ -1,35 +1,123 @@
-"""Shares of sensible continuations as a picture, counts and continuations as a table."""
+"""What tables 4 and 5 share: continuations of the 24 prompts, counted by the check of the task.
+
+The paper prints texts and colours, and counts nothing. The published counts here are this project's
+own, by the same check on the continuations as printed, which their authors cut by hand. The words
+of the check were chosen with these in view, so they say what it can see, not how good it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground import escaping
+from ground.statistics import mean_of
 from judging.claims import Claim
-from judging.grammar import setting
+from judging.grammar import Drawn, Number, Records, Rule, Runs, metric, setting
+from judging.observations import Sample
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.prompts.runs import (
-    GROUPS,
-    MODELS,
-    OTHER_STORIES,
-    PUBLISHED_LAYERS,
-    Counts,
-    is_shallow,
-    of,
-    on,
-    plan,
-    select,
-)
-from reproduce.regbench.regbench import LABELS
-from reproduce.reproduction import Reproduction
+from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
+from reproduce.stories.language import GPT2
+
+TASK = "story_prompts"
+MODELS = (GPT2, MOSAIC)
+GROUPS = {"factual": 9, "reasoning": 9, "consistency": 6}  # in the order of the prompts
+GROUP_OF = tuple(group for group, size in GROUPS.items() for _ in range(size))
+PUBLISHED_LAYERS = 18
+Counts = Mapping[str, Mapping[str, int]]
+# Sensible continuations among those printed in tables 4 and 5.
+PUBLISHED_DEEP: Counts = {
+    GPT2: {"factual": 8, "reasoning": 6, "consistency": 6},
+    MOSAIC: {"factual": 8, "reasoning": 7, "consistency": 4},
+}
+PUBLISHED_ONE_BLOCK: Counts = {
+    GPT2: {"factual": 1, "reasoning": 2, "consistency": 1},
+    MOSAIC: {"factual": 3, "reasoning": 2, "consistency": 1},
+}
+SENSIBLE = metric("sensible")
+BY_US = "counted by this project's check, not by the paper"
+OTHER_STORIES = Runs("sentences of other stories", TASK, baseline="another story")
+
+
+def plan(one_block: bool, preset: str, seeds: int | None) -> Plan:
+    """Both models over seeds at the depth of the preset, or the published one; before them those
+    of one block where they are wanted; and what chance gives."""
+    deep = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
+    depths = [("models.layers=1",), deep] if one_block else [deep]
+    found = [language.runs_of(MODELS, seeds, f"tasks={TASK}", *words) for words in depths]
+    return Plan(tuple(chain(*found)), baselines=((f"tasks={TASK}", f"models={GPT2}"),))
+
+
+def select(one_block: bool, records: Records) -> list[RunRecord]:
+    """Runs of the two models, perhaps with those of one block, and the predictors without
+    training."""
+    own = [r for r in records if r.task == TASK and (r.role == "baseline" or r.model in MODELS)]
+    return language.of_one_corpus(r for r in own if one_block or not is_shallow(r))
+
+
+def is_shallow(record: RunRecord) -> bool:
+    """Whether a model has a single block."""
+    return record.role != "baseline" and setting(record, "models.layers") == 1
+
+
+def of(model: str, shallow: bool, label: str = "") -> Runs:
+    """The runs of a model with one block, or with more."""
+    own = lambda record: is_shallow(record) == shallow  # noqa: E731
+    return Runs(label or LABELS[model], TASK, model, choose=own)
+
+
+def on(record: RunRecord, *groups: str) -> RunRecord:
+    """The record as if the prompts of these groups were all."""
+    passed = record.per_sequence.get("sensible", []) if record.outcome == "ok" else []
+    chosen = [group in (groups or GROUPS) for group in GROUP_OF]
+    kept = [value for value, keep in zip(passed, chosen, strict=False) if keep]
+    metrics = {"test": {"sensible": mean_of(kept)}} if kept else {}
+    changes = {"metrics": metrics, "per_sequence": {"sensible": kept}}
+    return record.model_copy(update=changes)
+
+
+def sensible(runs: Runs, *groups: str, diverged: float | None = None) -> Drawn:
+    """The share of sensible continuations among the prompts of the groups, or of all: 24 of them
+    are few, and seeds that agree on all say nothing about other prompts."""
+    number = Number("share", "sensible", diverged=diverged).of(runs)
+
+    def draw(records: Records) -> Sample:
+        found = number.sample([on(record, *groups) for record in runs.of(records)])
+        return replace(found, items=found.items and replace(found.items, name="prompts"))
+
+    return Drawn(runs.label, draw)
+
+
+def where_passed(rule: Rule, passed: Mapping[str, Rule]) -> Rule:
+    """A rule on models that come out alike, which shows nothing where they fail alike.
+
+    Args:
+        passed: what has to be sure, by what is said where it is not.
+    """
+
+    def judge(records: Records, level: float) -> Finding:
+        finding = rule.judge(records, level)
+        if finding.verdict == CONTRADICTED:
+            return finding
+        judged = ((reason, of.judge(records, level)) for reason, of in passed.items())
+        reason = next((reason for reason, one in judged if one.verdict != REPRODUCED), "")
+        if not reason:
+            return finding
+        evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
+        return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
+
+    return replace(rule, judge=judge)
+
 
 COLUMNS = {**{group: (group,) for group in GROUPS}, "all": ()}
 SIZES = {**GROUPS, "all": sum(GROUPS.values())}
@@ -42,31 +130,29 @@ CHECK = (
 def reproduction(
     title: str, source: str, depths: Mapping[bool, Counts], claims: Iterable[Claim], **others: Any
 ) -> Reproduction:
-    """A table of these depths (whether it is a single block), the first of them in full; the
-    evidence says on which corpus."""
+    """A table of these depths (whether it is a single block), the first of them in full."""
     shallow, counts = next(iter(depths.items()))
-    return Reproduction(
-        title=title,
-        source=source,
-        plan=partial(plan, True in depths),
-        select=partial(select, True in depths),
+    return language.reproduction(
+        title,
+        source,
+        partial(plan, True in depths),
+        partial(select, True in depths),
+        claims,
+        partial(panels, title=title, depths=depths),
         variant=is_shallow,
-        panels=partial(panels, title=title, depths=depths),
-        note=language.corpus_line,
         table=partial(table, shallow=shallow, counts=counts),
-        claims=tuple(replace(one, rule=language.told_corpus(one.rule)) for one in claims),
         **others,
     )
 
 
-def panels(records: Sequence[RunRecord], title: str, depths: Mapping[bool, Counts]) -> Picture:
+def panels(records: Records, title: str, depths: Mapping[bool, Counts]) -> Picture:
     """Shares by group and model: one panel for each depth (whether it is a single block)."""
     found = [_panel(records, shallow, counts) for shallow, counts in depths.items()]
     width = 5.4 * len(depths) + 0.4
     return Picture(title, [Row(found, shared=True)], width, legend="below", columns=2)
 
 
-def _panel(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> Panel:
+def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
     by_model = {model: of(model, shallow).of(records) for model in MODELS}
     runs = [run for found in by_model.values() for run in found]
     depths = sorted({setting(run, "models.layers") for run in runs})
@@ -75,20 +161,17 @@ def _panel(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> Panel
     for aside, (model, found) in zip((-2, 1), by_model.items(), strict=True):
         name, legend = LABELS[model], f"{LABELS[model]} (95 %, seeds and prompts)"
         traces.append(_shares(name, found, colour=model, aside=aside, legend=legend))
-        shares = [
-            n / size for n, size in zip(_with_all(counts[model]), SIZES.values(), strict=True)
-        ]
+        both = zip(_with_all(counts[model]), SIZES.values(), strict=True)
+        shares = [count / size for count, size in both]
         look: dict[str, Any] = {"mark": "dots", "legend": "published texts, our check"}
         traces.append(published(f"{name}, published", enumerate(shares), aside=aside + 1, **look))
-    return Panel(
-        f"{here} (published: {_blocks(1 if shallow else PUBLISHED_LAYERS)})",
-        x=Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()]),
-        y=Axis("share of sensible continuations", limits=(-0.03, 1.03)),
-        traces=traces,
-    )
+    x = Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()])
+    y = Axis("share of sensible continuations", limits=(-0.03, 1.03))
+    there = _blocks(1 if shallow else PUBLISHED_LAYERS)
+    return Panel(f"{here} (published: {there})", x, y, traces)
 
 
-def _shares(name: str, runs: Sequence[RunRecord], **look: Any) -> Trace:
+def _shares(name: str, runs: Records, **look: Any) -> Trace:
     by_group = {
         place: [on(run, *groups) for run in runs] for place, groups in enumerate(COLUMNS.values())
     }
@@ -99,7 +182,7 @@ def _with_all(counts: Mapping[str, int]) -> list[int]:
     return [*counts.values(), sum(counts.values())]
 
 
-def table(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> str:
+def table(records: Records, shallow: bool, counts: Counts) -> str:
     """Counts of every seed, and the continuations of the first, as Markdown."""
     runs = {model: of(model, shallow).of(records) for model in MODELS}
     rows = [_counted(_name(model, found, every=True), found) for model, found in runs.items()]
@@ -117,11 +200,11 @@ def table(records: Sequence[RunRecord], shallow: bool, counts: Counts) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _counted(name: str, runs: Sequence[RunRecord], form: str = ".0f") -> list[str]:
+def _counted(name: str, runs: Records, form: str = ".0f") -> list[str]:
     """A row of what each run passed."""
     cells = [name]
     for size, groups in zip(SIZES.values(), COLUMNS.values(), strict=True):
-        shares = [language.metric(on(run, *groups), "sensible") for run in runs]
+        shares = [SENSIBLE(on(run, *groups)) for run in runs]
         found = ["✗" if share is None else format(share * size, form) for share in shares]
         cells.append(", ".join(found) or "none")
     return cells
@@ -131,7 +214,7 @@ def _blocks(depth: int) -> str:
     return f"{depth} block{'s' if depth > 1 else ''}"
 
 
-def _name(model: str, runs: Sequence[RunRecord], every: bool = False) -> str:
+def _name(model: str, runs: Records, every: bool = False) -> str:
     """With the depth, and the seeds: of the first run or of all."""
     if not runs:
         return f"{LABELS[model]}, no seeds"
@@ -139,7 +222,7 @@ def _name(model: str, runs: Sequence[RunRecord], every: bool = False) -> str:
     return f"{LABELS[model]}, {_blocks(setting(runs[0], 'models.layers'))}, {seeds}"
 
 
-def _continuations(runs: Mapping[str, Sequence[RunRecord]]) -> str:
+def _continuations(runs: Mapping[str, Records]) -> str:
     done = {m: [run for run in of if "continuations" in run.arrays] for m, of in runs.items()}
     shown = {model: of for model, of in done.items() if of}
     if not shown:
@@ -153,7 +236,7 @@ def _continuations(runs: Mapping[str, Sequence[RunRecord]]) -> str:
     return markdown(["prompt", *(_name(model, of) for model, of in shown.items())], rows)
 
 
-def _continuation(runs: Sequence[RunRecord], number: int) -> str:
+def _continuation(runs: Records, number: int) -> str:
     """That of the first run, and how many passed."""
     rows = [run.arrays["continuations"][number] for run in runs]
     text = escaping.markdown_lines(rows[0]["text"]) or "(the text ends)"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.grammar import Ready, Runs, above, each, measured, once, within
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.drawing.traces import metric as read_metric
-from reproduce.drawing.traces import over_seeds, published
+from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
+from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
+from reproduce.drawing.traces import over_seeds, published, published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
@@ -24,6 +21,7 @@ SIZES = {
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
+AUTOMATA = "N, training automata (one sequence each)"
 NGRAM_TOLERANCE = 0.02
 NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
 
@@ -34,58 +32,50 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(sweeps=tuple(regbench.sweep_words(preset, size, "held_out") for size in sizes))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs on automata that were held out."""
     return regbench.select(records, ["held_out"])
 
 
-def sizes(records: Sequence[RunRecord]) -> list[int]:
+def sizes(records: Records) -> list[int]:
     """The training sizes that were run."""
     return sorted({regbench.size_of(r) for r in records if r.role != "baseline"})
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """Accuracy and distance against N: means with intervals, every seed, and published curves."""
     return Picture(TITLE, [Row([_panel(records, metric) for metric in METRICS], height=4.4)], 9.4)
 
 
-def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
-    sizes_published = regbench.published(PUBLISHED).size.values
+def _panel(records: Records, metric: str) -> Panel:
     of_accuracy = metric == "accuracy"
-    return Panel(
-        f"{METRICS[metric]} ({'higher' if of_accuracy else 'lower'} is better)",
-        x=Axis(
-            "N, training automata (one sequence each)",
-            scale="log",
-            limits=(80, 50_000),
-            ticks=sizes_published,
-        ),
-        y=Axis(limits=(0.3, 1.0) if of_accuracy else (0, 0.9)),
-        traces=[
-            trace
-            for place, model in enumerate(MODELS)
-            for trace in (_published(metric, model), _measured(records, metric, model, place))
-        ],
-        remarks=_ngrams(records, metric),
-        legend="lower right" if of_accuracy else "",
-    )
+    better, limits = ("higher", (0.3, 1.0)) if of_accuracy else ("lower", (0, 0.9))
+    traces = [
+        trace
+        for place, model in enumerate(MODELS)
+        for trace in (_published(metric, model), _measured(records, metric, model, place))
+    ]
+    x = Axis(AUTOMATA, "log", limits=(80, 50_000), ticks=SIZES["paper"])
+    title, remarks = f"{METRICS[metric]} ({better} is better)", _ngrams(records, metric)
+    legend: Place = "lower right" if of_accuracy else ""
+    return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
 
 
 def _published(metric: str, model: str) -> Trace:
     label = regbench.PUBLISHED_LABELS[model]
     return published(
         f"{label}, published",
-        regbench.published_points(regbench.published(PUBLISHED), metric, model),
+        published_numbers(PUBLISHED, metric)[label].items(),
         colour=model,
         end=label,
         legend="published, read from the image",
     )
 
 
-def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int) -> Trace:
+def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
     return over_seeds(
         LABELS[model],
-        {size: regbench.at(records, model, size) for size in sizes(records)},
+        {size: regbench.runs(model, size).of(records) for size in sizes(records)},
         metric,
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
@@ -94,9 +84,11 @@ def _measured(records: Sequence[RunRecord], metric: str, model: str, place: int)
     )
 
 
-def _ngrams(records: Sequence[RunRecord], metric: str) -> list[Remark]:
+def _ngrams(records: Records, metric: str) -> list[Remark]:
     # One test set serves all sizes, and so does one line.
-    found = {r.label: read_metric(metric)(r) for r in records if r.role == "baseline"}
+    found = {
+        r.label: r.metrics.get("test", {}).get(metric) for r in records if r.role == "baseline"
+    }
     return [
         Remark(f"{label} here", y=found[label], at=at, side="center")
         for label, at in NGRAMS.items()
@@ -112,7 +104,6 @@ def _beats(metric: str, size: int) -> Claim:
     pairs = [(ours, rival) if better == "above" else (rival, ours) for rival in theirs]
     return Claim(
         f"{name} at N = {size}",
-        SOURCE,
         f"With {size:,} training automata the Memory Mosaic's {name} is {better} that of every "
         "baseline.",
         once(_has_size(size), each(above(*pair) for pair in pairs)),
@@ -129,40 +120,27 @@ def _has_size(size: int) -> Ready:
 
 
 def _ngram(order: int) -> Claim:
-    runs = Runs(f"{order}-gram", "regbench", baseline=f"{order}-gram")
-    rules = []
+    name, rules = f"{order}-gram", []
     for metric in METRICS:
-        level = _published_level(metric, f"{order}-gram")
-        number = regbench.number(metric).of(runs, f"{order}-gram {metric} (published {level})")
+        level, *_ = published_numbers("ICLL study", metric)[name].values()
+        runs = Runs(f"{name} {metric} (published {level})", "regbench", baseline=name)
+        number = regbench.number(metric).of(runs)
         rules.append(within(number, level - NGRAM_TOLERANCE, level + NGRAM_TOLERANCE))
     return Claim(
-        f"{order}-gram levels",
-        NGRAM_SOURCE,
-        f"An in-context {order}-gram reaches the published accuracy and TVD, so the languages and "
+        f"{name} levels",
+        f"An in-context {name} reaches the published accuracy and TVD, so the languages and "
         "metrics are the published ones.",
         once(regbench.on_published_languages("n-gram levels"), each(rules)),
         f"accuracy and TVD within {NGRAM_TOLERANCE:g} of the published lines; without training one "
         "value is exact",
+        source=NGRAM_SOURCE,
     )
 
 
-def _published_level(metric: str, line: str) -> float:
-    lines = regbench.published("ICLL study")
-    level = lines.read(lines.metrics[metric].lines[line])[0]
-    assert level is not None
-    return level
-
-
+CLAIMS = (
+    *(_beats(metric, size) for metric in METRICS for size in SIZES["paper"]),
+    *(_ngram(order) for order in (2, 3)),
+)
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    variant=regbench.variant,
-    varied=regbench.VARIED,
-    panels=panels,
-    claims=(
-        *(_beats(metric, size) for metric in METRICS for size in SIZES["paper"]),
-        *(_ngram(order) for order in (2, 3)),
-    ),
+    TITLE, SOURCE, plan, select, CLAIMS, panels, regbench.variant, varied=regbench.VARIED
 )

@@ -8,14 +8,10 @@ can be learned at all depends on the length of strings and on the size of automa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from bench.records.schema import RunRecord
-from ground.files import ROOT
-from judging.grammar import Number, Ready, Records, Runs, setting
-from judging.verdicts import Finding, not_asked
+from judging.grammar import Number, Ready, Records, Runs, any_of, setting, where
 from pictures import models
-from published.numbers import PublishedFile, read_published
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -23,7 +19,6 @@ BASELINES = ("gpt2", "mamba", "s4d", "lstm")
 MODELS = (MOSAIC, *BASELINES)
 LABELS = {model: models.label(model) for model in MODELS}
 PUBLISHED_LABELS = {**LABELS, "gpt2": "Transformer", "s4d": "S4"}
-COLOURS = {model: models.look(model).colour for model in MODELS}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
 # What a level is compared on; both ends of the ranges are included.
 PUBLISHED_LANGUAGES = {
@@ -52,17 +47,16 @@ def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def select(records: Sequence[RunRecord], variants: Sequence[str]) -> list[RunRecord]:
+def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
     """Finals of the five models under the fair protocol, and the predictors without training."""
 
     def belongs(record: RunRecord) -> bool:
-        if record.task != "regbench":
-            return False
-        task = record.config["tasks"]
         known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
-        return known and task["variant"] in variants and task["protocol"] == "fair"
+        protocol = setting(record, "tasks.protocol")
+        fair = record.task == "regbench" and known and protocol == "fair"
+        return fair and variant_of(record) in variants
 
-    return sorted(filter(belongs, records), key=lambda record: record.run_id)
+    return any_of(belongs)(records)
 
 
 def variant(record: RunRecord) -> tuple[int, str]:
@@ -80,25 +74,10 @@ def variant_of(record: RunRecord) -> str:
     return str(record.config["tasks"]["variant"])
 
 
-def at(
-    records: Sequence[RunRecord], model: str, size: int, variant: str = "held_out"
-) -> list[RunRecord]:
-    """The finals of one model at one training size, by seed."""
-    found = [
-        record
-        for record in records
-        if record.role != "baseline"
-        and record.model == model
-        and size_of(record) == size
-        and variant_of(record) == variant
-    ]
-    return sorted(found, key=lambda record: record.seed)
-
-
 def runs(model: str, size: int, variant: str = "held_out", label: str = "") -> Runs:
-    """The finals of one model at one training size, for claims."""
-    where = {"tasks.training_automata": size, "tasks.variant": variant}
-    return Runs(label or LABELS[model], "regbench", model, where)
+    """The finals of one model at one training size."""
+    settings = {"tasks.training_automata": size, "tasks.variant": variant}
+    return Runs(label or LABELS[model], "regbench", model, settings)
 
 
 def number(metric: str) -> Number:
@@ -108,25 +87,10 @@ def number(metric: str) -> Number:
 
 def on_published_languages(topic: str) -> Ready:
     """Ready where the languages are the published ones: levels depend on their size."""
-
-    def ready(records: Records) -> Finding | None:
-        wanted = {f"tasks.{key}": value for key, value in PUBLISHED_LANGUAGES.items()}
-        smaller = any(list(setting(r, k)) != v for r in records for k, v in wanted.items())
-        reason = "this preset has smaller languages than the published ones, so levels differ"
-        return not_asked(topic, reason, "gpu") if smaller else None
-
-    return ready
-
-
-@cache
-def published(short: str) -> PublishedFile:
-    """The data file of that short name."""
-    files = read_published(ROOT / "published")
-    return next(file for file in files if file.short == short)
-
-
-def published_points(file: PublishedFile, metric: str, model: str) -> list[tuple[int, float]]:
-    """(N, value) of one of our models under its published name."""
-    values = file.metrics[metric].values[PUBLISHED_LABELS[model]]
-    read = zip(file.size.values, (file.read(value)[0] for value in values), strict=True)
-    return [(size, number) for size, number in read if number is not None]
+    wanted = {f"tasks.{key}": value for key, value in PUBLISHED_LANGUAGES.items()}
+    return where(
+        lambda records: all(list(setting(r, k)) == v for r in records for k, v in wanted.items()),
+        topic,
+        "this preset has smaller languages than the published ones, so levels differ",
+        "gpu",
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.grammar import Measured, Rule, above, each, once, within
+from judging.grammar import Measured, Records, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import cell, markdown
-from reproduce.drawing.traces import over_seeds, summary
+from reproduce.drawing.traces import over_seeds, published_numbers, summary
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
@@ -33,7 +34,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(sweeps=tuple(regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs with 100 training automata, of both variants."""
     found = regbench.select(records, list(VARIANTS))
     return [record for record in found if regbench.size_of(record) == SIZE]
@@ -42,16 +43,16 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 def published(metric: str, model: str, variant: str) -> float:
     """The number of table 3, or for new automata that of figure 9."""
     short = PUBLISHED_IID if variant == "iid" else PUBLISHED_HELD_OUT
-    return dict(regbench.published_points(regbench.published(short), metric, model))[SIZE]
+    return published_numbers(short, metric)[regbench.PUBLISHED_LABELS[model]][SIZE]
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """One row for each model: on the same automata and on new ones, here and published."""
     row = Row([_panel(records, metric) for metric in METRICS], height=3.4, shared=True)
     return Picture(TITLE, [row], width=11, legend="below")
 
 
-def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
+def _panel(records: Records, metric: str) -> Panel:
     arrow = "higher is better" if metric == "accuracy" else "lower is better"
     traces = [
         trace
@@ -59,13 +60,9 @@ def _panel(records: Sequence[RunRecord], metric: str) -> Panel:
         for of in (_measured, _published)
         for trace in _joined([of(records, metric, model, variant, place) for variant in VARIANTS])
     ]
-    return Panel(
-        f"{METRICS[metric]} ({arrow})",
-        x=Axis(categories=[LABELS[model] for model in MODELS]),
-        y=Axis(limits=(0, 1)),
-        sideways=True,
-        traces=traces,
-    )
+    names = Axis(categories=[LABELS[model] for model in MODELS])
+    y = Axis(limits=(0, 1))
+    return Panel(f"{METRICS[metric]} ({arrow})", names, y, traces, sideways=True)
 
 
 def _joined(pair: Sequence[Trace]) -> list[Trace]:
@@ -87,39 +84,27 @@ def _joined(pair: Sequence[Trace]) -> list[Trace]:
     return [line, known, new]
 
 
-def _measured(
-    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
-) -> Trace:
+def _measured(records: Records, metric: str, model: str, variant: str, place: int) -> Trace:
     here = "here (95 % interval, seeds)" if variant == "iid" else "here"
-    return over_seeds(
-        f"{LABELS[model]}, {VARIANTS[variant]}",
-        {place: regbench.at(records, model, SIZE, variant)},
-        metric,
-        mark="dots",
-        colour=model,
-        hollow=variant != "iid",
-        aside=-1,
-        legend=f"{VARIANTS[variant]}, {here}",
-    )
+    name, look = _look(model, variant, here)
+    runs = {place: regbench.runs(model, SIZE, variant).of(records)}
+    return over_seeds(name, runs, metric, colour=model, aside=-1, **look)
 
 
-def _published(
-    records: Sequence[RunRecord], metric: str, model: str, variant: str, place: int
-) -> Trace:
+def _published(records: Records, metric: str, model: str, variant: str, place: int) -> Trace:
     whence = "published" if variant == "iid" else "published (read from figure 9)"
-    return Trace(
-        f"{LABELS[model]}, {VARIANTS[variant]}, published",
-        [place],
-        [published(metric, model, variant)],
-        mark="dots",
-        role="published",
-        hollow=variant != "iid",
-        aside=1.5,
-        legend=f"{VARIANTS[variant]}, {whence}",
-    )
+    name, look = _look(model, variant, whence)
+    level = [published(metric, model, variant)]
+    return Trace(f"{name}, published", [place], level, role="published", aside=1.5, **look)
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def _look(model: str, variant: str, whence: str) -> tuple[str, dict[str, Any]]:
+    hollow, legend = variant != "iid", f"{VARIANTS[variant]}, {whence}"
+    look = {"mark": "dots", "hollow": hollow, "legend": legend}
+    return f"{LABELS[model]}, {VARIANTS[variant]}", look
+
+
+def table(records: Records) -> str:
     """The table with a column for each variant and metric, ours beside the published number."""
     columns = [(variant, metric) for variant in VARIANTS for metric in METRICS]
     heads = [head for v, metric in columns for head in (f"{metric}, {VARIANTS[v]}", "published")]
@@ -127,7 +112,7 @@ def table(records: Sequence[RunRecord]) -> str:
     def cells(model: str) -> list[str]:
         found = [LABELS[model]]
         for variant, metric in columns:
-            found.append(cell(summary(regbench.at(records, model, SIZE, variant), metric)))
+            found.append(cell(summary(regbench.runs(model, SIZE, variant).of(records), metric)))
             found.append(f"{published(metric, model, variant):.3f}")
         return found
 
@@ -153,7 +138,6 @@ def _distance(model: str) -> Measured:
 CLAIMS = (
     Claim(
         "good in distribution",
-        SOURCE,
         "Every baseline has learned the training automata: it is accurate on new strings of "
         "theirs.",
         once(
@@ -168,21 +152,18 @@ CLAIMS = (
     ),
     Claim(
         "worse out of distribution",
-        SOURCE,
         "But no baseline has learned to learn languages: on new automata it is less accurate.",
         _lost_on_new_automata(by=0.0),
         LOST,
     ),
     Claim(
         "poor out of distribution",
-        SOURCE,
         "And it is lower by much.",
         once(regbench.on_published_languages("lower by much"), _lost_on_new_automata(by=0.167)),
         f"{LOST}, half of the smallest published loss (0.333), on the published languages",
     ),
     Claim(
         "the Mosaic's distance in distribution",
-        SOURCE,
         "On new strings of the training automata the Memory Mosaic's TVD is higher than that "
         "of GPT2, Mamba, S4 and LSTM, although its accuracy is high.",
         each(above(_distance(MOSAIC), _distance(model)) for model in BASELINES),
@@ -191,13 +172,13 @@ CLAIMS = (
 )
 
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    variant=regbench.variant,
+    TITLE,
+    SOURCE,
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    regbench.variant,
     varied=regbench.VARIED,
-    panels=panels,
     table=table,
-    claims=CLAIMS,
 )

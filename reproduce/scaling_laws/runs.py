@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from judging.grammar import Records, Runs
+from judging.grammar import Records, Runs, any_of
 from judging.power_laws import Fit, fit_power_law
 from reproduce.reproduction import Plan
 
@@ -87,14 +87,11 @@ def _spaced(last: int, count: int) -> str:
     return "[" + ",".join(map(str, numbers)) + "]"
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs of the schemes that are compared, and the table without limits."""
-    found = [record for record in records if TABLE.has(record) or _scheme(record)]
-    return sorted(found, key=lambda record: record.run_id)
-
-
 def _scheme(record: RunRecord) -> str | None:
     return next((name for name, scheme in SCHEMES.items() if scheme.runs().has(record)), None)
+
+
+select = any_of(TABLE.has, _scheme)
 
 
 def variant(record: RunRecord) -> tuple[str | None, ...]:
@@ -152,10 +149,8 @@ class Part:
 
     def in_d(self, scheme: str, row: str) -> Fit | None:
         """The power law in d over the sizes that the task names."""
-        values = self.errors(scheme, row)
-        return (
-            None if values is None else fit_power_law(self.d, values, *self.task["fit_dimensions"])
-        )
+        values, ends = self.errors(scheme, row), self.task.get("fit_dimensions", ())
+        return None if values is None else fit_power_law(self.d, values, *ends)
 
     def in_n(self, scheme: str, size: int) -> Fit | None:
         """The power law in n at one size, over the samples that the task names."""

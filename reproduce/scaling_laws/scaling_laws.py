@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+
+import numpy as np
 
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, mean_of
+from ground.statistics import CHANGE, SHARE, mean_interval, mean_of
 from judging.claims import Claim
 from judging.grammar import Number, Records, Rule, each, measured, once, within
 from judging.power_laws import Fit, fit_power_law, signed, slope_between
 from judging.trials import over_trials, paired
 from judging.verdicts import UNDECIDED, Finding, not_asked
+from pictures.panels import Axis, Line, Panel, Picture, Row, Trace
+from reproduce.drawing.traces import published
 from reproduce.reproduction import Reproduction
-from reproduce.scaling_laws.figure import SMALL, TITLE, panels
-from reproduce.scaling_laws.runs import (
-    FEW_TOKENS,
-    MAIN,
-    POPULATION,
-    SCHEMES,
-    TABLE,
-    Part,
-    plan,
-    select,
-    variant,
-)
+from reproduce.scaling_laws import runs
+from reproduce.scaling_laws.runs import POPULATION, SCHEMES, Errors, Part
 
+TITLE = "Scaling laws of associative memories, by what is stored"
 PAPER = (
     "Cabannes, Dohmatob and Bietti 2024, Scaling Laws for Associative Memories (ICLR, arXiv "
     "2310.02984)"
@@ -39,6 +34,115 @@ THEOREM = f"{SLIDES}, scaling laws with finite capacity, theorem (informal)"
 # VivienCabannes/memory-theory, commit 99cca43).
 CUT = f"{THEOREM}, part 3; keeping d/8 as in the code of {PAPER}"
 HUTTER = f"Hutter 2021, as stated in {SLIDES}, setup with heavy-tailed data"
+SMALL = 64  # the size d at which too many memories overflow
+# Reference lines of the published figures, as in the released code of the paper (repository
+# VivienCabannes/memory-theory, commit 99cca43): factor and exponent, for α = 2.
+REFERENCES = {"d": ((0.35, -0.25), (3.5, -1.0)), "n": ((0.5, -0.5),)}
+ERROR = Axis("error over the population", "log", limits=(2e-5, 1))  # with room for the legend
+
+
+def panels(records: Records) -> Picture:
+    """Two panels against d, two against n, and a map of each naive scheme over both."""
+    main, few = Part(records), Part(records, runs.FEW_TOKENS)
+    most, largest = max(main.n, default=0), max(main.d, default=0)
+    label = f"q = 1, N = {few.task.get('tokens')}"
+    dashed = _curve(label, "vermillion", few.d, few.errors("seen", POPULATION), line="dashed")
+    table = [
+        Trace("a table without limits", run.curves["error"].x, run.curves["error"].y, role="theory")
+        for run in runs.TABLE.of(records)
+    ]
+    above = [
+        _against_size(main, POPULATION, "infinitely many samples", dashed),
+        _against_size(main, f"n={most}", f"n = {most:,} samples"),
+        _map(Part(records, runs.MAP), runs.NAIVE[0]),
+    ]
+    below = [
+        *(_against_samples(main, size, table) for size in (largest, main.near(SMALL))),
+        _map(Part(records, runs.MAP), runs.NAIVE[1]),
+    ]
+    return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.5)
+
+
+def _against_size(main: Part, row: str, title: str, more: Sequence[Trace] = ()) -> Panel:
+    def curve(name: str) -> tuple[Errors | None, Fit | None, float]:
+        law = runs.LAWS[name](main.alpha) if name in runs.LAWS else 0.0
+        return main.errors(name, row), main.in_d(name, row) if law else None, law
+
+    return _panel(title, "size d", main.d, curve, [*more, *_references(main, main.d, "d")])
+
+
+def _against_samples(main: Part, size: int, more: Sequence[Trace]) -> Panel:
+    def curve(name: str) -> tuple[Errors | None, Fit | None, float]:
+        law = runs.LAWS["root"](main.alpha)  # of any scheme that has room for what was seen
+        fit = main.in_n(name, size) if size == max(main.d) else None
+        return main.by_samples(name, size), fit, law
+
+    more = [*more, *_references(main, main.n, "n")]
+    return _panel(f"size d = {size:,}", "samples n", main.n, curve, more)
+
+
+def _panel(
+    title: str,
+    name: str,
+    x: Sequence[int],
+    curve: Callable[[str], tuple[Errors | None, Fit | None, float]],
+    more: Sequence[Trace],
+) -> Panel:
+    schemes = SCHEMES.items() if x else ()
+    found = [_curve(one.label, one.colour, x, *curve(key)) for key, one in schemes]
+    traces = [*chain(*found), *more]
+    return Panel(title, Axis(name, "log"), ERROR, traces, legend="lower left")
+
+
+def _curve(
+    name: str,
+    colour: str,
+    x: Sequence[int],
+    values: Errors | None,
+    fit: Fit | None = None,
+    law: float = 0.0,
+    line: Line = "",
+) -> list[Trace]:
+    """Means over trials; in the legend the slope with its interval, beside that of theory. An
+    error of 0 has no place on a log axis."""
+    if values is None:
+        return []
+    means = [mean_interval(column, SHARE) for column in values.T.tolist()]
+    legend = name
+    if fit is not None:
+        slope, low, high, theory = (signed(one, 2) for one in (fit.slope, *fit.interval(), law))
+        legend += f": {slope} [{low}, {high}], theory {theory}"
+    if zeros := [f"{at:,}" for at, one in zip(x, means, strict=True) if one.mean == 0]:
+        legend += f", 0 at {', '.join(zeros)}"
+    y = [one.mean or None for one in means]  # an error of 0 has no place on a logarithmic axis
+    intervals = [one.interval if one.mean else None for one in means]
+    return [Trace(name, x, y, intervals, mark="both", colour=colour, legend=legend, line=line)]
+
+
+def _references(main: Part, x: Sequence[int], symbol: str) -> list[Trace]:
+    found, look = [], {"mark": "line", "legend": "published reference lines"}
+    for factor, exponent in REFERENCES[symbol] if main.alpha == 2 else ():
+        name = f"{factor:g} {symbol}^{exponent:g}"
+        ends = [(at, factor * at**exponent) for at in (x[0], x[-1])]
+        found.append(published(name, ends, end=name, **look))
+    return found
+
+
+def _map(grid: Part, scheme: str) -> Panel:
+    """The mean error over samples and sizes, as published for naive schemes."""
+    rows = [grid.errors(scheme, f"n={k}") for k in grid.n]
+    means = [row.mean(0) for row in rows if row is not None]
+    if not means or len(means) < len(rows):
+        return Panel()
+    label, task = SCHEMES[scheme].label, grid.task
+    trace = Trace(label, grid.n, grid.d, z=np.array(means).T.tolist(), mark="heat")
+    title = f"{label}: N = {task['tokens']}, α = {task['alpha']:g}"
+    x, y = Axis("samples n", "log"), Axis("size d", "log")
+    return Panel(title, x, y, [trace], z=Axis("error", limits=(0, 1)))
+
+
+# What is claimed
+
 MANY = 100_000  # samples
 TRIALS = 50
 ORDER = ("threshold", "frequency", "seen")  # from the smallest error to the largest
@@ -72,15 +176,13 @@ def at_the_scale(records: Records) -> Finding | None:
     return not_asked("slopes and shapes of the curves", reason, "laptop")
 
 
-def of_trials(rule: Rule, *schemes: str, part: str = MAIN) -> Rule:
+def of_trials(rule: Rule, *schemes: str, part: str = runs.MAIN) -> Rule:
     """A rule on all trials of some schemes."""
 
-    def runs(records: Records) -> list[RunRecord]:
+    def of(records: Records) -> list[RunRecord]:
         return [run for scheme in schemes for run in Part(records, part).runs(scheme)]
 
-    return over_trials(
-        rule, runs, "equal trials of " + ", ".join(SCHEMES[s].label for s in schemes)
-    )
+    return over_trials(rule, of, "equal trials of " + ", ".join(SCHEMES[s].label for s in schemes))
 
 
 def slope(
@@ -104,9 +206,25 @@ def in_d(scheme: str, expected: float, by: float, row: str = POPULATION) -> Rule
 
 def counted(scheme: str, expected: float, by: float) -> Rule:
     """The same with counts of many samples, asked where so many were drawn."""
-    runs = SCHEMES[scheme].runs(MAIN).but(f"{MANY:,} samples", choose=lambda r: MANY in Part([r]).n)
-    ready = measured(runs, f"slopes at n = {MANY:,}", "laptop")
+    many = (
+        SCHEMES[scheme]
+        .runs(runs.MAIN)
+        .but(f"{MANY:,} samples", choose=lambda r: MANY in Part([r]).n)
+    )
+    ready = measured(many, f"slopes at n = {MANY:,}", "laptop")
     return once(at_the_scale, once(ready, in_d(scheme, expected, by, f"n={MANY}")))
+
+
+def _falls(
+    name: str, scheme: str, sentence: str, expected: float, by: float, source: str
+) -> tuple[Claim, Claim]:
+    """The slope in d over the population, and with counts."""
+    population, samples = in_d(scheme, expected, by), counted(scheme, expected, by)
+    also = f"{sentence}, {BY_COUNT}"
+    return (
+        Claim(f"{name} against d", f"{sentence}.", population, source=source),
+        Claim(f"{name} against d, counted", also, samples, source=source),
+    )
 
 
 def unseen_mass(record: RunRecord) -> float | None:
@@ -116,7 +234,7 @@ def unseen_mass(record: RunRecord) -> float | None:
     return None if fit is None else fit.slope
 
 
-UNSEEN = Number("slope", unseen_mass).of(TABLE, "mass of unseen tokens, an exact sum: slope")
+UNSEEN = Number("slope", unseen_mass).of(runs.TABLE, "mass of unseen tokens, an exact sum: slope")
 
 
 def rising(columns: Sequence[tuple[str, list[float]]]) -> list[Rule]:
@@ -158,7 +276,7 @@ def turning(records: Records) -> list[Rule]:
 
 def steepening(records: Records) -> list[Rule]:
     """With few tokens, the slope of q = 1 in d is steep as d passes N, and steeper than before."""
-    few = Part(records, FEW_TOKENS)
+    few = Part(records, runs.FEW_TOKENS)
     values, tokens = few.errors("seen", POPULATION), few.task.get("tokens", 0)
     if values is None:
         return []
@@ -175,68 +293,44 @@ def steepening(records: Records) -> list[Rule]:
 CLAIMS = (
     Claim(
         "order of schemes",
-        f"{THEOREM}, parts 1 to 3",
         "Where tokens are many for the size, keeping few of them is better than frequency, and "
         "frequency better than storing all alike, which overflows.",
         of_trials(
             each(ordered, f"the errors at the size nearest to {SMALL} rise so, {DIFFERENCE}"),
             *ORDER,
         ),
+        source=f"{THEOREM}, parts 1 to 3",
     ),
-    Claim(
-        "frequency against d",
-        f"{THEOREM}, part 1",
-        f"{BY_FREQUENCY}.",
-        in_d("frequency", -0.25, 0.08),
-    ),
-    Claim(
-        "frequency against d, counted",
-        f"{THEOREM}, part 1",
-        f"{BY_FREQUENCY}, {BY_COUNT}",
-        counted("frequency", -0.25, 0.08),
-    ),
-    Claim("the most frequent against d", CUT, f"{BY_CUT}.", in_d("threshold", -1, 0.1)),
-    Claim(
-        "the most frequent against d, counted",
-        CUT,
-        f"{BY_CUT}, {BY_COUNT}",
-        counted("threshold", -1, 0.1),
-    ),
+    *_falls("frequency", "frequency", BY_FREQUENCY, -0.25, 0.08, f"{THEOREM}, part 1"),
+    *_falls("the most frequent", "threshold", BY_CUT, -1, 0.1, CUT),
     Claim(
         "all seen against n",
-        f"{THEOREM}, part 2",
         "Where the size suffices, storing all that was seen alike (q = 1) learns with samples "
         "as n^(−(α−1)/α), like a memory without limits.",
         slope("seen", -0.5, 0.06, lambda m: (f"d = {max(m.d)}", m.in_n("seen", max(m.d)))),
+        source=f"{THEOREM}, part 2",
     ),
     Claim(
         "memory without limits against n",
-        HUTTER,
         "The error of a memory without limits falls with samples as n^(−(α−1)/α).",
         once(at_the_scale, within(UNSEEN, low=-0.56, high=-0.44)),
         f"the slope, an exact sum, lies between {{low:g}} and {{high:g}}; {CELL}",
+        source=HUTTER,
     ),
     Claim(
         "more data hurts a full memory",
-        f"{THEOREM}, part 2, which holds for d ≫ N only",
         f"At d = {SMALL} the error of storing all alike first falls with samples, then rises.",
         once(at_the_scale, of_trials(each(turning, f"the least mean over n, {INSIDE}"), "seen")),
+        source=f"{THEOREM}, part 2, which holds for d ≫ N only",
     ),
     Claim(
         "steeper than any power",
-        f"{THEOREM}, part 2",
         "With fewer tokens than d, the error of storing all alike falls faster than any power "
         "of d.",
-        once(at_the_scale, of_trials(each(steepening, STEEPER), "seen", part=FEW_TOKENS)),
+        once(at_the_scale, of_trials(each(steepening, STEEPER), "seen", part=runs.FEW_TOKENS)),
+        source=f"{THEOREM}, part 2",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{PAPER}; {SLIDES}",
-    plan=plan,
-    select=select,
-    variant=variant,
-    panels=panels,
-    claims=CLAIMS,
-)
+SOURCE = f"{PAPER}; {SLIDES}"
+REPRODUCTION = Reproduction(TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant)

@@ -23,18 +23,19 @@ from judging.grammar import (
     difference,
     each,
     measured,
+    metric,
     once,
     setting,
     told,
     within,
 )
 from judging.observations import Sample, observe
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from pictures.panels import Axis, Panel, Picture, Place, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
 from reproduce.regbench.regbench import LABELS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
-from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED, told_corpus
+from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
 TITLE = "Figure 7. Training on stories: Memory Mosaics and transformers of several depths"
 SOURCE = f"{language.PAPER}, section 7, figure 7"
@@ -53,12 +54,19 @@ PUBLISHED = {  # the model -> the files and labels of its published losses
     ],
 }
 
+LOSS = metric("loss")
 Depths = Mapping[str, Sequence[int]]  # of each preset
 
 
-def reproduction(title: str, source: str, depths: Depths, claims: Iterable[Claim]) -> Reproduction:
+def reproduction(
+    title: str, source: str, depths: Depths, ahead: Sequence[int], more: Iterable[Claim] = ()
+) -> Reproduction:
     """A figure of these depths: both models at each of them over seeds, with the same mini-batches
-    in the same order."""
+    in the same order.
+
+    Args:
+        ahead: the depths at which the Mosaic is said to be better.
+    """
 
     def plan(preset: str, seeds: int | None) -> Plan:
         words = [("tasks=babistories", f"models.layers={depth}") for depth in depths[preset]]
@@ -67,22 +75,20 @@ def reproduction(title: str, source: str, depths: Depths, claims: Iterable[Claim
     def belongs(record: RunRecord) -> bool:
         return depth_of(record) in depths[record.preset]
 
-    def otherwise(preset: str) -> str:
-        return (
-            f"no run has one of the depths {', '.join(map(str, depths[preset]))}, which are those "
-            f"of this figure at preset {preset}: leave models.layers to the figure"
-        )
-
-    return Reproduction(
-        title=title,
-        source=source,
-        plan=plan,
-        select=lambda found: language.chosen_runs(found, MODELS, belongs, VARIED, otherwise),
+    return language.reproduction(
+        title,
+        source,
+        plan,
+        lambda records: language.chosen_runs(records, MODELS, belongs, VARIED),
+        (
+            *(_ahead(depth, depths) for depth in ahead),
+            SHRINKING,
+            *(_equal(depth, depths) for depth in EQUAL),
+            *more,
+        ),
+        lambda records: panels(title, records),
         variant=depth_of,
         varied=VARIED,
-        panels=lambda records: panels(title, records),
-        note=language.corpus_line,
-        claims=tuple(claims),
     )
 
 
@@ -91,7 +97,7 @@ def depth_of(record: RunRecord) -> int:
     return int(setting(record, "models.layers"))
 
 
-def depths_of(records: Sequence[RunRecord]) -> list[int]:
+def depths_of(records: Records) -> list[int]:
     """The depths that were run."""
     return sorted({depth_of(record) for record in records})
 
@@ -107,7 +113,7 @@ def published_levels(model: str, metric: str) -> list[float]:
     return [level for level in read if level is not None]
 
 
-def panels(title: str, records: Sequence[RunRecord]) -> Picture:
+def panels(title: str, records: Records) -> Picture:
     """Loss against steps, one panel for each depth, and the final loss against depth."""
     found = [_training(records, depth) for depth in depths_of(records)]
     found.append(_after_training(records))
@@ -117,7 +123,7 @@ def panels(title: str, records: Sequence[RunRecord]) -> Picture:
     return Picture(title, rows, width=3.9 * columns)
 
 
-def _training(records: Sequence[RunRecord], depth: int) -> Panel:
+def _training(records: Records, depth: int) -> Panel:
     traces = []
     for model in MODELS:
         label, found = LABELS[model], runs(model, depth).of(records)
@@ -128,16 +134,13 @@ def _training(records: Sequence[RunRecord], depth: int) -> Panel:
             traces.append(curve_over_seeds(name, [run], "training_loss", **one, **look))
         traces.append(curve_over_seeds(label, found, "validation_loss", mark="both", **look))
     first = depth == depths_of(records)[0]
-    return Panel(
-        f"{depth} block{'s' if depth > 1 else ''}",
-        x=Axis("optimiser steps"),
-        y=Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records)),
-        traces=traces,
-        legend="upper right" if first else "",
-    )
+    y = Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records))
+    name = f"{depth} block{'s' if depth > 1 else ''}"
+    legend: Place = "upper right" if first else ""
+    return Panel(name, Axis("optimiser steps"), y, traces, legend=legend)
 
 
-def _range(records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
+def _range(records: Records) -> tuple[float | None, float | None]:
     """Of the losses after the first fifth of training, so that the end can be seen."""
     late = [
         y
@@ -151,16 +154,16 @@ def _range(records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
 AFTER_TRAINING = {"loss": "validation: mean, 95 %, seeds", "train_loss": "training, no dropout"}
 
 
-def _after_training(records: Sequence[RunRecord]) -> Panel:
+def _after_training(records: Records) -> Panel:
     """Losses after training by depth, and the published ones."""
     shown, traces = sorted({*depths_of(records), PUBLISHED_DEPTH}), []
-    pairs = [(metric, model) for metric in AFTER_TRAINING for model in MODELS]
-    for beside, (metric, model) in enumerate(pairs):
-        name = f"{LABELS[model]}, {METRICS[metric]}"
-        look: Any = {"colour": model, "hollow": metric == "train_loss", "aside": beside - 1.5}
+    pairs = [(loss, model) for loss in AFTER_TRAINING for model in MODELS]
+    for beside, (loss, model) in enumerate(pairs):
+        name = f"{LABELS[model]}, {METRICS[loss]}"
+        look: Any = {"colour": model, "hollow": loss == "train_loss", "aside": beside - 1.5}
         found = {place: runs(model, depth).of(records) for place, depth in enumerate(shown)}
-        traces.append(over_seeds(name, found, metric, legend=AFTER_TRAINING[metric], **look))
-        levels = published_levels(model, PUBLISHED_METRICS[metric])
+        traces.append(over_seeds(name, found, loss, legend=AFTER_TRAINING[loss], **look))
+        levels = published_levels(model, PUBLISHED_METRICS[loss])
         places = [shown.index(PUBLISHED_DEPTH)] * len(levels)
         look |= {"role": "published", "mark": "dots"}
         look["legend"] = "published (12 blocks, BabiStories)"
@@ -169,26 +172,24 @@ def _after_training(records: Sequence[RunRecord]) -> Panel:
     return Panel("after training", x=blocks, traces=traces, legend="lower left")
 
 
-def ahead(depth: int, source: str, depths: Depths) -> Claim:
+def _ahead(depth: int, depths: Depths) -> Claim:
     """The Mosaic's lead at a small depth."""
     blocks = "one block" if depth == 1 else f"{depth} blocks"
     theirs, ours = _loss(GPT2, depth, "loss"), _loss(MOSAIC, depth, "loss", diverged=UNINFORMED)
     return Claim(
         f"ahead at depth {depth}",
-        source,
         f"With {blocks} the Memory Mosaic has a lower validation loss than the transformer.",
         _at_depth(depth, depths, above(theirs, ours)),
         "the transformer's loss minus the Mosaic's lies above {by:g} with its whole 95 % interval",
     )
 
 
-def equal(depth: int, source: str, depths: Depths) -> Claim:
+def _equal(depth: int, depths: Depths) -> Claim:
     """No difference at a large depth."""
     pairs = [(_loss(GPT2, depth, name), _loss(MOSAIC, depth, name)) for name in METRICS]
     rule = each(difference(*pair, -TOLERANCE, TOLERANCE) for pair in pairs)
     return Claim(
         f"equal at depth {depth}",
-        source,
         f"With {depth} blocks the two have the same training and validation loss.",
         _at_depth(depth, depths, rule),
         "both losses differ by {high:g} nats or less, with the whole 95 % intervals (published at "
@@ -197,10 +198,10 @@ def equal(depth: int, source: str, depths: Depths) -> Claim:
 
 
 def _at_depth(depth: int, depths: Depths, rule: Rule) -> Rule:
-    """The rule with its corpus, asked where there are runs of this depth."""
+    """The rule, asked where there are runs of this depth."""
     asked_at = next(preset for preset, known in depths.items() if depth in known)
     any_model = Runs(f"depth {depth}", settings={"models.layers": depth})
-    return once(measured(any_model, f"depth = {depth}", asked_at), told_corpus(rule))
+    return once(measured(any_model, f"depth = {depth}", asked_at), rule)
 
 
 def _loss(model: str, depth: int, name: str, of: str = "", **changes: Any) -> Measured:
@@ -208,22 +209,10 @@ def _loss(model: str, depth: int, name: str, of: str = "", **changes: Any) -> Me
     return language.loss(name, of or name, **changes).of(runs(model, depth), label)
 
 
-def shrinking(source: str) -> Claim:
-    """The lead disappears with depth, as far as a preset goes."""
-
-    def rules(records: Records) -> list[Rule]:
-        deepest = max(depths_of(records), default=1)
-        return [within(_lead(1), low=0.0), above(_lead(1), _lead(deepest))] if deepest > 1 else []
-
-    return Claim(
-        "the lead disappears with depth",
-        source,
-        "The Mosaic's lead is that of shallow networks: with one block it is larger than with the "
-        "most blocks that were trained.",
-        told_corpus(told(each(rules), after=_how_deep)),
-        "its lead in validation loss at depth 1, seed by seed, is above 0 and by more than that "
-        "larger than at the largest depth of the preset, with the whole 95 % intervals",
-    )
+def _shrinks(records: Records) -> list[Rule]:
+    """As far as a preset goes."""
+    deepest = max(depths_of(records), default=1)
+    return [within(_lead(1), low=0.0), above(_lead(1), _lead(deepest))] if deepest > 1 else []
 
 
 def _lead(depth: int) -> Drawn:
@@ -232,10 +221,10 @@ def _lead(depth: int) -> Drawn:
 
     def draw(records: Records) -> Sample:
         theirs, ours = (runs(model, depth).of(records) for model in (GPT2, MOSAIC))
-        losses = {run.seed: language.metric(run, "loss") for run in ours}
+        losses = {run.seed: LOSS(run) for run in ours}
 
         def lead(run: RunRecord) -> float | None:
-            own, other = language.metric(run, "loss"), losses.get(run.seed)
+            own, other = LOSS(run), losses.get(run.seed)
             return None if own is None or other is None else own - other
 
         items = paired_items(items_of(theirs, "loss"), items_of(ours, "loss"))
@@ -250,6 +239,16 @@ def _how_deep(records: Records) -> str:
     return "" if deepest >= EQUAL[0] else f" ({deepest} is the deepest at this preset, not 8)"
 
 
+SHRINKING = Claim(
+    "the lead disappears with depth",
+    "The Mosaic's lead is that of shallow networks: with one block it is larger than with the most "
+    "blocks that were trained.",
+    told(each(_shrinks), after=_how_deep),
+    "its lead in validation loss at depth 1, seed by seed, is above 0 and by more than that larger "
+    "than at the largest depth of the preset, with the whole 95 % intervals",
+)
+
+
 def _level(model: str) -> Claim:
     rules = []
     for name, of_windows in PUBLISHED_METRICS.items():
@@ -258,22 +257,12 @@ def _level(model: str) -> Claim:
         rules.append(within(found, min(levels) - TOLERANCE, max(levels) + TOLERANCE))
     return Claim(
         f"losses of {LABELS[model]}, 12 blocks",
-        RELEASE_SOURCE if model == MOSAIC else f"{language.PAPER}, appendix C, table 2",
         f"A {LABELS[model]} of 12 blocks reaches the published training and validation loss.",
-        once(language.at_published_scale("published losses"), told_corpus(each(rules))),
+        once(language.at_published_scale("published losses"), each(rules)),
         f"the means over seeds, of random windows as published, lie within {TOLERANCE:g} nats of "
         "the published losses with their whole 95 % intervals; on BabiStories only",
+        source=RELEASE_SOURCE if model == MOSAIC else f"{language.PAPER}, appendix C, table 2",
     )
 
 
-REPRODUCTION = reproduction(
-    TITLE,
-    SOURCE,
-    DEPTHS,
-    claims=(
-        ahead(1, SOURCE, DEPTHS),
-        shrinking(SOURCE),
-        *(equal(depth, SOURCE, DEPTHS) for depth in EQUAL),
-        *(_level(model) for model in MODELS),
-    ),
-)
+REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, ahead=(1,), more=map(_level, MODELS))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bench.records.schema import Curve, RunRecord
-from ground.errors import UserError
 from ground.statistics import LOSS, REAL, mean_of
 from judging.claims import Claim
 from judging.grammar import (
@@ -31,9 +30,9 @@ from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce import presets
 from reproduce.drawing.traces import curve_over_seeds, level
 from reproduce.regbench.regbench import LABELS, MODELS, MOSAIC
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan
 from reproduce.stories import language, positions
-from reproduce.stories.language import GPT2, UNINFORMED, told_corpus
+from reproduce.stories.language import GPT2, UNINFORMED
 from reproduce.stories.positions import ARTICLES, KINDS, Band, Stretch, inside, length_of
 
 TITLE = "Figure 8. Models of stories on an encyclopedia: loss by position in the window"
@@ -56,31 +55,21 @@ def plan(preset: str, seeds: int | None) -> Plan:
     )
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs on the encyclopedia, of any of our models, all measured on the same windows."""
-    found = language.of_one_corpus(
-        record
-        for record in records
-        if record.task == "wikipedia" and (record.role == "baseline" or record.model in MODELS)
-    )
-    for record in found[1:]:
-        one = found[0]
-        if record.provenance.data != one.provenance.data:
-            raise UserError(
-                f"{one.run_id} and {record.run_id} were measured on different windows, so they "
-                "cannot be compared by position: keep the records of one of them"
-            )
-    return presets.as_preset(found)
+    own = [r for r in records if r.task == "wikipedia"]
+    own = [record for record in own if record.role == "baseline" or record.model in MODELS]
+    return presets.as_preset(language.of_one_corpus(own, lambda record: record.provenance.data))
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
     rows = [Row([of(records, kind) for kind in kinds], 3.1) for of in (_losses, _difference)]
     return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
 
 
-def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
+def _losses(records: Records, kind: str) -> Panel:
     """Each seed thin, means over seeds wide, with their 95 % over documents."""
     length = length_of(records[0])
     shown = [model for model in MODELS if positions.measured(records, model, kind)]
@@ -88,19 +77,13 @@ def _losses(records: Sequence[RunRecord], kind: str) -> Panel:
     levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
     side: Any = "right" if length > 300 else "left"  # where there is room
     flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=side)
-    return Panel(
-        KINDS[kind],
-        x=Axis(limits=(0, length + 1)),
-        y=Axis("loss, nats per token (lower is better)"),
-        traces=[
-            *(_loss(records, model, kind) for model in shown),
-            *(level("unigram, mean", y, (1, length)) for y in levels if y is not None),
-        ],
-        remarks=[flat] if kind in ARTICLES else [],
-    )
+    traces = [_loss(records, model, kind) for model in shown]
+    traces += [level("unigram, mean", y, (1, length)) for y in levels if y is not None]
+    x, y = Axis(limits=(0, length + 1)), Axis("loss, nats per token (lower is better)")
+    return Panel(KINDS[kind], x, y, traces, [flat] if kind in ARTICLES else [])
 
 
-def _loss(records: Sequence[RunRecord], model: str, kind: str) -> Trace:
+def _loss(records: Records, model: str, kind: str) -> Trace:
     runs, x = positions.measured(records, model, kind), positions.centres(records).tolist()
     drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
     return replace(
@@ -115,7 +98,7 @@ def _loss(records: Sequence[RunRecord], model: str, kind: str) -> Trace:
     )
 
 
-def _difference(records: Sequence[RunRecord], kind: str) -> Panel:
+def _difference(records: Records, kind: str) -> Panel:
     """The transformer's loss minus the Mosaic's, with its interval over seeds and documents."""
     found, traces = positions.difference(records, kind), []
     if found is not None:
@@ -128,12 +111,8 @@ def _difference(records: Sequence[RunRecord], kind: str) -> Panel:
     if kind in ARTICLES:
         look: Any = {"line": "dashed", "at": 1, "side": "right" if length > 300 else "center"}
         remarks.append(Remark("published: Mosaic ahead from here", x=50, **look))
-    return Panel(
-        x=Axis("position in the window", limits=(0, length + 1)),
-        y=Axis("GPT2 − Memory Mosaic, nats per token"),
-        traces=traces,
-        remarks=remarks,
-    )
+    y = Axis("GPT2 − Memory Mosaic, nats per token")
+    return Panel("", Axis("position in the window", limits=(0, length + 1)), y, traces, remarks)
 
 
 def loss(model: str, stretch: Stretch) -> Measured:
@@ -252,9 +231,8 @@ def _claims(
     return [
         Claim(
             f"{name} ({kind})",
-            SOURCE,
             sentence.format(KINDS[kind]),
-            once(windows(kind, band, topic.format(kind)), told_corpus(rule(kind))),
+            once(windows(kind, band, topic.format(kind)), rule(kind)),
             f"{words}. {INTERVALS}",
         )
         for kind in ARTICLES
@@ -294,21 +272,12 @@ CLAIMS = (
     ),
     Claim(
         "equal on stories (control)",
-        SOURCE,
         "On held-out stories, which are like the training, the two models are equal: it is not "
         "that one of them is better everywhere.",
-        once(windows("stories"), told_corpus(equal_on_stories())),
+        once(windows("stories"), equal_on_stories()),
         f"the mean losses over all positions differ by {TOLERANCE:g} nats at most, with the whole "
         f"95 % interval. {INTERVALS}",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    panels=panels,
-    note=language.corpus_line,
-    claims=CLAIMS,
-)
+REPRODUCTION = language.reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels)

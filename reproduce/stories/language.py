@@ -4,24 +4,26 @@ A corpus is never mixed with another one in a figure, and whatever is shown or j
 it was: losses of another corpus, or in tokens of another tokenizer, cannot be compared with the
 published ones. Example of a rule::
 
-    once(
-        at_published_scale("published losses"),
-        told_corpus(within(loss("loss").of(runs), 1.47, 1.51)),
-    )
+    once(at_published_scale("published losses"), within(loss("loss").of(runs), 1.47, 1.51))
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.errors import UserError
-from judging.grammar import Number, Ready, Records, Rule, told
+from judging.claims import Claim
+from judging.grammar import Number, Ready, Records, told
 from judging.verdicts import Finding, not_asked
+from pictures.panels import Picture
 from reproduce import presets
-from reproduce.regbench.regbench import published
+from reproduce.drawing.traces import published_numbers
+from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 GPT2 = "gpt2"
@@ -48,18 +50,33 @@ def trained(records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if record.role != "baseline"]
 
 
+def reproduction(
+    title: str,
+    source: str,
+    plan: Callable[[str, int | None], Plan],
+    select: Callable[[Records], list[RunRecord]],
+    claims: Iterable[Claim],
+    panels: Callable[[Records], Picture],
+    **others: Any,
+) -> Reproduction:
+    """A figure or table on language: its note and all evidence say on which corpus."""
+    told_corpus = partial(told, before=lambda records: f"{corpus_line(records)}: ")
+    told_claims = tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims)
+    return Reproduction(
+        title, source, plan, select, told_claims, panels, note=corpus_line, **others
+    )
+
+
 def chosen_runs(
-    records: Sequence[RunRecord],
+    records: Records,
     models: Collection[str],
     belongs: Callable[[RunRecord], bool],
     varied: Collection[str],
-    otherwise: Callable[[str], str],
 ) -> list[RunRecord]:
     """Runs of these models on stories, with the settings of their preset but for ``varied``.
 
     Args:
         belongs: whether the figure shows these values of what it varies.
-        otherwise: what to say where no run belongs, by the preset.
 
     Raises:
         UserError: there are runs, and none of them belongs; or they are of several corpora.
@@ -67,39 +84,48 @@ def chosen_runs(
     runs = [r for r in trained(records) if r.task == "babistories" and r.model in models]
     found = list(filter(belongs, runs))
     if runs and not found:
-        raise UserError(otherwise(runs[0].preset))
+        raise UserError(
+            f"no run has settings that this figure shows at preset {runs[0].preset}: it chooses "
+            f"{', '.join(varied)} itself, so leave them out"
+        )
     return presets.as_preset(of_one_corpus(found), but=varied)
 
 
-def of_one_corpus(records: Iterable[RunRecord]) -> list[RunRecord]:
+def of_one_corpus(
+    records: Iterable[RunRecord], windows: Callable[[RunRecord], object] = lambda record: None
+) -> list[RunRecord]:
     """The records, sorted by run id.
 
+    Args:
+        windows: what tells the windows apart that a run was measured on, if the figure compares it.
+
     Raises:
-        UserError: they are of different corpora.
+        UserError: they are of different corpora, or were measured on different windows.
     """
     ordered = sorted(records, key=lambda record: record.run_id)
-    first: dict[str, tuple[object, RunRecord]] = {}
-    for record in ordered:
-        facts = record.arrays.get("corpus", {})
-        seen = {split: (found["corpus"], found["tokens_sha256"]) for split, found in facts.items()}
-        for key, value in {"corpus": corpus_name([record]), **seen}.items():
-            other, one = first.setdefault(key, (value, record))
-            if other != value:
-                what = "corpora" if key == "corpus" else f"text in the split '{key}'"
-                raise UserError(
-                    f"{one.run_id} ({corpus_name([one])}) and {record.run_id} "
-                    f"({corpus_name([record])}) are of different {what}, and one figure shows one "
-                    "corpus: keep the records of one of them"
-                )
+
+    def values(record: RunRecord) -> dict[str, object]:
+        facts = record.arrays.get("corpus", {}).items()
+        seen = {f"text in the split '{k}'": (v["corpus"], v["tokens_sha256"]) for k, v in facts}
+        return {"corpora": corpus_name([record]), **seen, "windows": windows(record)}
+
+    def sentence(key: str, one: object, other: object) -> str:
+        names = f" ({one} and {other})" if key == "corpora" else ""
+        return (
+            f"are of different {key}{names}, and one figure compares models on the same: keep the "
+            "records of one of them"
+        )
+
+    presets.refuse_mixtures(ordered, values, sentence)
     return ordered
 
 
-def corpus_name(records: Sequence[RunRecord]) -> str:
+def corpus_name(records: Records) -> str:
     """The configured name: "grammar", "local", "babistories" or "tinystories"; "" of no records."""
     return str(records[0].config["tasks"]["corpus"]) if records else ""
 
 
-def corpus_facts(records: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
+def corpus_facts(records: Records) -> dict[str, dict[str, Any]]:
     """Split -> name, licence, source, hash and counts, as the records hold them; a run that failed
     holds none."""
     facts: dict[str, dict[str, Any]] = {}
@@ -108,7 +134,7 @@ def corpus_facts(records: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
     return facts
 
 
-def corpus_line(records: Sequence[RunRecord]) -> str:
+def corpus_line(records: Records) -> str:
     """Such as "corpus: grammar (generated) · tokens of the grammar tokenizer"."""
     if not records:
         return "corpus: none"
@@ -128,23 +154,7 @@ def _described(facts: Mapping[str, Any]) -> str:
     return f"{facts['corpus']} ({facts['source']}, licence {facts['licence']}, sha256 {digits})"
 
 
-def told_corpus(rule: Rule) -> Rule:
-    """The rule with evidence that begins with the corpus it was found on."""
-    return told(rule, before=lambda records: f"{corpus_line(records)}: ")
-
-
-def on_corpus(name: str, topic: str, reason: str) -> Ready:
-    """Ready where the stories are those of this corpus; no preset asks that by itself."""
-
-    def ready(records: Records) -> Finding | None:
-        return None if corpus_name(records) == name else not_asked(topic, reason)
-
-    return ready
-
-
-def at_published_scale(
-    topic: str, of: Callable[[Sequence[RunRecord]], list[RunRecord]] = trained
-) -> Ready:
+def at_published_scale(topic: str, of: Callable[[Records], list[RunRecord]] = trained) -> Ready:
     """Ready for published losses, the topic: those of another corpus or scale say nothing of them.
 
     Args:
@@ -152,13 +162,12 @@ def at_published_scale(
     """
 
     def ready(records: Records) -> Finding | None:
-        if corpus_name(records) != BABISTORIES:
-            reason = "losses of another corpus differ: use corpus=babistories preset=paper"
-            return not_asked(topic, reason, "paper")
-        if not all(map(presets.of_published_scale, of(records))):
+        reason = "losses of another corpus differ: use corpus=babistories preset=paper"
+        if corpus_name(records) == BABISTORIES:
+            if all(map(presets.of_published_scale, of(records))):
+                return None
             reason = "losses of another scale differ: use preset=paper as it is"
-            return not_asked(topic, reason, "paper")
-        return None
+        return not_asked(topic, reason, "paper")
 
     return ready
 
@@ -170,12 +179,6 @@ def loss(metric: str, measured: str | None = None, **changes: Any) -> Number:
     return Number(name, measured or metric, bounds=(0.0, UNINFORMED), **changes)
 
 
-def metric(record: RunRecord, name: str) -> float | None:
-    """A metric of the test split: of stories, the corpus's validation file."""
-    return record.metrics.get("test", {}).get(name)
-
-
 def published_number(short: str, name: str, label: str) -> float | None:
     """The single number of a label; None where the run failed."""
-    file = published(short)
-    return file.read(file.metrics[name].values[label][0])[0]
+    return next(iter(published_numbers(short, name)[label].values()), None)

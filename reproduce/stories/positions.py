@@ -7,7 +7,7 @@ two models' samples is that of a paired bootstrap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
 from ground.statistics import LOSS, Interval, Items, difference_interval
-from judging.grammar import Runs, setting
+from judging.grammar import Records, Runs, setting
 from reproduce.regbench.regbench import LABELS, MOSAIC
 from reproduce.stories.language import GPT2
 
@@ -30,7 +30,6 @@ SMOOTH = 2  # bins that the crossing is read from
 
 Band = tuple[int, int]  # positions from 1, both ends included
 Losses = NDArray[np.float64]
-Read = Callable[[RunRecord, str], Losses]
 
 
 class Stretch(NamedTuple):
@@ -57,16 +56,16 @@ class Stretch(NamedTuple):
         means = [float(found[first - 1 : last].mean()) for first, last in self.bands]
         return means[0] - sum(means[1:])
 
-    def spread(self, records: Sequence[RunRecord], model: str, minus: str = "") -> Items | None:
+    def spread(self, records: Records, model: str, minus: str = "") -> Items | None:
         """How much it varies with the documents that were drawn, of a model or of a difference.
 
         A bin on the border of two bands counts for each with the positions that it has there: only
         the spread is taken from bins, the losses themselves are read from every position.
         """
-        found = [over_seeds(records, one, self.kind, samples) for one in (model, minus) if one]
-        drawn = [one for one in found if one is not None]
-        if len(drawn) < len(found):
+        runs = [measured(records, one, self.kind) for one in (model, minus) if one]
+        if not all(runs):
             return None
+        drawn = [np.mean([samples(run, self.kind) for run in found], axis=0) for found in runs]
         length, bins = length_of(records[0]), drawn[0].shape[1]
         first, *last = [_weights(bins, length, band) for band in self.bands]
         total = (drawn[0] - sum(drawn[1:])) @ (first - sum(last))
@@ -90,12 +89,12 @@ def over_documents(drawn: Losses, count: int) -> Items:
     return Items(count, unbiased * float(np.var(drawn, ddof=1)), name="documents")
 
 
-def documents_of(records: Sequence[RunRecord], kind: str) -> int:
+def documents_of(records: Records, kind: str) -> int:
     """How many documents the windows of a kind are from; the same for all runs."""
     return int(next(r.arrays[kind]["documents"] for r in records if kind in r.arrays))
 
 
-def kinds_of(records: Sequence[RunRecord]) -> list[str]:
+def kinds_of(records: Records) -> list[str]:
     """The kinds of windows that were measured, in the order of the panels."""
     return [kind for kind in KINDS if any(kind in record.arrays for record in records)]
 
@@ -105,7 +104,7 @@ def of_model(model: str) -> Runs:
     return Runs(LABELS[model], "wikipedia", model)
 
 
-def measured(records: Sequence[RunRecord], model: str, kind: str) -> list[RunRecord]:
+def measured(records: Records, model: str, kind: str) -> list[RunRecord]:
     """Those that gave losses of this kind of windows, by seed."""
     return [record for record in of_model(model).of(records) if kind in record.arrays]
 
@@ -115,7 +114,7 @@ def length_of(record: RunRecord) -> int:
     return int(setting(record, "tasks.length"))
 
 
-def inside(records: Sequence[RunRecord], bands: Sequence[Band]) -> list[Band]:
+def inside(records: Records, bands: Sequence[Band]) -> list[Band]:
     """The bands that begin inside of the windows, the last one cut to their end."""
     length = length_of(records[0])
     return [(first, min(last, length)) for first, last in bands if first <= length]
@@ -138,17 +137,11 @@ def samples(record: RunRecord, kind: str) -> Losses:
     return np.asarray(record.arrays[kind]["samples"])
 
 
-def centres(records: Sequence[RunRecord]) -> Losses:
+def centres(records: Records) -> Losses:
     """The middle position of each bin, float64 (bins,)."""
     first = np.arange(1, length_of(records[0]) + 1, BIN)
     last = np.minimum(first + BIN - 1, length_of(records[0]))
     return np.asarray((first + last) / 2)
-
-
-def over_seeds(records: Sequence[RunRecord], model: str, kind: str, read: Read) -> Losses | None:
-    """Mean over the seeds that gave numbers; None if there is none."""
-    found = [read(record, kind) for record in measured(records, model, kind)]
-    return np.mean(found, axis=0) if found else None
 
 
 class Difference(NamedTuple):
@@ -174,7 +167,7 @@ class Difference(NamedTuple):
         return f"ahead from position {self.crossing} on (95 % over documents {low} to {high})"
 
 
-def difference(records: Sequence[RunRecord], kind: str) -> Difference | None:
+def difference(records: Records, kind: str) -> Difference | None:
     """Of one kind of windows; None without runs of both models."""
     pair = [measured(records, model, kind) for model in (GPT2, MOSAIC)]
     if not all(pair):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground import escaping
 from ground.statistics import COUNT
 from judging.claims import Claim
-from judging.grammar import Drawn, Rule, each, once, told, within
+from judging.grammar import Drawn, Records, Rule, each, once, told, where, within
 from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan
 from reproduce.stories import language
-from reproduce.stories.language import BABISTORIES, on_corpus, told_corpus
+from reproduce.stories.language import BABISTORIES, corpus_name
 
 TITLE = "Table 1. The corpus of stories: how many, how many tokens, how long"
 SOURCE = f"{language.PAPER}, appendix B, table 1"
@@ -47,14 +47,14 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(baselines=(("tasks=babistories", f"models={language.GPT2}"),))
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """The predictors without training on stories."""
     return language.of_one_corpus(
         record for record in records if record.task == "babistories" and record.role == "baseline"
     )
 
 
-def counts(records: Sequence[RunRecord]) -> dict[str, Counts]:
+def counts(records: Records) -> dict[str, Counts]:
     """Split -> the three quantities; tokens with the end mark of each story, and without."""
     return {
         split: {
@@ -68,22 +68,14 @@ def counts(records: Sequence[RunRecord]) -> dict[str, Counts]:
     }
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
-    found = counts(records)
-    row = [
-        Panel(
-            name,
-            x=Axis(categories=[*SPLITS.values()]),
-            y=Axis(scale="linear" if quantity == "characters" else "log"),
-            traces=[
-                _points("here", found, quantity, colour="blue", aside=-1.5),
-                _points("published", PUBLISHED, quantity, role="published", aside=1.5),
-            ],
-            sideways=True,
-        )
-        for quantity, name in QUANTITIES.items()
-    ]
+    row, x = [], Axis(categories=[*SPLITS.values()])
+    for quantity, name in QUANTITIES.items():
+        here = _points("here", counts(records), quantity, colour="blue", aside=-1.5)
+        there = _points("published", PUBLISHED, quantity, role="published", aside=1.5)
+        y = Axis(scale="linear" if quantity == "characters" else "log")
+        row.append(Panel(name, x, y, [here, there], sideways=True))
     return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
 
 
@@ -93,7 +85,7 @@ def _points(name: str, of: Mapping[str, Counts], quantity: str, **look: Any) -> 
     return Trace(name, [*values], [*values.values()], texts=texts, mark="dots", **look)
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def table(records: Records) -> str:
     """The table, ours beside the printed counts."""
     found = counts(records)
 
@@ -130,12 +122,11 @@ def _as_printed(quantity: str, split: str) -> Claim:
 
     rule = within(_counted(name, nearest), printed - allowed, printed + allowed)
     reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
-    ready = on_corpus(BABISTORIES, "counts of BabiStories", reason)
+    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason)
     return Claim(
         name,
-        SOURCE,
         f"The {SPLITS[split]} file of BabiStories: {QUANTITIES[quantity]} {printed:,.0f}.",
-        once(ready, told_corpus(told(rule, after=lambda _: f"; printed: {printed:,.0f}"))),
+        once(ready, told(rule, after=lambda _: f"; printed: {printed:,.0f}")),
         WORDS[quantity],
     )
 
@@ -149,27 +140,15 @@ def _like_tiny_stories(quantity: str) -> Rule:
 
 
 TINY = "this compares TinyStories with the printed counts: use corpus=tinystories"
+ON_TINY = where(lambda r: corpus_name(r) == "tinystories", "likeness to TinyStories", TINY)
 CLAIMS = (
     *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
     Claim(
         "like TinyStories",
-        SOURCE,
         "Number, tokens and length of the stories essentially match those of TinyStories.",
-        once(
-            on_corpus("tinystories", "likeness to TinyStories", TINY),
-            told_corpus(each(map(_like_tiny_stories, QUANTITIES))),
-        ),
+        once(ON_TINY, each(map(_like_tiny_stories, QUANTITIES))),
         f"each of the three is within {ALIKE:.0%} of that of TinyStories",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
-    panels=panels,
-    note=language.corpus_line,
-    table=table,
-    claims=CLAIMS,
-)
+REPRODUCTION = language.reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, table=table)

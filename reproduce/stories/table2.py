@@ -7,7 +7,7 @@ the published ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -19,6 +19,7 @@ from judging.claims import Claim
 from judging.grammar import (
     Measured,
     Number,
+    Records,
     Rule,
     Runs,
     above,
@@ -32,9 +33,9 @@ from pictures.panels import Row as PanelRow
 from reproduce import presets
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.reproduction import Plan
 from reproduce.stories import language
-from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED, told_corpus
+from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
 TITLE = "Table 2. The transformer's settings on stories, one changed at a time"
 SOURCE = f"{language.PAPER}, appendix C, table 2"
@@ -89,13 +90,10 @@ ROWS = (FIRST, SLOWER, NO_DROPOUT, LESS_DECAY, SHORT_WARMUP, HALF, TWICE)
 @cache
 def settings(preset: str, row: Row) -> dict[str, Any]:
     """The varied settings of a row at a preset."""
-    own = presets.preset_settings("babistories", GPT2, preset)
-    values = {}
+    own, values = presets.of_preset("babistories", GPT2, preset), {}
     for key in VARIED:
-        section, _, name = key.partition(".")
-        value = own[section][name]
-        scaled = float(f"{value * row.changes.get(key, 1):.12g}")
-        values[key] = max(1, round(scaled)) if isinstance(value, int) else scaled
+        scaled = float(f"{own[key] * row.changes.get(key, 1):.12g}")
+        values[key] = max(1, round(scaled)) if isinstance(own[key], int) else scaled
     return values
 
 
@@ -107,7 +105,8 @@ def words_of(preset: str, row: Row) -> tuple[str, ...]:
 
 def row_of(record: RunRecord) -> Row | None:
     """The row that a run belongs to; what its record is older than was as in the preset."""
-    actual = {key: presets.setting(record, record.preset, key) for key in VARIED}
+    own = presets.settings_of(record, record.preset)
+    actual = {key: own.get(key) for key in VARIED}
     return next((row for row in ROWS if settings(record.preset, row) == actual), None)
 
 
@@ -140,23 +139,12 @@ def plan(preset: str, seeds: int | None) -> Plan:
     )
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """The transformer's runs with the settings of a row."""
-
-    def in_table(record: RunRecord) -> bool:
-        return row_of(record) is not None
-
-    def otherwise(preset: str) -> str:
-        varied = ", ".join(VARIED)
-        return (
-            f"no run has the settings of a row at preset {preset}: the table varies {varied} "
-            "itself, so leave them out"
-        )
-
-    return language.chosen_runs(records, (GPT2,), in_table, VARIED, otherwise)
+    return language.chosen_runs(records, (GPT2,), lambda record: row_of(record) is not None, VARIED)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """One line for each setting: losses here, and the published ones on their own axis."""
     rows = Axis(categories=[_tick(row, records) for row in ROWS])
     axis = Axis("loss, nats per token (lower is better)")
@@ -176,7 +164,7 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 LEGEND = {"loss": "validation", "train_loss": "training, without dropout"}
 
 
-def _measured(records: Sequence[RunRecord], place: int, row: Row, metric: str) -> Trace:
+def _measured(records: Records, place: int, row: Row, metric: str) -> Trace:
     name, by_place = f"{row.name}, {METRICS[metric]}", {place: of_row(row).of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": GPT2, "legend": LEGEND[metric]}
     return over_seeds(name, by_place, metric, **look, **_kind(metric))
@@ -193,7 +181,7 @@ def _published(metric: str) -> Trace:
     return Trace(METRICS[metric], range(len(ROWS)), levels, **look, **_kind(metric))
 
 
-def _tick(row: Row, records: Sequence[RunRecord]) -> str:
+def _tick(row: Row, records: Records) -> str:
     own = settings(records[0].preset, row) if records else {}
     changed = [key for key in row.changes if key in own and not key.endswith("fraction")]
     details = [f"{_short(key)} {own[key]:g}" for key in changed]
@@ -204,7 +192,7 @@ def _short(key: str) -> str:
     return key.partition(".")[2].removesuffix("_steps").replace("_", " ")
 
 
-def table(records: Sequence[RunRecord]) -> str:
+def table(records: Records) -> str:
     """The table with its settings here, ours beside the published losses."""
     heads = ["learning rate", "dropout", "weight decay", "warm-up", "steps"]
     keys = [key for key in VARIED if not key.endswith("minimum_lr_fraction")]
@@ -234,18 +222,13 @@ def _worse(*rows: Row, by: float = 0.0, lower_training: bool = False) -> Rule:
 
 
 def _as_published() -> Rule:
-    rules = []
-    for row in ROWS:
-        for metric, of_windows in PUBLISHED_METRICS.items():
-            level = published(row, metric)
-            if level is not None:
-                found = loss(row, metric, of_windows)
-                rules.append(within(found, level - TOLERANCE, level + TOLERANCE))
-    return each(rules)
-
-
-def _claim(name: str, sentence: str, rule: Rule, words: str) -> Claim:
-    return Claim(name, SOURCE, sentence, told_corpus(rule), words)
+    found = [
+        (loss(row, metric, of_windows), level)
+        for row in ROWS
+        for metric, of_windows in PUBLISHED_METRICS.items()
+        if (level := published(row, metric)) is not None
+    ]
+    return each(within(one, level - TOLERANCE, level + TOLERANCE) for one, level in found)
 
 
 HIGHER = (
@@ -259,7 +242,7 @@ BOTH = (
 # What is asked is whether training fails: a run that diverged is a success here.
 DIVERGED = Number("", lambda record: 0.0, SHARE, diverged=1.0)
 CLAIMS = (
-    _claim(
+    Claim(
         "the first setting is the best",
         "No change of one setting gives a clearly lower validation loss.",
         _worse(*ROWS[1:], by=-NO_GAIN),
@@ -267,39 +250,39 @@ CLAIMS = (
         "{by:g} with its whole 95 % interval (published: 0.003 at the least); a run "
         "that diverged counts as one that knows nothing",
     ),
-    _claim(
+    Claim(
         "a smaller learning rate is worse",
         "A fifth of the learning rate gives a higher validation loss.",
         _worse(SLOWER),
         HIGHER,
     ),
-    _claim(
+    Claim(
         "without dropout it overfits",
         "Without dropout the training loss is lower and the validation loss higher.",
         _worse(NO_DROPOUT, lower_training=True),
         BOTH,
     ),
-    _claim(
+    Claim(
         "with less weight decay it overfits",
         "With a tenth of the weight decay the training loss is lower and the validation loss "
         "higher.",
         _worse(LESS_DECAY, lower_training=True),
         BOTH,
     ),
-    _claim(
+    Claim(
         "a short warm-up fails",
         "With a tenth of the warm-up training diverges.",
         share_of(DIVERGED.of(of_row(SHORT_WARMUP), "training diverged"), 0.8, certain=0.3),
         "in at least {at_least:.0%} of the seeds, and surely in more than {certain:.0%}, the "
         "training diverged",
     ),
-    _claim(
+    Claim(
         "half the steps are too few",
         "Half the steps give a higher validation loss.",
         _worse(HALF),
         HIGHER,
     ),
-    _claim(
+    Claim(
         "twice the steps only fit the training better",
         "Twice the steps lower the training loss, but not the validation loss.",
         each(
@@ -313,26 +296,24 @@ CLAIMS = (
     ),
     Claim(
         "losses of table 2",
-        SOURCE,
         "The losses of all settings that did not fail are the published ones.",
         once(
             language.at_published_scale("published losses", of=of_row(FIRST).of),
-            told_corpus(_as_published()),
+            _as_published(),
         ),
         f"each mean over seeds, of random windows as published, lies within {TOLERANCE:g} nats of "
         "it with its whole 95 % interval; on BabiStories only",
     ),
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=plan,
-    select=select,
+REPRODUCTION = language.reproduction(
+    TITLE,
+    SOURCE,
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    table=table,
     variant=lambda record: (row_of(record) or FIRST).name,
     varied=(*VARIED, "sweep.search_space"),
-    panels=panels,
-    note=language.corpus_line,
-    table=table,
-    claims=CLAIMS,
 )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.settings.config import parse
-from judging.grammar import setting as value_of
-from reproduce.presets import preset_settings
+from judging.grammar import Records, Runs
+from reproduce.presets import flat, preset_settings
 from reproduce.reproduction import Plan
 
 TASK = "test_time_memory"
+SECTIONS = ("tasks", "models")  # of what tells settings apart
 SEEDS = 5
 
 HEBB, DELTA, RIDGE = "outer_product", "delta_rule", "ridge"
@@ -132,35 +132,28 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 def variant_of(record: RunRecord) -> str:
     """The name of the setting that a run agrees with most; "" for the memory as it comes."""
-    values = _values(record.preset, record.model)
-    agreeing = {
-        name: sum(value_of(record, key) == value for key, value in expected.items())
-        for name, expected in values.items()
-    }
-    return max(agreeing, key=lambda name: agreeing[name], default="")
+    own = flat(record.config, SECTIONS)
+    known = _expected(record.preset, record.model)
+    return max(known, key=lambda name: len(_agreeing(own, known[name])), default="")
+
+
+def _agreeing(own: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    return [key for key, value in expected.items() if own.get(key) == value]
 
 
 @cache
-def _values(preset: str, model: str) -> dict[str, dict[str, Any]]:
-    """Of each setting of a memory the values of all keys that any of them changes."""
-    changed = {s.name: _changes(s.words) for s in settings(preset) if s.model == model}
-    keys = sorted({key for changes in changed.values() for key in changes})
-    if not keys:
-        return {name: {} for name in changed}
-    own = preset_settings(TASK, model, preset)
-    places = {key: key.partition(".")[::2] for key in keys}
-    usual = {key: own[section].get(name) for key, (section, name) in places.items()}
-    return {
-        name: {key: changes.get(key, usual[key]) for key in keys}
-        for name, changes in changed.items()
-    }
+def _expected(preset: str, model: str) -> dict[str, dict[str, Any]]:
+    """Of each setting of a memory all that its task and model are given."""
+    own = [setting for setting in settings(preset) if setting.model == model]
+    usual = flat(preset_settings(TASK, model, preset), SECTIONS) if own else {}
+    return {setting.name: usual | _changes(setting.words) for setting in own}
 
 
 def _changes(words: Sequence[str]) -> dict[str, Any]:
     return {change.key_or_group: change.value() for change in parse(words)}
 
 
-def select(records: Sequence[RunRecord]) -> list[RunRecord]:
+def select(records: Records) -> list[RunRecord]:
     """Runs with exactly the settings that are planned. If there is none, those that the user
     changed."""
     found = [r for r in records if r.task == TASK and r.role != "baseline"]
@@ -169,16 +162,10 @@ def select(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _as_planned(record: RunRecord) -> bool:
-    if record.model not in MEMORIES:
-        return False
-    expected = deepcopy(preset_settings(TASK, record.model, record.preset))
-    for key, value in _values(record.preset, record.model)[variant_of(record)].items():
-        section, _, name = key.partition(".")
-        expected[section][name] = value
-    return all(record.config[section] == expected[section] for section in ("tasks", "models"))
+    planned = _expected(record.preset, record.model).get(variant_of(record))
+    return flat(record.config, SECTIONS) == planned
 
 
-def runs_of(records: Sequence[RunRecord], model: str, variant: str = "") -> list[RunRecord]:
-    """The runs of a memory in one setting, by seed."""
-    found = [r for r in records if r.model == model and variant_of(r) == variant]
-    return sorted(found, key=lambda record: record.seed)
+def of(model: str, variant: str = "") -> Runs:
+    """The runs of a memory in one setting."""
+    return Runs(model, TASK, model, choose=lambda record: variant_of(record) == variant)

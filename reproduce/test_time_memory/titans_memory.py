@@ -2,19 +2,389 @@
 
 from __future__ import annotations
 
-from reproduce.reproduction import Reproduction
-from reproduce.test_time_memory.claims import CLAIMS, README, TITANS
-from reproduce.test_time_memory.figure import TITLE, panels, table
-from reproduce.test_time_memory.runs import plan, select, variant_of
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
+from bench.records.schema import RunRecord
+from ground.statistics import SHARE
+from judging.claims import Claim
+from judging.grammar import (
+    Measured,
+    Number,
+    Records,
+    Rule,
+    above,
+    each,
+    once,
+    setting,
+    told,
+    where,
+    within,
+)
+from judging.verdicts import describe_mean
+from pictures.models import label
+from reproduce.reproduction import Reproduction
+from reproduce.test_time_memory import runs
+from reproduce.test_time_memory.figure import TITLE, panels, table
+
+TITANS = "Behrouz, Zhong and Mirrokni 2025, Titans (arXiv 2501.00663)"
+README = 'README "Titans: Learning to memorise at test time" (github.com/suyash144/titans)'
+FACTS = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538), capacity of linear memories"
+OWN = "the battery of this project; what theory says of the memory"
+
+LABELS = {model: label(model) for model in runs.MEMORIES}
+
+NEWEST, OLDEST = "recall_newest_quarter", "recall_oldest_quarter"
+NEW, STALE, KEPT = "overwrite_new", "overwrite_stale", "overwrite_untouched"
+# Into how many the task's ``items`` are divided for a share; the others are of all of them.
+PARTS = {"overwrite": 4, "tracking": 4, "exceptions": 2, NEWEST: 2, OLDEST: 2}
+SEQUENCES = {"one_recall": 1, "forgetting_first_after": 50, "forgetting_second_after": 50}
+
+
+def items_behind(metric: str) -> Number:
+    """A metric with the number of questions that it is a mean over; every seed draws its own."""
+
+    def count(record: RunRecord) -> int:
+        trials = int(setting(record, "tasks.trials"))
+        return trials if "diverged" in metric else trials * _asked(record, metric)
+
+    return Number("", metric, items=count, fresh=True)
+
+
+def _asked(record: RunRecord, metric: str) -> int:
+    """The questions to one memory."""
+    last = metric.rpartition("_")[2]
+    if metric in SEQUENCES:
+        return SEQUENCES[metric]
+    if last.isdigit() and setting(record, "tasks.material") == runs.INTEGERS:
+        return int(last)
+    if metric == "recall":
+        counts = setting(record, "tasks.counts")
+        return int(counts[len(counts) // 2])
+    divided = (parts for name, parts in PARTS.items() if metric.startswith(name))
+    return int(setting(record, "tasks.items")) // next(divided, 1)
+
+
+def of(model: str, metric: str, variant: str = "") -> Measured:
+    """A metric of a memory in one of its settings."""
+    label = LABELS.get(model, model) + (f", {variant}" if variant else "")
+    return items_behind(metric).of(runs.of(model, variant), f"{label}: {metric}")
+
+
+def all_within(
+    models: Iterable[str],
+    metrics: Mapping[str, Mapping[str, float]],
+    variants: Sequence[str] = ("",),
+    **numbers: float,
+) -> Rule:
+    """Metrics of each memory in each setting, each between its ends ``low`` and ``high``."""
+    rules = [
+        within(of(model, metric, variant), **ends)
+        for model in models
+        for variant in variants
+        for metric, ends in metrics.items()
+    ]
+    return each(rules, "", **numbers)
+
+
+def sums_cannot_overwrite(low: float, high: float, both: float, kept: float) -> Rule:
+    """Old and new values are each found at times, nothing else is, and the other keys are kept."""
+    rules = []
+    for model in (runs.HEBB, runs.KERNEL, runs.RIDGE):
+        new, stale = of(model, NEW), of(model, STALE)
+        number = replace(new.number, read=partial(_sum, new, stale), kind=SHARE)
+        together = number.of(new.runs, f"{new.label} + {STALE}")
+        rules += [within(new, low, high), within(stale, low, high)]
+        rules += [within(together, low=both), within(of(model, KEPT), low=kept)]
+    return each(rules, low=low, high=high, both=both, kept=kept)
+
+
+def _sum(a: Measured, b: Measured, record: RunRecord) -> float | None:
+    values = a.number.value(record), b.number.value(record)
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def forgets_the_oldest_first(gap: float, loss: float, even: float) -> Rule:
+    """The delta rule has the newest quarter and not the oldest; the sum, where it is so full that
+    it loses some, has as much of one as of the other."""
+    new, old = of(runs.HEBB, f"{NEWEST}_most"), of(runs.HEBB, f"{OLDEST}_most")
+    first = above(of(runs.DELTA, NEWEST), of(runs.DELTA, OLDEST), gap)
+    rules = [first, within(new, high=loss), above(new, old, -even), above(old, new, -even)]
+    return each(rules, gap=gap, loss=loss, even=even)
+
+
+def most_fragile(exact: float, clean: float) -> Rule:
+    """Ridge recalls clean keys, and with noisy ones less than each other memory that does so. A run
+    without a number recalls none of its clean keys."""
+
+    def recalls_clean(records: Records, model: str) -> bool | None:
+        found = [item.low for item in of(model, "recall_noise_0").sample(records).observations]
+        return sum(found) / len(found) >= clean if found else None
+
+    def rivals(records: Records, that_do: bool) -> list[str]:
+        others = [model for model in runs.MEMORIES if model != runs.RIDGE]
+        return [model for model in others if recalls_clean(records, model) is that_do]
+
+    def rules(records: Records) -> list[Rule]:
+        noisy = "recall_noise_1"
+        found = [above(of(model, noisy), of(runs.RIDGE, noisy)) for model in rivals(records, True)]
+        return [within(of(runs.RIDGE, "recall_noise_0"), low=exact), *found] if found else []
+
+    def left_out(records: Records) -> str:
+        names = ", ".join(LABELS[model] for model in rivals(records, False))
+        return f"; left out, since they recall fewer: {names or 'none'}"
+
+    return told(each(rules, exact=exact, clean=clean), after=left_out)
+
+
+def memorised(experiment: str, variant: str, count: int | None = None, low: float = 0.99) -> Rule:
+    """The README's network recalls so many sequences; the evidence also says which share of the
+    trainings diverged, and so recall nothing."""
+    suffix = "" if count is None else f"_{count}"
+    diverged = of(runs.WEIGHTS, f"{experiment}{suffix}_diverged", variant)
+
+    def lost(records: Records) -> str:
+        sample = diverged.sample(records)
+        return f"; share diverged {describe_mean(sample)}" if sample.values else ""
+
+    return told(within(of(runs.WEIGHTS, f"{experiment}_recall{suffix}", variant), low), after=lost)
+
+
+def as_many(count: int) -> Rule:
+    """The largest number of sequences that the README tells of, which small presets do not try."""
+
+    def tried(records: Records) -> bool:
+        most = [max(setting(record, "tasks.capacities")) for record in records]
+        return max(most, default=count) >= count
+
+    ready = where(tried, f"{count:,} sequences", f"no run tries {count:,} sequences", "gpu")
+    return once(ready, memorised("capacity", runs.CAPACITY, count))
+
+
+BATTERY = (
+    Claim(
+        "sums cannot overwrite",
+        "A sum of outer products, kernel regression and ridge answer a rewritten key with its "
+        "old value about as often as with the new one, and keep the keys that were not rewritten.",
+        sums_cannot_overwrite(low=0.25, high=0.75, both=0.9, kept=0.95),
+        "the share of new values and that of old ones lie in {low:g} to {high:g} each, their sum "
+        "is at least {both:g}, and at least {kept:g} of the others are kept, with the whole 95 % "
+        "interval, for each of the three",
+        source=OWN,
+    ),
+    Claim(
+        "the delta rule overwrites",
+        "The delta rule and retrieval answer a rewritten key with its new value, never with the "
+        "old one, and keep the keys that were not rewritten.",
+        all_within(
+            (runs.DELTA, runs.NEAREST),
+            {NEW: {"low": 0.95}, STALE: {"high": 0.05}, KEPT: {"low": 0.9}},
+            new=0.95,
+            stale=0.05,
+            kept=0.9,
+        ),
+        "the share of new values is at least {new:g}, that of old ones at most {stale:g}, and at "
+        "least {kept:g} of the others are kept",
+        source=OWN,
+    ),
+    Claim(
+        "the delta rule forgets the oldest first",
+        "After one pass the delta rule has lost the oldest pairs and holds the newest; a sum "
+        "loses all ages alike.",
+        forgets_the_oldest_first(gap=0.7, loss=0.9, even=0.1),
+        "for the delta rule recall of the newest quarter is more than {gap:g} above that of the "
+        "oldest; for the sum, at the largest count of the capacity curve, recall of the newest "
+        "quarter is at most {loss:g}, so that there is a loss, and newest and oldest differ by at "
+        "most {even:g}",
+        source=OWN,
+    ),
+    Claim(
+        "ridge is the most fragile",
+        "Ridge regression recalls exactly, and is the first to fail when keys are noisy.",
+        most_fragile(exact=0.99, clean=0.95),
+        "ridge recalls at least {exact:g} of the clean keys; at σ = 1 each other memory that "
+        "recalls at least {clean:g} of the clean keys recalls more",
+        source=OWN,
+    ),
+    Claim(
+        "similarity knows the unseen",
+        "The similarity of query and key tells seen from unseen keys.",
+        all_within((runs.KERNEL, runs.NEAREST), {"auroc": {"low": 0.95}}),
+        "the area under the curve is at least {low:g}",
+        source=OWN,
+    ),
+    Claim(
+        "matrices hold in proportion to their size",
+        "A sum of outer products and a trained matrix hold about as many items as they have "
+        "entries, up to logarithms: N ~ d².",
+        all_within(
+            (runs.HEBB, runs.TRAINED), {"slope_items_by_numbers": {"low": 0.75, "high": 1.25}}
+        ),
+        "the slope of log items at a recall of 0.99 on log numbers kept is within {low:g} to "
+        "{high:g}",
+        source=FACTS,
+    ),
+    Claim(
+        "momentum and random writes",
+        "On writes without order a large momentum lowers the recall of the linear neural "
+        "memory: gradients of the past are added to keys of today.",
+        above(of(runs.LINEAR, "recall"), of(runs.LINEAR, "recall", runs.MOMENTUM), 0.1),
+        "recall at momentum 0.5 is more than {by:g} above that at 0.9",
+        source=OWN,
+    ),
+    Claim(
+        "forgetting gives up the old",
+        "Decay of the weights erases the oldest pairs.",
+        above(of(runs.LINEAR, OLDEST, runs.NO_DECAY), of(runs.LINEAR, OLDEST, runs.DECAY)),
+        "recall of the oldest quarter without decay is more than {by:g} above that with a decay of "
+        "0.02 a step",
+        source=f"{TITANS}, equations 13 and 14",
+    ),
+    Claim(
+        "forgetting gains for the new",
+        "Decay of the weights leaves room for the newest pairs: the other half of the trade.",
+        above(of(runs.LINEAR, NEWEST, runs.DECAY), of(runs.LINEAR, NEWEST, runs.NO_DECAY)),
+        "recall of the newest quarter with a decay of 0.02 a step is more than {by:g} above that "
+        "without decay",
+        source=f"{TITANS}, equations 13 and 14",
+    ),
+    Claim(
+        "weights forget without replay",
+        "A memory in the weights of a perceptron recalls a first batch significantly less once "
+        "it was trained on others.",
+        above(
+            of(runs.WEIGHTS, "backward_transfer"),
+            of(runs.WEIGHTS, "backward_transfer", runs.NO_REPLAY),
+            0.3,
+        ),
+        "backward transfer with replay of all is more than {by:g} above that without",
+        source=README,
+    ),
+)
+
+ROWS = (
+    Claim(
+        "retrieval is the reference",
+        "Retrieval by the nearest key recalls all that was written, of every material.",
+        all_within(
+            (runs.NEAREST,), {"recall": {"low": 0.99}}, ("", runs.NUMBERS, runs.TEXT, runs.INTEGERS)
+        ),
+        "recall is at least {low:g} of each material",
+        source=f"{README}, next steps: comparison with retrieval",
+    ),
+    Claim(
+        "the latest value is tracked",
+        "Where a key gets new values again and again, retrieval and the delta rule answer with the "
+        "latest.",
+        all_within(
+            (runs.NEAREST, runs.DELTA), {"tracking_latest": {"low": 0.95}}, ("", runs.NUMBERS)
+        ),
+        "the latest value is found at least {low:g} of the time",
+        source=f"{README}, next steps: memory tracking",
+    ),
+    Claim(
+        "time stamps stand in for overwriting",
+        "Kernel regression and ridge, which mix old and new, find the latest value once each key "
+        "is written with its time.",
+        each(
+            above(of(model, "tracking_stamped"), of(model, "tracking_latest"), 0.3)
+            for model in (runs.KERNEL, runs.RIDGE)
+        ),
+        "the latest value is found more than {by:g} more often with time stamps than without",
+        source=f"{README}, next steps: memory tracking",
+    ),
+    Claim(
+        "what breaks a pattern is recalled",
+        "Retrieval and kernel regression recall sequences that break a pattern as they were, and "
+        "do not answer what the pattern would say.",
+        all_within(
+            (runs.NEAREST, runs.KERNEL),
+            {"exceptions_recalled": {"low": 0.95}, "exceptions_answered_by_rule": {"high": 0.05}},
+            (runs.NUMBERS,),
+        ),
+        "at least {low:g} of the exceptions are recalled, and at most {high:g} answered by the "
+        "rule",
+        source=f"{README}, next steps: tricky examples",
+    ),
+)
+
+EXPERIMENTS = (
+    Claim(
+        "one sequence is memorised",
+        "The network memorises one sequence of four numbers, with the step of its script (5e-4).",
+        memorised("one", runs.ONE),
+        "recall is at least {low:g} over random sequences",
+        source=f"{README}, initial tests",
+    ),
+    Claim(
+        "one sequence is memorised with a smaller step",
+        "The network memorises one sequence of four numbers, with the step of the script that "
+        "memorises many (1e-5).",
+        memorised("one", runs.MANY),
+        "recall is at least {low:g} over random sequences",
+        source=f"{README}, initial tests",
+    ),
+    Claim(
+        "fifty sequences are memorised",
+        "The network memorises fifty sequences and more.",
+        memorised("many", runs.MANY, 50),
+        "recall of 50 sequences is at least {low:g}",
+        source=f"{README}, initial tests",
+    ),
+    Claim(
+        "gradients explode",
+        "Exploding gradients are a common issue of memorising many sequences.",
+        all_within((runs.WEIGHTS,), {"many_50_diverged": {"low": 0.5}}, (runs.LARGE_STEP,)),
+        "with ten times the step at least {low:g} of the trainings on 50 sequences diverge",
+        source=f"{README}, initial tests",
+    ),
+    Claim(
+        "a stream needs replay",
+        "In a stream of memorising and asking, training again on everything seen is crucial for "
+        "good recall.",
+        above(
+            of(runs.WEIGHTS, "stream_recall", runs.STREAM),
+            of(runs.WEIGHTS, "stream_recall", runs.STREAM_ALONE),
+            0.3,
+        ),
+        "recall in the stream is more than {by:g} above that without replay",
+        source=f"{README}, testing forgetting",
+    ),
+    Claim(
+        "ten thousand sequences fit",
+        "The network of 11,337 weights holds at least 10,000 sequences.",
+        as_many(10_000),
+        "recall of 10,000 sequences is at least {low:g}",
+        source=f"{README}, testing capacity",
+    ),
+    Claim(
+        "a second batch drives out the first",
+        "Trained on one batch and then on another, without replay, the network recalls the first "
+        "significantly less than the second.",
+        above(
+            of(runs.WEIGHTS, "forgetting_second_after", runs.FORGETTING),
+            of(runs.WEIGHTS, "forgetting_first_after", runs.FORGETTING),
+            0.3,
+        ),
+        "recall of the second batch is more than {by:g} above that of the first",
+        source=f"{README}, testing forgetting",
+    ),
+)
+
+
+SOURCE = f"{TITANS}; {README}"
+VARIED = ("tasks.material", "tasks.experiments")
+CLAIMS = (*BATTERY, *ROWS, *EXPERIMENTS)
 REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=f"{TITANS}; {README}",
-    plan=plan,
-    select=select,
-    variant=variant_of,
-    varied=("tasks.material", "tasks.experiments"),
-    panels=panels,
+    TITLE,
+    SOURCE,
+    runs.plan,
+    runs.select,
+    CLAIMS,
+    panels,
+    runs.variant_of,
+    varied=VARIED,
     table=table,
-    claims=CLAIMS,
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.grammar import Records
+from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 10. Moduli of the three matrices: one memory unit for each moon"
@@ -32,13 +31,13 @@ def shares_in_all_matrices(record: RunRecord) -> bool:
     return moons.within(share, SHARE_OF_MODULI, 1.0)
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def panels(records: Records) -> Picture:
     """The network with the lowest training loss large, every seed small below it."""
     best = moons.chosen(records)
     facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
         return Picture(TITLE, [Row([Panel()])], width=9, facts=facts)
-    found = [record for record in moons.networks(records) if record.outcome == "ok"]
+    found = finished(moons.networks(records))
     top = max(max(map(max, best.arrays[name])) for name in MATRICES)
     rows = [Row([_large(best, name, top) for name in MATRICES], height=2.9)]
     rows += [
@@ -52,26 +51,19 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 def _large(record: RunRecord, name: str, top: float) -> Panel:
     symbol, rows, columns = MATRICES[name]
     numbers = [str(number) for number in range(1, len(record.arrays[name]) + 1)]
-    return Panel(
-        f"{symbol}   seed {record.seed}",
-        x=Axis(columns, categories=numbers),
-        y=Axis(rows, categories=numbers, inverted=True),
-        traces=[_matrix(record, name, ".2f")],
-        z=Axis("modulus" if name == "output" else "", limits=(0, top)),
-    )
+    x, y = Axis(columns, categories=numbers), Axis(rows, categories=numbers, inverted=True)
+    z = Axis("modulus" if name == "output" else "", limits=(0, top))
+    return Panel(f"{symbol}   seed {record.seed}", x, y, [_matrix(record, name, ".2f")], z=z)
 
 
 def _small(record: RunRecord, name: str, top: float) -> Panel:
     share = record.metrics["test"].get("disentanglement", float("nan"))
     verdict = f"{share:.3f}" if is_disentangled(record) else f"{share:.3f}\nentangled"
     first = name == next(iter(MATRICES))
-    return Panel(
-        f"seed {record.seed}\n{verdict}" if first else "",
-        x=Axis(categories=[""] * len(record.arrays[name])),
-        y=Axis(MATRICES[name][0], categories=[""] * len(record.arrays[name]), inverted=True),
-        traces=[_matrix(record, name, "")],
-        z=Axis(limits=(0, top)),
-    )
+    title, unnamed = f"seed {record.seed}\n{verdict}", [""] * len(record.arrays[name])
+    x, y = Axis(categories=unnamed), Axis(MATRICES[name][0], categories=unnamed, inverted=True)
+    traces, z = [_matrix(record, name, "")], Axis(limits=(0, top))
+    return Panel(title if first else "", x, y, traces, z=z)
 
 
 def _matrix(record: RunRecord, name: str, numbers: str) -> Trace:
@@ -82,29 +74,20 @@ def _matrix(record: RunRecord, name: str, numbers: str) -> Trace:
     )
 
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=moons.plan(heads=3, tables=False),
-    varied=moons.VARIED,
-    select=moons.select(heads=3, tables=False),
-    panels=panels,
-    claims=(
-        Claim(
-            "one memory unit for each moon",
-            SOURCE,
-            "Training dedicates one memory unit to each moon, without being told to.",
-            moons.most_seeds("three heads", is_disentangled),
-            f"{moons.MOST}the key of each unit reads one moon at least three times as strongly as "
-            "any other, and no two units read the same moon",
-        ),
-        Claim(
-            "all three matrices disentangled",
-            SOURCE,
-            "Keys, values and outputs agree on the assignment of moons to memory units.",
-            moons.most_seeds("three heads", shares_in_all_matrices),
-            f"{moons.MOST}at least {SHARE_OF_MODULI:.0%} of the squared moduli of each matrix lie "
-            "on one assignment (chance is about a third)",
-        ),
+CLAIMS = (
+    Claim(
+        "one memory unit for each moon",
+        "Training dedicates one memory unit to each moon, without being told to.",
+        moons.most_seeds("three heads", is_disentangled),
+        f"{moons.MOST}the key of each unit reads one moon at least three times as strongly as "
+        "any other, and no two units read the same moon",
+    ),
+    Claim(
+        "all three matrices disentangled",
+        "Keys, values and outputs agree on the assignment of moons to memory units.",
+        moons.most_seeds("three heads", shares_in_all_matrices),
+        f"{moons.MOST}at least {SHARE_OF_MODULI:.0%} of the squared moduli of each matrix lie "
+        "on one assignment (chance is about a third)",
     ),
 )
+REPRODUCTION = moons.reproduction(TITLE, SOURCE, 3, CLAIMS, panels=panels)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 4. One head: the error falls once the whole system has returned"
@@ -17,17 +14,14 @@ FLAT = 0.8
 
 def falls_at_full_period(record: RunRecord, system: str) -> bool:
     """The mean error is first halved about when all moons are back, and not before."""
-    ratio = moons.score(record, "half_error_over_lcm", system)
-    return moons.plausible(record, system) and moons.within(ratio, *HALVED)
+    return moons.within(moons.value(record, "half_error_over_lcm", system), *HALVED)
 
 
 def is_flat_before(record: RunRecord, system: str) -> bool:
     """Having seen the orbit of each single moon does not help."""
-    early = moons.score(record, "error_before_p1", system)
-    late = moons.score(record, "error_p3_to_lcm", system)
-    if early is None or late is None:
-        return False
-    return moons.plausible(record, system) and late >= FLAT * early
+    early = moons.value(record, "error_before_p1", system)
+    late = moons.value(record, "error_p3_to_lcm", system)
+    return early is not None and late is not None and late >= FLAT * early
 
 
 def _everywhere(record: RunRecord) -> bool:
@@ -43,37 +37,21 @@ FLAT_WORDS = (
     f"least {FLAT:g} times that before the first period, on every system {moons.GUARD}"
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=moons.plan(heads=1, tables=True),
-    select=moons.select(heads=1, tables=True),
-    check=lambda config: moons.shown_system(config["tasks"]),
-    varied=moons.VARIED,
-    panels=partial(moons.picture, title=TITLE, table="table_of_all_moons"),
-    claims=(
-        Claim(
-            "one head, lcm, seen system",
-            SOURCE,
-            "The error of the one-head network falls sharply at the least common multiple of the "
-            "periods, on moons seen in training.",
-            moons.most_seeds("one head, seen system", moons.on_shown(falls_at_full_period)),
-            FALLS_WORDS,
-        ),
-        Claim(
-            "one head, lcm, held-out systems",
-            SOURCE,
-            "The same holds on moons whose periods were never trained on.",
-            moons.most_seeds("one head, held-out systems", moons.on_held_out(falls_at_full_period)),
-            FALLS_WORDS,
-        ),
-        Claim(
-            "one head, flat before",
-            SOURCE,
-            "Before that the one-head network only repeats: knowing each moon's own orbit does not "
-            "help it.",
-            moons.most_seeds("one head, all systems", _everywhere),
-            FLAT_WORDS,
-        ),
+CLAIMS = (
+    *moons.on_either(
+        "one head",
+        "lcm",
+        "The error of the one-head network falls sharply at the least common multiple of the "
+        "periods",
+        falls_at_full_period,
+        FALLS_WORDS,
+    ),
+    Claim(
+        "one head, flat before",
+        "Before that the one-head network only repeats: knowing each moon's own orbit does not "
+        "help it.",
+        moons.most_seeds("one head, all systems", _everywhere),
+        FLAT_WORDS,
     ),
 )
+REPRODUCTION = moons.reproduction(TITLE, SOURCE, 1, CLAIMS, table="table_of_all_moons")

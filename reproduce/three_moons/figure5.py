@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from reproduce.reproduction import Reproduction
 from reproduce.three_moons import moons
 
 TITLE = "Figure 5. Three heads: the error falls with each moon's own period"
@@ -20,20 +18,17 @@ STEP = 0.05
 
 def falls_at_longest_period(record: RunRecord, system: str) -> bool:
     """The error of every moon is first halved about when the slowest has returned."""
-    ratio = moons.score(record, "every_moon_half_error_over_max_period", system)
-    of_lcm = moons.score(record, "every_moon_half_error_over_lcm", system)
-    in_time = moons.within(ratio, *HALVED) and moons.within(of_lcm, 0.0, BEFORE_LCM)
-    return in_time and moons.plausible(record, system)
+    ratio = moons.value(record, "every_moon_half_error_over_max_period", system)
+    of_lcm = moons.value(record, "every_moon_half_error_over_lcm", system)
+    return moons.within(ratio, *HALVED) and moons.within(of_lcm, 0.0, BEFORE_LCM)
 
 
 def falls_in_steps(record: RunRecord, system: str) -> bool:
     """Each period that has passed lowers the mean error of the window after it."""
-    levels = [moons.score(record, window, system) for window in WINDOWS]
+    levels = [moons.value(record, window, system) for window in WINDOWS]
     known = [level for level in levels if level is not None]
-    if len(known) < len(WINDOWS):
-        return False
     falls = [before - after for before, after in pairwise(known)]
-    return moons.plausible(record, system) and min(falls) >= STEP * known[0]
+    return len(known) == len(WINDOWS) and min(falls) >= STEP * known[0]
 
 
 FALLS_WORDS = (
@@ -46,39 +41,21 @@ STEPS_WORDS = (
     f"least {STEP:g} times its level before the first period {moons.GUARD}"
 )
 
-REPRODUCTION = Reproduction(
-    title=TITLE,
-    source=SOURCE,
-    plan=moons.plan(heads=3, tables=True),
-    select=moons.select(heads=3, tables=True),
-    check=lambda config: moons.shown_system(config["tasks"]),
-    varied=moons.VARIED,
-    panels=partial(moons.picture, title=TITLE, table="table_per_moon"),
-    claims=(
-        Claim(
-            "three heads, longest period, seen system",
-            SOURCE,
-            "The three-head network predicts well once the slowest moon has returned, long before "
-            "the least common multiple, on moons seen in training.",
-            moons.most_seeds("three heads, seen system", moons.on_shown(falls_at_longest_period)),
-            FALLS_WORDS,
-        ),
-        Claim(
-            "three heads, longest period, held-out systems",
-            SOURCE,
-            "The same holds on moons whose periods were never trained on.",
-            moons.most_seeds(
-                "three heads, held-out systems", moons.on_held_out(falls_at_longest_period)
-            ),
-            FALLS_WORDS,
-        ),
-        Claim(
-            "three heads, one step for each moon",
-            SOURCE,
-            "The error of the three-head network drops whenever the orbit of one more moon has "
-            "been seen.",
-            moons.most_seeds("three heads, seen system", moons.on_shown(falls_in_steps)),
-            STEPS_WORDS,
-        ),
+CLAIMS = (
+    *moons.on_either(
+        "three heads",
+        "longest period",
+        "The three-head network predicts well once the slowest moon has returned, long before the "
+        "least common multiple",
+        falls_at_longest_period,
+        FALLS_WORDS,
+    ),
+    Claim(
+        "three heads, one step for each moon",
+        "The error of the three-head network drops whenever the orbit of one more moon has been "
+        "seen.",
+        moons.most_seeds("three heads, seen system", moons.on_shown(falls_in_steps)),
+        STEPS_WORDS,
     ),
 )
+REPRODUCTION = moons.reproduction(TITLE, SOURCE, 3, CLAIMS, table="table_per_moon")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.errors import UserError
 from ground.statistics import SHARE
-from judging.grammar import Drawn, Records, Rule, share_of
+from judging.claims import Claim
+from judging.grammar import Drawn, Records, Rule, Runs, any_of, share_of
 from judging.observations import Sample, observe
+from judging.trials import finished
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Plan
+from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for
@@ -30,42 +33,49 @@ WITHOUT_TRAINING = {
     "table_per_moon": "a table for each moon",
 }
 
+Predicate = Callable[[RunRecord], bool]
 Score = Callable[[RunRecord, str], bool]  # of a network on one system
 
 
-def plan(heads: int, tables: bool) -> Callable[[str, int | None], Plan]:
-    """Networks of ``heads`` memory units, one run a seed, perhaps with the astronomers' tables."""
+def reproduction(
+    title: str,
+    source: str,
+    heads: int,
+    claims: Sequence[Claim],
+    table: str = "",
+    panels: Callable[[Records], Picture] | None = None,
+) -> Reproduction:
+    """A figure of the published network with so many memory units, one run a seed.
+
+    Args:
+        table: label of the predictor without training that the network is expected to find, which
+            is shown beside the errors of the network.
+        panels: what is drawn in place of errors.
+    """
     words = ("tasks=three_moons", "models=memory_unit", f"models.heads={heads}")
+    settings = {"models.heads": heads, "models.weights": "complex"}
+    network = Runs("the network", "three_moons", "memory_unit", settings)
 
-    def of_preset(preset: str, seeds: int | None) -> Plan:
-        count = seeds or SEEDS
-        runs = tuple((*words, f"seed={seed}") for seed in range(count))
-        return Plan(runs, baselines=(words,) if tables else ())
+    def plan(preset: str, seeds: int | None) -> Plan:
+        runs = tuple((*words, f"seed={seed}") for seed in range(seeds or SEEDS))
+        return Plan(runs, baselines=(words,) if table else ())
 
-    return of_preset
+    def is_table(record: RunRecord) -> bool:
+        return bool(table) and record.task == "three_moons" and record.role == "baseline"
 
-
-def select(heads: int, tables: bool) -> Callable[[Sequence[RunRecord]], list[RunRecord]]:
-    """Runs of the published network with ``heads`` memory units, perhaps with the tables."""
-
-    def belongs(record: RunRecord) -> bool:
-        if record.task != "three_moons":
-            return False
-        if record.role == "baseline":
-            return tables
-        model = record.config["models"]
-        return record.model == "memory_unit" and (model["heads"], model["weights"]) == (
-            heads,
-            "complex",
-        )
-
-    def selected(records: Sequence[RunRecord]) -> list[RunRecord]:
-        return sorted(filter(belongs, records), key=lambda record: record.run_id)
-
-    return selected
+    return Reproduction(
+        title,
+        source,
+        plan,
+        any_of(network.has, is_table),
+        tuple(claims),
+        panels or partial(picture, title=title, table=table),
+        check=lambda config: shown_system(config["tasks"]) if table else None,
+        varied=VARIED,
+    )
 
 
-def networks(records: Sequence[RunRecord]) -> list[RunRecord]:
+def networks(records: Records) -> list[RunRecord]:
     """The trained networks, by seed."""
     trained = [record for record in records if record.role != "baseline"]
     return sorted(trained, key=lambda record: record.seed)
@@ -96,17 +106,41 @@ def _name(periods: Sequence[float]) -> str:
     return ",".join(f"{period:g}" for period in periods)
 
 
-def on_shown(score: Score) -> Callable[[RunRecord], bool]:
+def on_shown(score: Score) -> Predicate:
     """Whether a score holds on the system that is seen in training."""
-    return lambda record: score(record, shown_system(record.config["tasks"]))
+    return lambda record: _counts(score, record, shown_system(record.config["tasks"]))
 
 
-def on_held_out(score: Score) -> Callable[[RunRecord], bool]:
+def on_held_out(score: Score) -> Predicate:
     """Whether it holds on every held-out system."""
-    return lambda record: all(score(record, system) for system in held_out_systems(record))
+    return lambda record: all(_counts(score, record, one) for one in held_out_systems(record))
 
 
-def most_seeds(label: str, predicate: Callable[[RunRecord], bool]) -> Rule:
+def _counts(score: Score, record: RunRecord, system: str) -> bool:
+    """Only of a network whose error before the first period is that of one that repeats."""
+    before = value(record, "error_before_p1", system)
+    return within(before, *PLAUSIBLE) and score(record, system)
+
+
+def on_either(heads: str, event: str, sentence: str, score: Score, words: str) -> tuple[Claim, ...]:
+    """Two claims: on the system that is seen in training, and on every held-out one."""
+    return (
+        Claim(
+            f"{heads}, {event}, seen system",
+            f"{sentence}, on moons seen in training.",
+            most_seeds(f"{heads}, seen system", on_shown(score)),
+            words,
+        ),
+        Claim(
+            f"{heads}, {event}, held-out systems",
+            "The same holds on moons whose periods were never trained on.",
+            most_seeds(f"{heads}, held-out systems", on_held_out(score)),
+            words,
+        ),
+    )
+
+
+def most_seeds(label: str, predicate: Predicate) -> Rule:
     """A predicate holds for most of the trained networks. A diverged one does not satisfy it."""
 
     def draw(records: Records) -> Sample:
@@ -118,7 +152,7 @@ def most_seeds(label: str, predicate: Callable[[RunRecord], bool]) -> Rule:
     return share_of(Drawn(label, draw), REQUIRED)
 
 
-def score(record: RunRecord, name: str, system: str) -> float | None:
+def value(record: RunRecord, name: str, system: str) -> float | None:
     """A score of the test split; None where the level that defines it was never reached."""
     return record.metrics["test"].get(f"{name}/{system}")
 
@@ -128,15 +162,9 @@ def within(value: float | None, low: float, high: float) -> bool:
     return value is not None and low <= value <= high
 
 
-def plausible(record: RunRecord, system: str) -> bool:
-    """Whether the error before the first period is that of a network that repeats what it saw."""
-    return within(score(record, "error_before_p1", system), *PLAUSIBLE)
-
-
-def chosen(records: Sequence[RunRecord]) -> RunRecord | None:
+def chosen(records: Records) -> RunRecord | None:
     """Of the runs with a result, the one with the lowest training loss (never the test error)."""
-    fit = [record for record in networks(records) if record.outcome == "ok"]
-    return min(fit, key=_final_training_loss, default=None)
+    return min(finished(networks(records)), key=_final_training_loss, default=None)
 
 
 def _final_training_loss(record: RunRecord) -> float:
@@ -145,7 +173,7 @@ def _final_training_loss(record: RunRecord) -> float:
     return sum(tail) / len(tail)
 
 
-def picture(records: Sequence[RunRecord], title: str, table: str) -> Picture:
+def picture(records: Records, title: str, table: str) -> Picture:
     """One panel for each system: every seed thin, the one with the lowest training loss thick.
 
     Args:
@@ -163,8 +191,8 @@ def picture(records: Sequence[RunRecord], title: str, table: str) -> Picture:
     return Picture(title, [Row(panels, height=3.4, shared=True)], width=11, facts=facts)
 
 
-def _panel(records: Sequence[RunRecord], best: RunRecord, system: str, table: str) -> Panel:
-    others = [r for r in networks(records) if r.outcome == "ok" and r is not best]
+def _panel(records: Records, best: RunRecord, system: str, table: str) -> Panel:
+    others = [record for record in finished(networks(records)) if record is not best]
     tables = [r for r in records if r.role == "baseline" and r.label == table]
     label = f"seed {best.seed}, lowest training loss"
     steps = best.config["tasks"]["rollout_steps"]
@@ -173,13 +201,10 @@ def _panel(records: Sequence[RunRecord], best: RunRecord, system: str, table: st
         _curve(best, system, label, role="emphasis", colour="blue"),
         *(_curve(r, system, WITHOUT_TRAINING[table], role="reference") for r in tables),
     ]
-    return Panel(
-        f"periods {system.replace(',', ' : ')}",
-        x=Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x))),
-        y=Axis(f"error of the next {steps} predictions", limits=(0, TOP)),
-        traces=traces,
-        remarks=[*_periods(best, system), *_leaving(others, system)],
-    )
+    x = Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x)))
+    y = Axis(f"error of the next {steps} predictions", limits=(0, TOP))
+    remarks = [*_periods(best, system), *_leaving(others, system)]
+    return Panel(f"periods {system.replace(',', ' : ')}", x, y, traces, remarks)
 
 
 def _curve(record: RunRecord, system: str, name: str, **look: Any) -> Trace:
@@ -198,7 +223,7 @@ def _periods(best: RunRecord, system: str) -> list[Remark]:
     return [*lines, end]
 
 
-def _leaving(others: Sequence[RunRecord], system: str) -> list[Remark]:
+def _leaving(others: Records, system: str) -> list[Remark]:
     """A word where a curve leaves the axis: a rollout that grows without bound."""
     tops = {record.seed: max(record.curves[f"error/{system}"].y) for record in others}
     text = "\n".join(f"seed {seed} up to {top:.3g}" for seed, top in tops.items() if top > TOP)

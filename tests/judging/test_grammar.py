@@ -40,7 +40,6 @@ from judging.verdicts import (
 from reproduce.bigram.bigram import REPRODUCTION, plan
 from reproduce.command import entry
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
-from reproduce.costs import cost_of
 from reproduce.reproduction import View
 from tests.bench.records import make_record
 from tests.judging.samples import sample
@@ -170,16 +169,16 @@ def test_a_changed_share_moves_the_text_and_the_verdict(count: int, share: float
 
 def test_words_of_a_claim_have_the_numbers_of_its_rule() -> None:
     def claim(low: float) -> Claim:
-        return Claim("", "", "", within(ACCURACY.of(OURS), low), "{low:.0%} or more")
+        return Claim("", "", within(ACCURACY.of(OURS), low), "{low:.0%} or more")
 
     assert claim(0.8).tolerance == "80% or more"
     assert claim(0.9).tolerance == "90% or more"
     # Of two rules with different numbers neither can speak for both.
     rule = each([within(ACCURACY.of(OURS), 0.8), within(ACCURACY.of(THEIRS), 0.9)])
     with pytest.raises(KeyError):
-        _ = Claim("", "", "", rule, "{low:.0%} or more").tolerance
+        _ = Claim("", "", rule, "{low:.0%} or more").tolerance
     same = each([within(ACCURACY.of(OURS), 0.8), within(ACCURACY.of(THEIRS), 0.8)])
-    assert Claim("", "", "", same, "{low:.0%} or more").tolerance == "80% or more"
+    assert Claim("", "", same, "{low:.0%} or more").tolerance == "80% or more"
 
 
 def test_each_corrects_the_level_and_reads_rules_from_records() -> None:
@@ -233,7 +232,9 @@ def test_a_drawn_number_is_a_quantity_too() -> None:
 
 def test_result_is_what_a_verdict_file_holds() -> None:
     rule = within(ACCURACY.of(OURS), low=0.8)
-    content = Claim("accuracy", "figure 9", "It is.", rule).judge(runs(0.9, 0.91, 0.92)).to_json()
+    content = (
+        Claim("accuracy", "It is.", rule, source="figure 9").judge(runs(0.9, 0.91, 0.92)).to_json()
+    )
     assert content == {
         "name": "accuracy",
         "source": "figure 9",
@@ -267,7 +268,7 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
         "gpu",
         "laptop",
     ]
-    assert any("random triggers" in line and cost_of(REPRODUCTION, "gpu") in line for line in lines)
+    assert any("random triggers" in line and REPRODUCTION.cost("gpu") in line for line in lines)
     print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path)
     shown = capsys.readouterr().out
     for line in lines:
@@ -283,7 +284,7 @@ def test_what_is_not_asked_is_grey(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     rule = once(measured(THEIRS, "N = 500", "gpu"), within(ACCURACY.of(OURS), low=0.8))
-    results = [Claim("", "", "It is.", rule).judge(runs(0.9))]
+    results = [Claim("", "It is.", rule).judge(runs(0.9))]
     with redirect_stdout(io.StringIO()) as written:
         print_verdicts("bigram", REPRODUCTION, results, [], View("smoke"), tmp_path)
     [line] = [text for text in written.getvalue().splitlines() if "N = 500" in text]

@@ -12,9 +12,8 @@ from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
-from reproduce.bigram.bigram import REPRODUCTION, plan
-from reproduce.bigram.figure import panels
-from reproduce.bigram.records import LABELS
+from reproduce.bigram.bigram import REPRODUCTION, panels, plan
+from reproduce.bigram.runs import LABELS
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 

@@ -14,7 +14,7 @@ from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_
 from pictures.models import look
 from pictures.renderer import images
 from reproduce.capacity import capacity
-from reproduce.capacity.figure import panels, solve
+from reproduce.capacity.capacity import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
 from reproduce.presets import preset_settings
 from tests.bench.records import make_record

@@ -12,8 +12,7 @@ from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from pictures.renderer import images
 from reproduce.factual_recall import factual_recall as figure
-from reproduce.factual_recall.figure import LEARNING, panels
-from reproduce.factual_recall.runs import described, fit_of, plan
+from reproduce.factual_recall.factual_recall import LEARNING, described, fit_of, panels, plan
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}

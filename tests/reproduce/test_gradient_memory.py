@@ -15,8 +15,7 @@ from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from models.associative.matrix import Matrix
 from pictures.renderer import images
-from reproduce.gradient_memory.figure import CLEAN, accuracies, panels
-from reproduce.gradient_memory.gradient_memory import REPRODUCTION
+from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies, panels
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 

@@ -13,9 +13,8 @@ from bench.settings.config import compose
 from judging.power_laws import fit_power_law
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
-from reproduce.scaling_laws.figure import panels
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
-from reproduce.scaling_laws.scaling_laws import REPRODUCTION
+from reproduce.scaling_laws.scaling_laws import REPRODUCTION, panels
 from tests.bench.records import make_record
 
 D = [16, 32, 64, 128, 256, 512, 1024]

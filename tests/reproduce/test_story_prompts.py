@@ -16,8 +16,8 @@ from ground.statistics import paired_items
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.command import main
-from reproduce.prompts import runs as prompts
 from reproduce.prompts import table4, table5
+from reproduce.prompts import tables as prompts
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares

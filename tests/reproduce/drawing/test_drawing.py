@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from bench.records.schema import Curve
 from bench.settings.config import choices, compose, model_groups
 from ground.errors import UserError
+from judging.grammar import metric
 from leaderboards.panels import picture_chart
 from pictures import models, style
 from pictures.looks import edges, look_of, moved
@@ -21,7 +22,7 @@ from pictures.marks import legend_entries
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from pictures.renderer import images, render
 from reproduce.drawing.frame import failures
-from reproduce.drawing.traces import curve_over_seeds, dots, metric, over_seeds, over_trials
+from reproduce.drawing.traces import curve_over_seeds, dots, over_draws, over_seeds
 from tests.reproduce.records import regbench
 
 
@@ -219,7 +220,7 @@ def test_a_curve_over_seeds_is_their_mean_where_all_have_a_value() -> None:
 
 
 def test_trials_may_be_of_different_number() -> None:
-    trace = over_trials("a", {1: [1.0, 3.0], 2: [5.0]})
+    trace = over_draws("a", {1: [1.0, 3.0], 2: [5.0]})
     assert trace.y == (2, 5)
     assert trace.seeds == {"0": (1, 5), "1": (3, None)}
     assert trace.interval[1] is None

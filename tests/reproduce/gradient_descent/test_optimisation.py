@@ -47,7 +47,7 @@ def grid_record(
     cell: Cell, factor: float = 1.0, exponent: float = 0.5, **changes: Any
 ) -> RunRecord:
     """A cell whose means are the published ones times a factor."""
-    levels = published().get(cell.label, {})
+    levels = published(cell)
     means = [levels.get(d, 0.005) * factor for d in DIMENSIONS]
     trials = [[mean * (1 + s) for s in SPREAD] for mean in means]
     slopes = [[exponent + s for s in SPREAD] if d >= 100 else [] for d in DIMENSIONS]

@@ -11,9 +11,8 @@ from bench.records.schema import Curve, RunRecord
 from bench.settings.config import compose
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
-from reproduce.gradient_descent import weighting
 from reproduce.gradient_descent.figure import panels
-from reproduce.gradient_descent.optimisation import REPRODUCTION
+from reproduce.gradient_descent.optimisation import REPRODUCTION, WEIGHTS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
 from tests.bench.records import make_record
 
@@ -84,7 +83,7 @@ def published() -> list[RunRecord]:
 
 
 def verdicts(records: list[RunRecord]) -> list[str]:
-    return [claim.judge(records).finding.verdict for claim in weighting.CLAIMS]
+    return [claim.judge(records).finding.verdict for claim in WEIGHTS]
 
 
 def test_claims_hold_and_break() -> None:
@@ -104,14 +103,14 @@ def test_few_trials_without_an_error_settle_nothing() -> None:
     """An error weighs tokens by Zipf's law, so that those of a trial count as 1 / Σ p² = 2.5."""
     probabilities = [rank**-2 / sum(k**-2 for k in range(1, 101)) for rank in range(1, 101)]
     expected = 1 / sum(p * p for p in probabilities)
-    assert weighting.effective_tokens(learned_record()) == pytest.approx(expected)
-    finding = weighting.CLAIMS[0].judge([learned_record([0.0] * 5, trials=5)]).finding
+    assert effective_tokens(learned_record()) == pytest.approx(expected)
+    finding = WEIGHTS[0].judge([learned_record([0.0] * 5, trials=5)]).finding
     assert finding.verdict == UNDECIDED
     assert "error at M = 2 0.000 (95% interval over seeds and 12 test items" in finding.evidence
 
 
 def test_each_exponent_is_compared_with_the_released_one() -> None:
-    claim = {claim.name: claim for claim in weighting.CLAIMS}["exponents of single samples"]
+    claim = {claim.name: claim for claim in WEIGHTS}["exponents of single samples"]
     flat = {
         0.001: 0.987,
         0.01: 0.783,
@@ -132,7 +131,7 @@ def test_each_exponent_is_compared_with_the_released_one() -> None:
 
 def test_a_failed_training_is_named() -> None:
     lost = learned_record(outcome="diverged", cause="not finite")
-    finding = weighting.CLAIMS[0].judge([lost]).finding
+    finding = WEIGHTS[0].judge([lost]).finding
     assert finding.verdict == UNDECIDED
     assert "not finite" in finding.evidence
 
