@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import TextIO
 Report = Callable[[str, int, int], None]
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_OF_SILENCE = 15.0  # then the last line is said again: whoever reads a file sees no cursor
 
 
 def silent(description: str, done: int, total: int) -> None:
@@ -23,7 +25,8 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
     """A report on ``stream`` (default stderr), which never asks anything."""
     stream = stream or sys.stderr
     if not stream.isatty():
-        yield _plain_lines(stream)
+        with _Lines(stream) as lines:
+            yield lines.report
         return
     from rich.console import Console
     from rich.progress import (
@@ -60,30 +63,65 @@ def _work(description: str) -> str:
     return description.rpartition(": ")[0] or description
 
 
-def _plain_lines(stream: TextIO) -> Report:
-    started: dict[str, tuple[float, int, int]] = {}
-    last_line: dict[str, float] = {}
+class _Lines:
+    """Progress as lines: of each work not more often than a person reads, and never silence."""
 
-    def report(description: str, done: int, total: int) -> None:
-        now, work = time.monotonic(), _work(description)
-        last_line.setdefault(work, now)
-        if work not in started or started[work][1] > done or started[work][2] != total:
-            started[work] = (now, done, total)
-        if done < total and now - last_line[work] < SECONDS_BETWEEN_LINES:
-            return
-        last_line[work] = now
-        begin, first, _ = started[work]
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._started: dict[str, tuple[float, int, int]] = {}
+        self._last_line: dict[str, float] = {}
+        self._running: dict[str, tuple[str, int, int]] = {}  # the latest report comes last
+        self._spoke = time.monotonic()
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._watch = threading.Thread(target=self._break_silence, daemon=True)
+
+    def __enter__(self) -> _Lines:
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._watch.join()
+
+    def report(self, description: str, done: int, total: int) -> None:
+        with self._lock:
+            now, work = time.monotonic(), _work(description)
+            started = self._started
+            self._last_line.setdefault(work, now)
+            if work not in started or started[work][1] > done or started[work][2] != total:
+                started[work] = (now, done, total)
+            self._running.pop(work, None)
+            self._running[work] = (description, done, total)
+            if done >= total or now - self._last_line[work] >= SECONDS_BETWEEN_LINES:
+                self._say(work)
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(SECONDS_OF_SILENCE / 10):
+            with self._lock:
+                if time.monotonic() - self._spoke < SECONDS_OF_SILENCE:
+                    continue
+                if self._running:
+                    self._say(next(reversed(self._running)))
+                else:
+                    self._print("still at work, nothing to count yet")
+
+    def _say(self, work: str) -> None:
+        now, (description, done, total) = time.monotonic(), self._running[work]
+        begin, first, _ = self._started[work]
         elapsed = now - begin
+        self._last_line[work] = now
         if done >= total:
-            del started[work], last_line[work]
+            del self._started[work], self._last_line[work], self._running[work]
             ending = f"done in {duration(elapsed)}"
         elif done > first:
             ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
         else:
             ending = "time left not known yet"
-        print(f"{description}: {done}/{total}, {ending}", file=stream, flush=True)
+        self._print(f"{description}: {done}/{total}, {ending}")
 
-    return report
+    def _print(self, line: str) -> None:
+        self._spoke = time.monotonic()
+        print(line, file=self._stream, flush=True)
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from bench.records.provenance import COMPUTING_LIBRARIES
 from ground.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
@@ -56,6 +57,8 @@ class _Place:
 def imported_modules(module: str) -> dict[str, Path]:
     """The modules whose source counts for ``module``, by name."""
     places = [_Place(ROOT, ROOT / name) for name in OWN]
+    if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
+        return {}
     if not is_own(module):
         places += _home(module)
     found: dict[str, Path] = {}

@@ -15,7 +15,7 @@ from rich.table import Table
 from bench.search.plan import Entry, Plan
 from bench.search.table import console
 from bench.settings.settings import Configuration
-from bench.training.building import build_model, build_task, resolve_device
+from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.optimisation import build_optimizer
 from bench.training.training import total_steps
@@ -101,7 +101,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     torch.set_num_threads(settings.threads)
     device = resolve_device(configuration.device)
     task = build_task(configuration)
-    model = build_model(configuration, task, configuration.seed).to(device).train()
+    model = build_to_train(configuration, task, configuration.seed).to(device).train()
     optimizer = build_optimizer(model, settings)
     bfloat16 = settings.precision == "bfloat16"
     batch = task.training_batch(configuration.seed, 0, settings.batch_size).to(device)

@@ -7,6 +7,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,10 +19,9 @@ from torch.nn import functional
 from bench.records.provenance import processor
 from bench.settings.config import DESCRIPTIVE, GROUPS, choices
 from bench.settings.external import load_class
-from bench.settings.limits import check_memory
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import measure_engine, random_batch, synchronize
-from bench.training.building import load_subclass, resolve_device
+from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, nearest
@@ -111,12 +111,11 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     target = arguments.pop("_target_", name)
     arguments |= {key: getattr(settings, key) for key in SHAPES if key in _keys(name)}
     specification = SequenceSpecification(settings.length, vocabulary=vocabulary)
-    if target.startswith("models."):
-        check_memory(arguments)
+    model = partial(load_subclass(target, "models"), specification, **arguments)
+    check_fits(model, name, resolve_device(settings.device))
     torch.manual_seed(settings.seed)
     try:
-        model: nn.Module = load_subclass(target, "models")(specification, **arguments)
-        return model
+        return model()
     except (TypeError, ValueError) as error:
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
