@@ -216,8 +216,8 @@ def parse(words: Sequence[str]) -> list[Override]:
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
-                "key, written key=value; several settings are tried by bench.sweep, and a word with "
-                f"a comma of its own needs quotes: {_how_to_write(word)}"
+                "key, written key=value; several settings are tried by bench.sweep. "
+                f"If that is one value, {_how_to_write(word)}"
             )
         if "${" in word:
             raise UserError(
@@ -238,7 +238,7 @@ def _how_to_write(word: str) -> str:
     if not equals or not key.replace(".", "").replace("_", "").isalnum():
         return "settings are written key=value, for example seed=1"
     quoted = shlex.quote(_shortened(quoted_word(key, value)))
-    return f"quotes keep characters such as ()[]{{}}:,' as they are: {quoted}"
+    return f"quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 
 def load_groups(

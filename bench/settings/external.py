@@ -51,8 +51,9 @@ def load_class(target: str) -> type:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
         raise UserError(
-            f"cannot import '{target}' ({error or type(error).__name__}): give package.module.Class of a package that is "
-            "installed, in the working directory, or on PYTHONPATH"
+            f"cannot import '{target}' ({error or type(error).__name__}): give "
+            "package.module.Class of a package that is installed, in the working directory, or on "
+            "PYTHONPATH"
         ) from None
     loaded = getattr(module, class_name, None)
     if loaded is None:

@@ -24,7 +24,7 @@ def note_if_offline(configuration: Configuration) -> None:
     downloads = group_file("tasks", configuration.task).get("card", {}).get("downloads", {})
     addresses = {choices.get(configuration.tasks.get(key)) for key, choices in downloads.items()}
     for address in addresses - {None}:
-        if OFFLINE not in os.environ and not _answers(os.environ.get("HF_ENDPOINT", address)):
+        if not os.environ.get(OFFLINE) and not _answers(os.environ.get("HF_ENDPOINT", address)):
             os.environ[OFFLINE] = "1"
 
 
