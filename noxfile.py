@@ -19,6 +19,16 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / f".env-{sys.version_info.major}.{sys.version_info.minor}"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
+if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+    sys.exit(
+        f"this project needs Python 3.11 to 3.13, and nox runs on {sys.version.split()[0]}: "
+        "python3.12 -m pip install nox, then python3.12 -m nox in its place"
+    )
+
+# Where PyTorch without CUDA comes from, and what says that there is a device for CUDA.
+CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
+NVIDIA = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
+
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
 
 nox.needs_version = ">=2025.2.9"
@@ -48,6 +58,7 @@ def build_environment(session: nox.Session) -> None:
     """Create the environment, unless what it was made from is unchanged."""
     sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
     content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
+    content += b"" if without_nvidia() else b"NVIDIA"  # a device that is added later is used
     wanted = hashlib.sha256(content).hexdigest()
     stamp = ENVIRONMENT / "built-from.sha256"
     if stamp.exists() and stamp.read_text() == wanted:
@@ -58,8 +69,7 @@ def build_environment(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
     pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     pins = ("-c", str(ROOT / "constraints.txt"))
-    # torch with pip, because uv does not look where a machine may keep a local build of it.
-    session.run(*pip, *pins, "torch", external=True)
+    install_torch(session, pip, pins)
     rest = ("-e", f"{ROOT}[test]", *pins)
     if has_uv(pip, pins):
         uv = (str(PYTHON), "-m", "uv", "pip", "install", "--quiet", "--python", str(PYTHON))
@@ -68,6 +78,23 @@ def build_environment(session: nox.Session) -> None:
     else:
         session.run(*pip, *rest, external=True)
     stamp.write_text(wanted)
+
+
+def without_nvidia() -> bool:
+    """Whether this is Linux without an NVIDIA device, where the default PyTorch brings gigabytes of
+    CUDA for nothing."""
+    found = shutil.which("nvidia-smi") or any(Path(sign).exists() for sign in NVIDIA)
+    return sys.platform == "linux" and not found
+
+
+def install_torch(session: nox.Session, pip: tuple[str, ...], pins: tuple[str, ...]) -> None:
+    """PyTorch with pip, because uv does not look where a machine may keep a local build of it."""
+    if without_nvidia():
+        words = ("--no-deps", "--retries", "1", "--index-url", CPU_BUILDS)
+        tried = subprocess.run([*pip, *pins, *words, "torch"], check=False, capture_output=True)
+        if tried.returncode:
+            session.log("PyTorch's CPU build cannot be had here: the default build is taken")
+    session.run(*pip, *pins, "torch", external=True)  # what is missing of it
 
 
 def has_uv(pip: tuple[str, ...], pins: tuple[str, ...]) -> bool:

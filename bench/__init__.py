@@ -1,1 +1,3 @@
 """The engine: configuration, training, evaluation, sweeps, records. It names no model or task."""
+
+import ground as ground  # says which Python is needed

@@ -19,6 +19,9 @@ CLAIM_CONTRADICTED = 3
 VERIFICATION_FAILED = 4
 INTERRUPTED = 130
 
+# PyTorch's words where an allocation fails or its size in bytes is no number of 64 bits.
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "size calculation")
+
 
 class UserError(Exception):
     """One clear sentence: what was wrong, what was expected, how to go on."""
@@ -35,6 +38,22 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     return "valid names: " + (", ".join(known) if known else "none")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: a MemoryError, or what PyTorch raises in its place."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    return any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+def describe_memory_error(error: BaseException) -> str:
+    """What was asked for and how to ask for less, as one sentence."""
+    asked = (str(error).strip() or "no more to be had").splitlines()[0]
+    return (
+        f"this machine has too little memory for that ({asked}): lower the sizes, such as the "
+        "numbers of sequences and items, lengths, widths or training.batch_size"
+    )
 
 
 class _Forgiving:
@@ -99,6 +118,11 @@ def command(main: Callable[[list[str]], int]) -> NoReturn:
         code = INTERRUPTED
     except OSError as error:
         print(terminal(f"error: {describe_os_error(error)}"), file=sys.stderr)
+        code = RUN_FAILED
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"error: {describe_memory_error(error)}", file=sys.stderr)
         code = RUN_FAILED
     sys.exit(code)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
+import threading
+import time
 from pathlib import Path
-from typing import NoReturn
 
 from ground.errors import OK, UserError, command
 from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED, FOLDER, LOCAL
+
+SECONDS_BETWEEN_KNOCKS = 0.1
 
 HELP = """\
 usage: python -m leaderboards.serve [key=value ...]
@@ -25,7 +27,7 @@ Ctrl-C ends it."""
 
 
 def main(words: list[str]) -> int:
-    """Become the Streamlit process, so that a signal to this process ends it."""
+    """Run Streamlit in this process, so that a signal to it ends the app."""
     if wants_help(words):
         print(HELP)
         return OK
@@ -36,8 +38,9 @@ def main(words: list[str]) -> int:
     read_board(board)  # a sentence here rather than an empty page
     address = given.one("address", "localhost")
     port = free_port(address, given.one("port", "8501"))
-    print(f"board {board}\nopen http://{address}:{port}  (Ctrl-C ends it)", flush=True)
-    return _become(streamlit_arguments(address, port, board))
+    print(f"board {board}", flush=True)
+    threading.Thread(target=_say_when_it_listens, args=(address, port), daemon=True).start()
+    return _run(streamlit_arguments(address, port, board))
 
 
 def default_board() -> Path:
@@ -60,13 +63,25 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
     }
     flags = [f"--{key}={value}" for key, value in options.items()]
     app = str(FOLDER / "app.py")
-    return [sys.executable, "-m", "streamlit", "run", app, *flags, "--", str(board.resolve())]
+    return ["run", app, *flags, "--", str(board.resolve())]
 
 
-def _become(arguments: list[str]) -> NoReturn:
-    root = str(FOLDER.parent)
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    os.execve(arguments[0], arguments, {**os.environ, "PYTHONPATH": path})
+def _run(arguments: list[str]) -> int:
+    from streamlit.web import cli
+
+    if str(FOLDER.parent) not in sys.path:
+        sys.path.insert(0, str(FOLDER.parent))
+    return int(cli.main(arguments, prog_name="streamlit", standalone_mode=False) or OK)
+
+
+def _say_when_it_listens(address: str, port: int) -> None:
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(SECONDS_BETWEEN_KNOCKS)
+    print(f"open http://{address}:{port}  (Ctrl-C ends it)", flush=True)
 
 
 def free_port(address: str, wanted: str) -> int:
@@ -81,9 +96,9 @@ def free_port(address: str, wanted: str) -> int:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((address, int(wanted)))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: what can be no name of a machine
             raise UserError(
-                f"cannot listen at {address}:{wanted} ({error.strerror or error}): "
+                f"cannot listen at {address}:{wanted} ({getattr(error, 'strerror', '') or error}): "
                 "give another port, such as port=0 for any free one"
             ) from None
         return int(trial.getsockname()[1])

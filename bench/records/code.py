@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from bench.records.provenance import COMPUTING_LIBRARIES
 from ground.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
@@ -35,6 +36,8 @@ def is_own(target: str) -> bool:
 
 def imported_modules(module: str) -> dict[str, Path]:
     """The modules whose source counts for ``module``, by name."""
+    if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
+        return {}
     places = [(ROOT, ROOT / name) for name in OWN]
     if not is_own(module):
         places += _home(module)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.recording import Run
-from bench.training.building import build_model, build_task, read_weights
+from bench.training.building import build_model, build_task, build_to_train, read_weights
 from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
@@ -139,7 +139,7 @@ class TrainingRun(Run):
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
         if self.training is not None:
             # Whether this task can measure the model is known before another one trains it.
-            build_model(self.configuration, self.task, self.configuration.seed)
+            build_to_train(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
             trained = _read_trained(summary)
@@ -251,7 +251,9 @@ class TrainingRun(Run):
 
     def _count_cost(self, seed: int) -> Cost:
         """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
-        model = build_model(self.configuration, self.task, seed).to(self.device).train()
+        model = build_to_train(self.configuration, self.task, seed).to(self.device).train()
+        parameters = sum(p.numel() for p in model.parameters())
+        self.report(f"{self.description}: counting a step of {parameters:,} parameters", 0, 1)
         batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
         batch = batch.to(self.device)
         probe(model, self.task, batch)
@@ -259,7 +261,7 @@ class TrainingRun(Run):
         length = self.task.specification().maximum_length
         state_bytes = getattr(model, "state_bytes", None)
         return Cost(
-            parameters=sum(p.numel() for p in model.parameters()),
+            parameters=parameters,
             position_parameters=getattr(model, "position_parameters", int)(),
             state_bytes=state_bytes(length) if state_bytes else None,
             state_length=length if state_bytes else None,

@@ -119,13 +119,13 @@ def execute(job: Job, report: Report) -> RunRecord | UserError:
 
 def _refusal(configuration: Configuration) -> UserError | None:
     """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
-    from bench.training.building import build_model, build_task
+    from bench.training.building import build_task, build_to_train
 
     if configuration.takes is not None:  # it builds its models itself, and said what was refused
         return None
     task = build_task(configuration)
     try:
-        build_model(configuration, task, configuration.seed)
+        build_to_train(configuration, task, configuration.seed)
     except UserError as error:
         return error
     return None

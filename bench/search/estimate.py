@@ -14,7 +14,7 @@ import torch
 from bench.records.report import table_of
 from bench.search.plan import Entry, Plan
 from bench.settings.settings import Configuration
-from bench.training.building import build_model, build_task, resolve_device
+from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
@@ -101,7 +101,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     torch.set_num_threads(settings.threads)
     device = resolve_device(configuration.device)
     task = build_task(configuration)
-    model = build_model(configuration, task, seed).to(device).train()
+    model = build_to_train(configuration, task, seed).to(device).train()
     batch = task.training_batch(seed, 0, settings.batch_size).to(device)
     flops = count_training_flops(model, batch, task.training_loss)
     total = total_steps(task, settings)

@@ -7,6 +7,7 @@ beside each task and each model: dropping a file in is the whole registration.
 from __future__ import annotations
 
 import copy
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -23,10 +24,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from bench.settings.external import kind_of, use_external_model
-from bench.settings.limits import check_sizes
+from bench.settings.limits import check_counts, check_sizes
 from bench.settings.settings import Configuration
 from ground.errors import UserError, nearest
 from ground.files import ROOT
+from ground.words import word as quoted_word
 
 GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
@@ -136,8 +138,11 @@ def compose(words: Sequence[str]) -> Configuration:
                 "it builds itself: its own settings are called tasks.KEY and models.KEY"
             )
         _assign(tree, key, value)
+    _refuse_what_has_no_effect(values, task)
+    check_counts(_constructor_arguments(task), "tasks")
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
+        check_counts(_constructor_arguments(model), "models")
 
     label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
     name = chosen.get("models", model["_target_"].rpartition(".")[2])
@@ -160,6 +165,27 @@ def compose(words: Sequence[str]) -> Configuration:
     if configuration.store.exists() and not configuration.store.is_dir():
         raise UserError(f"store={configuration.store} is a file: the store is a folder")
     return configuration
+
+
+def _refuse_what_has_no_effect(given: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+    """A setting that another one makes void is a mistake.
+
+    ``card.only_with`` of a task's YAML file says for a key which values of others it is read with.
+
+    Raises:
+        UserError: a key of the command line that nothing reads.
+    """
+    for one, other in (("steps", "epochs"), ("warmup_steps", "warmup_fraction")):
+        both = [f"training.{name}={given.get(f'training.{name}')}" for name in (one, other)]
+        if all(given.get(f"training.{name}") is not None for name in (one, other)):
+            raise UserError(f"{both[1]} has no effect beside {both[0]}: give one of them")
+    for key, conditions in task.get("card", {}).get("only_with", {}).items():
+        for other, allowed in conditions.items():
+            if given.get(f"tasks.{key}") is not None and task[other] not in allowed:
+                raise UserError(
+                    f"tasks.{key}={given[f'tasks.{key}']} has no effect with tasks.{other}="
+                    f"{task[other]}: it is read with tasks.{other}={' or '.join(allowed)}"
+                )
 
 
 def training_configuration(configuration: Configuration) -> Configuration:
@@ -191,14 +217,13 @@ def parse(words: Sequence[str]) -> list[Override]:
     for word in words:
         try:
             override = OverridesParser.create().parse_override(word)
-        except HydraException:
-            raise UserError(
-                f"cannot read '{word}': settings are written key=value, for example seed=1"
-            ) from None
+        except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
+            raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
-                "key, written key=value; several settings are tried by bench.sweep"
+                "key, written key=value; several settings are tried by bench.sweep. "
+                f"If that is one value, {_how_to_write(word)}"
             )
         if "${" in word:
             raise UserError(
@@ -207,6 +232,19 @@ def parse(words: Sequence[str]) -> list[Override]:
             )
         parsed.append(override)
     return parsed
+
+
+def _shortened(word: str) -> str:
+    return word if len(word) <= 100 else f"{word[:100]}…"
+
+
+def _how_to_write(word: str) -> str:
+    """What the word would be as a setting whose value is plain text."""
+    key, equals, value = word.partition("=")
+    if not equals or not key.replace(".", "").replace("_", "").isalnum():
+        return "settings are written key=value, for example seed=1"
+    quoted = shlex.quote(_shortened(quoted_word(key, value)))
+    return f"quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 
 def load_groups(
@@ -301,7 +339,7 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
         example = f"{key}.{_settable(old)[0]}"
         raise UserError(f"'{key}' is a group of settings: set one of them, such as {example}=…")
     expected = kind_of(old)
-    if expected and value is not None and kind_of(value) != expected:
+    if expected and (value is not None or last == "_target_") and kind_of(value) != expected:
         raise UserError(f"{key}={value!r} is not a {expected}, as its default {old!r} is")
     if isinstance(old, int) and isinstance(value, float):
         raise UserError(f"{key}={value!r} is not a whole number, as its default {old!r} is")

@@ -44,17 +44,18 @@ def load_class(target: str) -> type:
         UserError: no such module or class.
     """
     module_name, _, class_name = target.rpartition(".")
-    if not module_name:
-        raise UserError(f"'{target}' has no module part: give package.module.Class")
+    if not module_name or not all(map(str.isidentifier, target.split("."))):
+        raise UserError(f"'{target}' is no place of a class: give package.module.Class")
     is_ours = module_name.partition(".")[0] in ("models", "tasks")
     if not is_ours and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, ValueError, AttributeError) as error:
+    except Exception as error:  # whatever the module does while it is imported
         raise UserError(
-            f"cannot import '{target}' ({error}): give package.module.Class of a package that is "
-            "installed, in the working directory, or on PYTHONPATH"
+            f"cannot import '{target}' ({error or type(error).__name__}): give "
+            "package.module.Class of a package that is installed, in the working directory, or on "
+            "PYTHONPATH"
         ) from None
     loaded = getattr(module, class_name, None)
     if loaded is None:

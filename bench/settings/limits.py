@@ -6,13 +6,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError
 
 LARGEST_THREADS = 1024  # beyond it a process cannot be sure to get its threads from the system
 LARGEST_LAYERS = 1000  # as deep as trained transformers have been (Wang et al. 2022, DeepNet)
-BYTES_PER_NUMBER = 4
+LARGEST_COUNT = 10**10  # what holds one number for each of so many is beyond most machines
+PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 COUNTS = ("width", "layers", "heads", "state", "convolution", "expand")  # at least 1 where set
 
 
@@ -47,21 +50,41 @@ def check_sizes(models: Mapping[str, Any]) -> None:
             raise UserError(f"models.{name}={value} cannot be used: {wrong}")
 
 
-def check_memory(models: Mapping[str, Any]) -> None:
-    """Refuse what this machine cannot hold, from a bound that needs no building: a layer of width
-    w has at least one w × w matrix.
+def check_counts(values: Mapping[str, Any], place: str) -> None:
+    """Check the whole numbers of a task or of a model, all of which count something but seeds.
 
     Raises:
-        UserError: those matrices alone are larger than the memory of the machine.
+        UserError: one is above ``LARGEST_COUNT``.
     """
-    layers, width = models.get("layers"), models.get("width")
-    if not isinstance(layers, int) or not isinstance(width, int):
+    for name, value in values.items():
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and number > LARGEST_COUNT and "seed" not in name:
+                raise UserError(
+                    f"{place}.{name}={value} cannot be used: {number:.3g} is more than this "
+                    f"counts to ({LARGEST_COUNT:,})"
+                )
+
+
+def memory_here() -> int:
+    """Bytes that a process on this machine can have: its memory, or what a control group (a
+    container, a job of a cluster) allows of it."""
+    allowed = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _control_groups():
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            allowed.append(int(limit.read_text()))
+    return min(allowed)
+
+
+def _control_groups() -> Iterator[Path]:
+    """The files with the limits of this process and of the groups above it; versions 2 and 1."""
+    try:
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
+    except OSError:
         return
-    least = BYTES_PER_NUMBER * layers * width**2
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if least > memory:
-        raise UserError(
-            f"{layers} layers of width {width} have at least {least / 2**30:,.0f} GiB of weights, "
-            f"and this machine has {memory / 2**30:,.0f} GiB of memory: lower models.layers or "
-            "models.width"
-        )
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory"):
+            root = CONTROL_GROUPS / controllers
+            name = "memory.limit_in_bytes" if controllers else "memory.max"
+            parts = Path(path).parts[1:]
+            yield from (root.joinpath(*parts[:n], name) for n in range(len(parts) + 1))

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from bench.settings.limits import LARGEST_THREADS, infinite_numbers
+from bench.settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 MomentDecay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -31,12 +32,12 @@ class Settings(BaseModel):
 class TrainingSettings(Settings):
     """How a model is trained; the comments in ``bench/config.yaml`` say what each key means."""
 
-    steps: int | None = Field(ge=1)
-    epochs: int | None = Field(ge=1)
-    batch_size: int = Field(ge=1)
+    steps: Count | None
+    epochs: Count | None
+    batch_size: Count
     lr: float = Field(gt=0)
     schedule: Literal["cosine", "cosine_after_warmup", "linear", "constant"]
-    warmup_steps: int | None = Field(ge=0)
+    warmup_steps: int | None = Field(ge=0, le=LARGEST_COUNT)
     warmup_fraction: float = Field(ge=0, le=1)
     initial_lr: float = Field(ge=0)
     minimum_lr_fraction: float = Field(ge=0, le=1)
@@ -46,15 +47,15 @@ class TrainingSettings(Settings):
     bias_correction: bool
     gradient_clip: float = Field(ge=0)
     precision: Literal["float32", "bfloat16"]
-    validate_every: int | None = Field(ge=1)
+    validate_every: Count | None
     select: Literal["last", "best_validation"]
-    restarts: int = Field(ge=1)
+    restarts: Count
     threads: int = Field(ge=1, le=LARGEST_THREADS)
-    checkpoint_every: int = Field(ge=1)
+    checkpoint_every: Count
     # Settings that came after records were published have defaults here, and a default is left out
     # of the identity, so that older runs stay the same runs.
-    micro_batch_size: int | None = Field(default=None, ge=1)
-    devices: int = Field(default=1, ge=1)
+    micro_batch_size: Count | None = None
+    devices: Count = 1
 
     @property
     def note_on_warmup(self) -> str | None:
@@ -80,10 +81,10 @@ class SweepSettings(Settings):
 
     models: list[str]
     search_space: dict[str, list[Any]]
-    n_trials: int = Field(ge=1)
-    seeds: int = Field(ge=1)
+    n_trials: Count
+    seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
-    workers: int = Field(ge=0)
+    workers: int = Field(ge=0, le=LARGEST_THREADS)
     storage: str
 
 

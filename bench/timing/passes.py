@@ -6,6 +6,7 @@ import inspect
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +15,9 @@ from torch import nn
 from bench.records.report import table_of
 from bench.settings.config import DESCRIPTIVE, choices, group_file
 from bench.settings.external import load_class
-from bench.settings.limits import check_memory
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import RandomTokens, machine, measure_engine, synchronize
-from bench.training.building import load_subclass, resolve_device
+from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, nearest
@@ -100,12 +100,11 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     target = arguments.pop("_target_", name)
     arguments |= {key: getattr(settings, key) for key in SHAPES if key in defaults}
     specification = RandomTokens(settings, vocabulary).specification()
-    if target.startswith("models."):
-        check_memory(arguments)
+    model = partial(load_subclass(target, "models"), specification, **arguments)
+    check_fits(model, name, resolve_device(settings.device))
     torch.manual_seed(settings.seed)
     try:
-        model: nn.Module = load_subclass(target, "models")(specification, **arguments)
-        return model
+        return model()
     except (TypeError, ValueError) as error:
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from bench.settings.limits import LARGEST_LAYERS, LARGEST_THREADS
-from bench.settings.settings import Settings
+from bench.settings.settings import Count, Settings
 
 
 class SpeedSettings(Settings):
@@ -16,18 +16,18 @@ class SpeedSettings(Settings):
 
     models: list[str]
     reference: str
-    width: int = Field(ge=1)
+    width: Count
     layers: int = Field(ge=1, le=LARGEST_LAYERS)
-    heads: int = Field(ge=1)
+    heads: Count
     dropout: float = Field(ge=0, lt=1)
-    length: int = Field(ge=1)
-    batch: int = Field(ge=1)
-    vocabulary: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
-    rounds: int = Field(ge=1)
+    length: Count
+    batch: Count
+    vocabulary: list[Count] = Field(min_length=1)
+    rounds: Count
     threads: int = Field(ge=1, le=LARGEST_THREADS)
     device: Literal["auto", "cpu", "cuda"]
     seed: int = Field(ge=0, lt=2**32)
     engine: bool
-    engine_steps: int = Field(ge=1)
+    engine_steps: Count
     profile: bool
     output: Path | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +15,10 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from bench.settings.external import load_class
-from bench.settings.limits import check_memory
+from bench.settings.limits import memory_here
+from bench.settings.network import note_if_offline
 from bench.settings.settings import Configuration
-from ground.errors import RUN_FAILED, UserError
+from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from ground.progress import Report
 from ground.seeding import derive_seed
 from tasks.interface import Task
@@ -32,6 +33,8 @@ KINDS: dict[str, tuple[str, tuple[type, ...], str]] = {
     ),
     "models": ("model", (nn.Module,), "torch.nn.Module"),
 }
+
+COPIES_IN_TRAINING = 4  # weights, gradients and the two moments of Adam
 
 
 def resolve_device(name: str) -> torch.device:
@@ -96,6 +99,7 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
     Raises:
         UserError: the data that the configuration names cannot be used.
     """
+    note_if_offline(configuration)
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
         task_or_measurement(configuration).prepare(report)
 
@@ -119,11 +123,8 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     """A model with the initial weights of ``seed``.
 
     Raises:
-        UserError: the model refuses its settings, is larger than this machine, or lacks a method
-            that the task needs.
+        UserError: the model refuses its settings, or lacks a method that the task needs.
     """
-    if configuration.models["_target_"].startswith("models."):
-        check_memory(configuration.models)
     with kept_random_state(resolve_device(configuration.device)):
         torch.manual_seed(derive_seed(seed, "initial weights"))
         model: nn.Module = _construct(configuration.models, "models", task.specification())
@@ -135,6 +136,43 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
             f"measures: choose {' or '.join(fit) or 'a model that offers it'}"
         )
     return model
+
+
+def build_to_train(configuration: Configuration, task: Task, seed: int) -> nn.Module:
+    """The same of a model that is going to be trained here.
+
+    Raises:
+        UserError: as for ``build_model``, or its training is larger than this machine.
+    """
+
+    def build() -> nn.Module:
+        model: nn.Module = _construct(configuration.models, "models", task.specification())
+        return model
+
+    check_fits(build, configuration.label, resolve_device(configuration.device))
+    return build_model(configuration, task, seed)
+
+
+def check_fits(build: Callable[[], nn.Module], name: str, device: torch.device) -> None:
+    """Count a model's weights from its shapes alone, before anything is allocated.
+
+    Raises:
+        UserError: ``device`` has less memory than training them holds at least.
+    """
+    try:
+        with kept_random_state(torch.device("cpu")), torch.device("meta"):
+            sizes = [p.numel() * p.element_size() for p in build().parameters()]
+    except Exception:  # it is refused, or looks at values: building it says why
+        return
+    held = COPIES_IN_TRAINING * sum(sizes)
+    on_gpu = device.type == "cuda"
+    memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
+    if held > memory:
+        raise UserError(
+            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights, and training holds "
+            f"{held / 2**30:,.1f} GiB with their gradients and moments, but there are "
+            f"{memory / 2**30:,.1f} GiB of memory here: lower models.layers or models.width"
+        )
 
 
 def model_builder(configuration: Configuration, device: torch.device) -> Build:
@@ -182,6 +220,12 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
         raise UserError(
             f"{group} ({node['_target_']}): a number is too large to count with ({error}): give a "
             "smaller one"
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if group != "tasks" or not is_out_of_memory(error):  # of a model it is a row with its cause
+            raise
+        raise UserError(
+            f"tasks ({node['_target_']}): {describe_memory_error(error)}", RUN_FAILED
         ) from error
     except TypeError as error:  # Python's words: a setting's name or kind is not the class's
         raise UserError(

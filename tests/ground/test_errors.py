@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from bench.records.schema import read_record
 from tests.conftest import ROOT
@@ -80,3 +83,32 @@ def test_a_run_is_recorded_though_both_readers_have_gone(tmp_path: Path) -> None
     assert (code, errors) == (0, "")
     (path,) = (tmp_path / "records").glob("*.json")
     assert read_record(path).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: bytearray(1 << 62),
+        lambda: np.empty(1 << 59),
+        lambda: torch.empty(1 << 59, dtype=torch.uint8),
+        lambda: torch.empty(1 << 40, 1 << 40),
+    ],
+    ids=["Python", "NumPy", "PyTorch", "PyTorch, beyond 64 bits"],
+)
+def test_too_little_memory_is_a_sentence(
+    ask: Callable[[], object], run_here: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    ended = run_here(lambda words: bool(ask()))
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: this machine has too little memory for that (")
+
+
+def test_other_errors_are_still_told_in_full(
+    run_here: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    def mistake(words: list[str]) -> int:
+        raise RuntimeError("a mistake of the program")
+
+    with pytest.raises(RuntimeError, match="of the program"):
+        run_here(mistake)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import queue
 
 import pytest
 
@@ -46,3 +47,30 @@ def test_another_total_is_another_estimate(clock: list[float]) -> None:
         "run: second: 0/400, time left not known yet",
         "run: second: 100/400, about 60 s left",
     ]
+
+
+def test_a_reader_of_a_file_is_never_left_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that reports nothing for long, as a worker in its evaluation does."""
+    monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.1)
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.strip():
+                said.put(text)
+            return len(text)
+
+    with progress.progress(Stream()) as report:
+        assert said.get(timeout=10) == "still at work, nothing to count yet"
+        report("runs of the sweep", 3, 12)
+        while (line := said.get(timeout=10)).startswith("still"):  # said meanwhile
+            pass
+        assert line == "runs of the sweep: 3/12, time left not known yet"
+        assert said.get(timeout=10) == line
+        report("a run", 1, 1)  # what has ended is not said again
+        assert said.get(timeout=10).startswith("a run: 1/1, done")
+        assert said.get(timeout=10) == line
+    while not said.empty():
+        said.get()
+    with pytest.raises(queue.Empty):
+        said.get(timeout=0.3)

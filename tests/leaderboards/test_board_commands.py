@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -216,3 +218,23 @@ def test_of_one_figure_at_one_preset_the_last_verdicts_count(tmp_path: Path) -> 
         paths.append(tmp_path / f"{title}.json")
         paths[-1].write_text(json.dumps({**content, "title": title, "claims": []}))
     assert [file.title for file in read_verdicts(paths)] == ["of this machine"]
+
+
+def test_the_address_is_told_when_the_server_listens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start_slowly(arguments: list[str]) -> int:
+        time.sleep(0.3)
+        assert "open" not in capsys.readouterr().out
+        port = next(int(word.rpartition("=")[2]) for word in arguments if "server.port" in word)
+        with socket.create_server(("127.0.0.1", port)):
+            deadline = time.monotonic() + 10
+            told = ""
+            while f"open http://127.0.0.1:{port}" not in told:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+                told += capsys.readouterr().out
+        return 0
+
+    monkeypatch.setattr(serve, "_run", start_slowly)
+    assert serve.main(["port=0", "address=127.0.0.1"]) == 0

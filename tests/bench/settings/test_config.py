@@ -1,6 +1,7 @@
 """Configuration: strict, layered, and open to models of other packages."""
 
 import math
+import shlex
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ from ground.words import word
 from tests.conftest import Command
 
 BASE = ["tasks=regbench", "models=gpt2"]
+
+
+def test_a_word_is_quoted_as_the_sentence_says(tmp_path: Path) -> None:
+    """What a shell and Hydra make of the advice is the value that was meant."""
+    for name in ("a(b", "a,b", "[x", "it's {", 'say "so" (', "a\\b,"):
+        with pytest.raises(UserError) as refused:
+            compose([*BASE, f"store={name}"])
+        advice = shlex.split(str(refused.value).rpartition("as they are: ")[2])
+        assert compose([*BASE, *advice]).store == Path(name)
 
 
 def test_command_line_over_preset_over_task_over_defaults() -> None:
@@ -88,7 +98,31 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         (["tasks=regbench", "models._target_=torch.nn.NoModel"], "has no class 'NoModel'"),
         (["tasks=regbench", "models._target_=models.gpt2.GTP2"], "the nearest is 'GPT2'"),
         (["tasks=regbench", "models._target_=base64.Model"], "no class 'Model': it defines none"),
-        (["tasks=regbench", "models._target_=Model"], "no module part: give package.module.Class"),
+        (["tasks=regbench", "models._target_=Model"], "no place of a class: give package.module"),
+        ([*BASE, "models._target_=..x.Y"], "'..x.Y' is no place of a class"),
+        ([*BASE, "models._target_=null"], "models._target_=None is not a word"),
+        ([*BASE, "tasks._target_=null"], "tasks._target_=None is not a word"),
+        (["tasks=regbench", "models=../gpt2"], "'../gpt2' is no place of a class"),
+        ([*BASE, "tasks.training_automata=100000000000"], "is more than this counts to"),
+        ([*BASE, "tasks.states=[1,1000000000000]"], "is more than this counts to"),
+        ([*BASE, "models.heads=1000000000000"], "models.heads=1000000000000 cannot be used"),
+        ([*BASE, f"training.steps={10**26}"], "less than or equal to 10000000000"),
+        (
+            [*BASE, "training.steps=9", "training.epochs=2"],
+            "training.epochs=2 has no effect beside",
+        ),
+        (
+            [*BASE, "training.warmup_steps=9", "training.warmup_fraction=0.2"],
+            "training.warmup_fraction=0.2 has no effect beside training.warmup_steps=9",
+        ),
+        (
+            ["tasks=bigram", "models=gpt2", "tasks.text=book.txt"],
+            "has no effect with tasks.source=tiny_shakespeare: it is read with tasks.source=text",
+        ),
+        ([*BASE, "store=a(b"], """as they are: 'store="a(b"'"""),
+        ([*BASE, "store=a,b"], """as they are: 'store="a,b"'"""),
+        ([*BASE, f"seed={'9' * 5000}"], "cannot read 'seed=999"),
+        ([*BASE, f"seed={'[' * 2000}"], "cannot read 'seed=[[["),
     ],
 )
 def test_a_mistake_is_one_sentence_that_helps(words: list[str], sentence: str) -> None:

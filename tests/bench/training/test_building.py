@@ -6,12 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import torch
 
+from bench.records.code import imported_modules
 from bench.search.plan import some_model
 from bench.settings.config import choices, compose
-from bench.settings.limits import LARGEST_LAYERS, check_memory
 from bench.settings.settings import Configuration
-from bench.training.building import build_model, build_task, load_subclass, prepare_data
+from bench.training import building
+from bench.training.building import (
+    build_model,
+    build_task,
+    build_to_train,
+    data_hashes,
+    load_subclass,
+    prepare_data,
+)
 from ground.errors import UserError
 from ground.progress import silent
 
@@ -64,18 +73,54 @@ def test_other_classes_are_refused(
         build(configuration)
 
 
-def test_a_model_beyond_the_memory_is_refused_before_it_is_built() -> None:
-    configuration = compose([*TINY, f"models.layers={LARGEST_LAYERS}", "models.width=10000000"])
-    with pytest.raises(UserError, match=r"have at least .* GiB of weights, and this machine has"):
+def test_a_model_beyond_the_memory_is_refused_before_it_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configuration = compose([*TINY, "models.layers=9", "models.width=100000"])
+    monkeypatch.setattr(building, "build_model", None)
+    with pytest.raises(UserError, match=r"GPT2 has .* GiB of weights, and training holds .* GiB"):
+        build_to_train(configuration, build_task(configuration), seed=0)
+
+
+@pytest.mark.parametrize("name", choices("models"))
+def test_what_a_training_holds_is_counted_from_shapes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, gradients and two moments as they really are, to the byte; and that counting them
+    changes no weight."""
+    task_of = "three_moons" if name == "memory_unit" else "regbench"
+    configuration = compose([f"tasks={task_of}", "device=cpu", f"models={name}"])
+    task = build_task(configuration)
+    model = build_model(configuration, task, seed=0)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    moments = [m for state in optimizer.state.values() for m in state.values() if m.ndim]
+    moments += [state["exp_avg"] for p, state in optimizer.state.items() if not p.ndim]
+    moments += [state["exp_avg_sq"] for p, state in optimizer.state.items() if not p.ndim]
+    held = sum(2 * p.nbytes for p in parameters) + sum(m.nbytes for m in moments)
+    monkeypatch.setattr(building, "memory_here", lambda: held)
+    before = torch.get_rng_state()
+    again = build_to_train(configuration, task, seed=0)
+    assert torch.equal(before, torch.get_rng_state())
+    for parameter, other in zip(parameters, again.parameters(), strict=True):
+        assert parameter.shape == other.shape
+    monkeypatch.setattr(building, "memory_here", lambda: held - 1)
+    with pytest.raises(UserError, match=r"lower models\.layers or models\.width"):
+        build_to_train(configuration, task, seed=0)
+
+
+def test_data_beyond_the_memory_are_a_sentence() -> None:
+    configuration = compose([*TINY, "tasks.test_size=10000000000"])
+    with pytest.raises(UserError, match=r"tasks \(tasks.regbench.RegBench\): .* too little memory"):
+        data_hashes(configuration)
+
+
+def test_a_library_s_class_is_refused_without_reading_the_library() -> None:
+    """Its version is part of the identity; reading all of PyTorch takes half a minute."""
+    assert imported_modules("torch.nn") == {}
+    configuration = compose([*TINY, "models._target_=torch.nn.Linear"])
+    with pytest.raises(UserError, match="got an unexpected keyword argument 'width'"):
         model(configuration)
-
-
-@pytest.mark.parametrize("name", [n for n in choices("models") if n != "memory_unit"])
-def test_the_bound_on_memory_is_below_the_truth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with one byte less than the weights have still holds the bound's w × w matrices."""
-    words = ["tasks=regbench", "device=cpu", f"models={name}", "models.width=16"]
-    configuration = compose([*words, "models.layers=3"])
-    built = build_model(configuration, build_task(configuration), seed=0)
-    size = sum(parameter.nbytes for parameter in built.parameters())
-    monkeypatch.setattr("os.sysconf", lambda what: 1 if what == "SC_PAGE_SIZE" else size - 1)
-    check_memory(configuration.models)

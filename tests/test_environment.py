@@ -1,0 +1,144 @@
+"""Which Python the project takes, and which PyTorch its environment gets."""
+
+from __future__ import annotations
+
+import ast
+import os
+import runpy
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nox as nox  # before another version is pretended
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from tests.conftest import ROOT
+
+# As of Python's own, of which no other can be made.
+Version = namedtuple("Version", ("major", "minor", "micro", "releaselevel", "serial"))
+PLACES = ("ground/__init__.py", "noxfile.py")
+DOORS = [*ROOT.glob("bench/*.py"), *ROOT.glob("leaderboards/*.py"), ROOT / "reproduce/__main__.py"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("minor", range(9, 16))
+def test_a_python_that_is_not_supported_is_told_so(
+    place: str, minor: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    supported = SpecifierSet(project["requires-python"]).contains(f"3.{minor}")
+    monkeypatch.setattr(sys, "version_info", Version(3, minor, 0, "final", 0))
+    monkeypatch.setattr(sys, "version", f"3.{minor}.0 (main)")
+    if supported:
+        if place != "noxfile.py":  # which registers its sessions once
+            runpy.run_path(str(ROOT / place))
+        return
+    with pytest.raises(SystemExit) as refused:
+        runpy.run_path(str(ROOT / place))
+    said = f"{refused.value.code}\n{capfd.readouterr().err}"
+    assert (
+        f"needs Python 3.11 to 3.13, and {'nox runs on' if place[0] == 'n' else 'this is'}" in said
+    )
+    assert f"3.{minor}.0" in said
+
+
+def test_older_pythons_can_read_far_enough_to_say_so() -> None:
+    for file in (*DOORS, *(ROOT / place for place in PLACES)):
+        ast.parse(file.read_text(), feature_version=(3, 9))
+    for house in ("bench", "leaderboards", "reproduce"):
+        tree = ast.parse((ROOT / house / "__init__.py").read_text())
+        imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+        assert ast.unparse(imports[0]) == "import ground as ground"
+
+
+@pytest.fixture(scope="module")
+def noxfile() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "noxfile.py"))
+
+
+def package(folder: Path, version: str) -> None:
+    """A package index in a folder, with one torch that knows its version."""
+    wheel = folder / "torch" / f"torch-{version}-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    info = f"torch-{version}.dist-info"
+    with zipfile.ZipFile(wheel, "w") as content:
+        content.writestr("torch.py", f"print({version!r})")
+        content.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+        )
+        content.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        content.writestr(f"{info}/RECORD", "")
+    (wheel.parent / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+
+
+@pytest.fixture
+def installed(
+    noxfile: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """The version of PyTorch that an environment gets from package indices in folders."""
+    names = noxfile["install_torch"].__globals__
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "default").as_uri())
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    pinned = tmp_path / "constraints.txt"
+    pinned.write_text("torch==2.13.0\n")
+    package(tmp_path / "default", "2.13.0")
+
+    def install(builds: str) -> str:
+        monkeypatch.setitem(names, "CPU_BUILDS", (tmp_path / builds).as_uri())
+        monkeypatch.setitem(names, "without_nvidia", lambda: True)
+        venv.create(tmp_path / "environment", clear=True, symlinks=True)
+        python = str(tmp_path / "environment" / "bin" / "python")
+        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
+        session = SimpleNamespace(
+            log=lambda text: None,
+            run=lambda *words, external: subprocess.run(words, check=True),
+        )
+        names["install_torch"](session, pip, ("-c", str(pinned)))
+        told = subprocess.run([python, "-m", "torch"], capture_output=True, text=True, check=True)
+        return told.stdout.strip()
+
+    return install
+
+
+@pytest.mark.processes
+def test_a_machine_without_nvidia_takes_the_cpu_build_where_it_can_be_had(
+    installed: Callable[..., str], tmp_path: Path
+) -> None:
+    package(tmp_path / "cpu", "2.13.0+cpu")
+    assert installed("cpu") == "2.13.0+cpu"
+    assert installed("nothing here") == "2.13.0"
+
+
+@pytest.mark.parametrize(
+    ("platform", "smi", "signs", "without"),
+    [
+        ("linux", None, (), True),
+        ("linux", None, (os.devnull,), False),
+        ("linux", "/usr/bin/nvidia-smi", (), False),
+        ("darwin", None, (), False),
+    ],
+)
+def test_only_linux_without_nvidia_asks_for_the_cpu_build(
+    platform: str,
+    smi: str | None,
+    signs: tuple[str, ...],
+    without: bool,
+    noxfile: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = noxfile["without_nvidia"].__globals__
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(names["shutil"], "which", lambda name: smi)
+    monkeypatch.setitem(names, "NVIDIA", signs)
+    assert names["without_nvidia"]() is without
