@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 
 def word(key: str, value: Any) -> str:
     """``key=value`` as Hydra's grammar reads it back, whatever characters the value has."""
-    return f"{key}={json.dumps(value, ensure_ascii=False)}"
+    return f"{key}={_quoted(value)}"
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):  # a backslash is one, except before a quotation mark
+        escaped = re.sub(r'(\\*)("|\Z)', lambda m: 2 * m[1] + ("\\" + m[2] if m[2] else ""), value)
+        return f'"{escaped}"'
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_quoted, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(k)}:{_quoted(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)
 
 
 def wants_help(words: Sequence[str]) -> bool:

@@ -133,7 +133,7 @@ def test_a_mistake_is_one_sentence_that_helps(words: list[str], sentence: str) -
 
 
 def test_words_are_read_back_as_they_were() -> None:
-    for value in ("/a b/c=d,e", "1e3", "true", 'say "so"', 0.1, 3, True, None, ["x", 2], "näh"):
+    for value in ("/a b/c=d,e", "1e3", "true", 'say "so"', 0.1, 3, True, None, ["x", 2], "näh", "a\\b", "c\\"):
         (override,) = parse([word("tasks.key", value)])
         assert override.value() == value
         assert type(override.value()) is type(value)
