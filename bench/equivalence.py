@@ -45,8 +45,8 @@ def main(words: list[str]) -> int:
         return OK
     from bench.runs.proving import of_records, of_task, prove
     from bench.search.plan import list_models
-    from bench.settings.config import parse
     from ground.progress import progress
+    from settings.config import parse
 
     given: dict[str, Any] = {
         o.key_or_group: o.value() for o in parse([list_models(word) for word in words])
@@ -73,7 +73,7 @@ def main(words: list[str]) -> int:
 
 def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]) -> None:
     """Refuse words that mean nothing here."""
-    from bench.settings.config import choices, models_of
+    from settings.config import choices, models_of
 
     for key in extra:
         if key.partition(".")[0] not in ("tasks", "models", "training") or "." not in key:
@@ -97,7 +97,7 @@ def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]
 
 def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Places on this machine in full, because each side runs in a folder of its own."""
-    from bench.settings.config import group_file
+    from settings.config import group_file
 
     places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
     return {

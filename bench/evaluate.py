@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.settings.config import parse
+    from settings.config import parse
 
     given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust")}
@@ -69,9 +69,9 @@ def _evaluate_again(
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
     from bench.runs.saved import find_record, load_run
-    from bench.settings.config import choices, models_of
     from bench.training.building import data_hashes
     from ground.progress import progress
+    from settings.config import choices, models_of
     from tasks.interface import Evaluation, Split
 
     found, root_of_run = find_record(run, root)
@@ -132,8 +132,8 @@ def _evaluate_by(
     from bench.records.report import print_record
     from bench.runs.obtain import identify, obtain
     from bench.runs.saved import find_record, recorded_configuration
-    from bench.settings.config import compose, training_configuration
     from ground.progress import progress
+    from settings.config import compose, training_configuration
 
     record, root = find_record(run, root)
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")

@@ -21,8 +21,8 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.search.plan import some_model
-    from bench.settings.config import compose
     from ground.progress import progress
+    from settings.config import compose
 
     # Data do not depend on the model, but a configuration has one.
     configuration = compose([f"models={some_model(words)}", *words])

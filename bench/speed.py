@@ -35,7 +35,7 @@ def read_settings(words: list[str]) -> SpeedSettings:
     from omegaconf import OmegaConf
 
     from bench.search.plan import list_models
-    from bench.settings.config import first_problem, parse
+    from settings.config import first_problem, parse
 
     values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
     assert isinstance(values, dict)

@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.search.plan import SHORT_NAMES, warn_of_warmup
-    from bench.settings.config import compose, parse
+    from settings.config import compose, parse
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):

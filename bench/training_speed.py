@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.settings.config import compose, parse
+    from settings.config import compose, parse
 
     own = dict(OWN)
     rest = []

@@ -39,4 +39,4 @@ settings (key=value, in any order):
   committed=true         serve the project's own records (leaderboards/records) too; default false
   tasks.KEY=… models.KEY=… training.KEY=…
                          any key of the task's and the model's YAML files and of
-                         bench/config.yaml; a key that does not exist is an error"""
+                         settings/config.yaml; a key that does not exist is an error"""

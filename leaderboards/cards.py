@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bench.settings.config import card, choices
 from ground.escaping import html
 from leaderboards.render import block
 from pictures.models import model_card
+from settings.config import card, choices
 
 
 def about(task: str, models: Iterable[str]) -> str:

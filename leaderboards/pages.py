@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from bench.settings.config import card, choices
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
 from leaderboards.contents import Board, ClaimLine, Row
@@ -17,6 +16,7 @@ from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
 from leaderboards.render import NOT_ASKED, VERDICTS, WAYS, covered, plain
 from leaderboards.render import PRESETS as BY_SCALE
+from settings.config import card, choices
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
 IN_README = "regbench"  # the task of which the README shows a table

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from bench.settings.config import card, choices, model_groups
 from pictures.style import MODELS, PALETTE, between
+from settings.config import card, choices, model_groups
 
 
 class ModelLook(NamedTuple):

@@ -18,7 +18,6 @@ from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
-from bench.settings.config import choices, compose, parse
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from ground.files import ROOT, write_atomically
 from ground.words import wants_help
@@ -29,9 +28,10 @@ from reproduce.console import print_verdicts
 from reproduce.drawing.frame import framed
 from reproduce.presets import refuse_mixtures
 from reproduce.reproduction import Plan, Reproduction, View
+from settings.config import choices, compose, parse
 
 if TYPE_CHECKING:
-    from bench.settings.settings import Configuration
+    from settings.settings import Configuration
 
 SCHEMA_VERSION = 1
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")

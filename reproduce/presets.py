@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
-from bench.settings.config import compose
 from ground.errors import UserError
 from judging.grammar import setting
+from settings.config import compose
 
 
 def refuse_mixtures(

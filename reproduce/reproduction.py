@@ -10,10 +10,10 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
-from bench.settings.config import compose
-from bench.settings.settings import Configuration
 from judging.claims import Claim
 from pictures.panels import Picture
+from settings.config import compose
+from settings.settings import Configuration
 
 
 @dataclass(frozen=True)

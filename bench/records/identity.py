@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.records.equivalence import Code, Config, Name, names, settled_name
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
-from bench.settings.settings import Configuration
+from settings.settings import Configuration
 
 # The same by all equal code.
 FIXED = ("data", "library_lock", "precision", "device_class", "protocol_version")

@@ -7,8 +7,8 @@ from fnmatch import fnmatch
 from functools import cache
 
 from bench.records.schema import RunRecord
-from bench.settings.config import card, choices
 from ground.statistics import KINDS, REAL, Items, Kind, deviation_of, mean_of
+from settings.config import card, choices
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from bench.records.schema import RunRecord, make_run_id
-from bench.settings.config import DESCRIPTIVE, choices, own_file
-from bench.settings.external import kind_of
+from settings.config import DESCRIPTIVE, choices, own_file
+from settings.external import kind_of
 
 Known = Mapping[str, Any]  # the YAML file of a task or model
 

@@ -27,12 +27,12 @@ from bench.records.store import Store, committed_path, record_path
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.measuring import MeasuringRun
 from bench.runs.recording import Run, measured_fields
-from bench.settings.config import training_configuration
-from bench.settings.settings import Configuration
 from bench.training.building import data_hashes, prepare_data, resolve_device, task_or_measurement
 from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.progress import Report, silent
+from settings.config import training_configuration
+from settings.settings import Configuration
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try

@@ -30,12 +30,12 @@ from bench.records.privacy import told_word
 from bench.records.provenance import sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
-from bench.settings.config import choices, group_file, load_groups, models_of
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
 from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
+from settings.config import choices, group_file, load_groups, models_of
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}

@@ -18,8 +18,6 @@ from bench.records.registry import known, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from bench.runs.obtain import LOCATIONS
-from bench.settings.config import first_problem_in_a_sentence, load_groups
-from bench.settings.settings import Configuration
 from bench.training.building import (
     build_model,
     build_task,
@@ -30,6 +28,8 @@ from bench.training.building import (
 from bench.training.training import set_numerics
 from ground.errors import UserError, nearest
 from ground.progress import Report, silent
+from settings.config import first_problem_in_a_sentence, load_groups
+from settings.settings import Configuration
 from tasks.interface import Task
 
 

@@ -8,9 +8,9 @@ from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search.driver import Job, execute
 from bench.search.executors import Executor, InProcess, Pool
-from bench.settings.settings import Configuration
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report
+from settings.settings import Configuration
 
 
 def make_all(configurations: Sequence[Configuration], report: Report) -> list[RunRecord]:

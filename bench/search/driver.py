@@ -19,10 +19,10 @@ from bench.search.executors import Done, Executor, InProcess, Pool
 from bench.search.plan import Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
-from bench.settings.settings import Configuration
 from ground.errors import UserError
 from ground.files import make_folder
 from ground.progress import Report
+from settings.settings import Configuration
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity

@@ -13,7 +13,6 @@ import torch
 
 from bench.records.report import table_of
 from bench.search.plan import Entry, Plan
-from bench.settings.settings import Configuration
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.optimisation import plain_steps
@@ -21,6 +20,7 @@ from bench.training.training import total_steps
 from ground.errors import UserError
 from ground.progress import Report, duration
 from ground.screen import console
+from settings.settings import Configuration
 
 PROBE_SECONDS = 1.5
 NOTHING_WRITTEN = "dry run, nothing was written"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.settings.config import choices, compose, models_of, parse
-from bench.settings.settings import Configuration, SweepSettings, TrainingSettings
 from ground.errors import UserError, nearest
 from ground.words import word
+from settings.config import choices, compose, models_of, parse
+from settings.settings import Configuration, SweepSettings, TrainingSettings
 
 SHORT_NAMES = ("n_trials", "seeds", "workers", "sampler", "storage")
 

@@ -13,8 +13,6 @@ import torch
 from torch import nn
 
 from bench.records.report import table_of
-from bench.settings.config import DESCRIPTIVE, choices, group_file
-from bench.settings.external import load_class
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import RandomTokens, machine, measure_engine, synchronize
 from bench.training.building import check_fits, load_subclass, resolve_device
@@ -23,6 +21,8 @@ from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, nearest
 from ground.progress import Report
 from ground.screen import console
+from settings.config import DESCRIPTIVE, choices, group_file
+from settings.external import load_class
 
 SHAPES = ("width", "layers", "heads", "dropout")
 WHOLE = "whole"

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.settings.limits import LARGEST_LAYERS, LARGEST_THREADS
-from bench.settings.settings import Count, Settings
+from settings.limits import LARGEST_LAYERS, LARGEST_THREADS
+from settings.settings import Count, Settings
 
 
 class SpeedSettings(Settings):

@@ -20,8 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bench.records.provenance import processor
-from bench.settings.config import load_groups
-from bench.settings.settings import Configuration, TrainingSettings
 from bench.timing.settings import SpeedSettings
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
@@ -33,6 +31,8 @@ from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
 from models.specification import SequenceSpecification
+from settings.config import load_groups
+from settings.settings import Configuration, TrainingSettings
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
 LOOK_EVERY = 0.005  # seconds, at a process that is to make its first step

@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from bench.settings.external import load_class
-from bench.settings.limits import memory_here
-from bench.settings.network import note_if_offline
-from bench.settings.settings import Configuration
 from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from ground.progress import Report
 from ground.seeding import derive_seed
+from settings.external import load_class
+from settings.limits import memory_here
+from settings.network import note_if_offline
+from settings.settings import Configuration
 from tasks.interface import Task
 from tasks.measurement import Build, Measurement, Refused
 

@@ -26,7 +26,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from bench.settings.settings import TrainingSettings
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import LightningModule, SIGTERMException, Trainer
@@ -35,6 +34,7 @@ from ground.errors import UserError
 from ground.files import read_sealed, write_sealed
 from ground.progress import Report, silent
 from ground.seeding import derive_seed
+from settings.settings import TrainingSettings
 from tasks.interface import Batch, Task
 
 CURVE_POINTS = 200

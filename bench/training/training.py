@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from bench.settings.settings import TrainingSettings
 from ground.errors import UserError
+from settings.settings import TrainingSettings
 from tasks import measurement
 from tasks.interface import Task
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from bench.settings.config import choices, group_file
 from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
 from ground.errors import UserError
 from ground.escaping import markdown, markdown_code, markdown_lines
 from ground.files import ROOT, write_atomically
 from ground.progress import Report
+from settings.config import choices, group_file
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun

@@ -13,8 +13,8 @@ from bench.records.identity import identity_of
 from bench.records.provenance import COMPUTING_LIBRARIES, PROTOCOL_VERSION, sha256_of
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
-from bench.settings.config import model_groups
 from ground.errors import RUN_FAILED, UserError
+from settings.config import model_groups
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 SHA256 = re.compile(r"[0-9a-f]{64}")

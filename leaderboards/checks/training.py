@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from bench.records.registry import model_group
 from bench.records.schema import RunRecord
-from bench.settings.config import first_problem
-from bench.settings.settings import TrainingSettings
 from leaderboards.checks.naming import SHA256
+from settings.config import first_problem
+from settings.settings import TrainingSettings
 
 
 def is_trained(record: RunRecord) -> bool:

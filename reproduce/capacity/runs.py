@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.records.schema import RunRecord
-from bench.settings.config import group_file
 from judging.grammar import Records, Runs
 from judging.observations import latest
 from reproduce.presets import preset_settings
 from reproduce.reproduction import Plan
+from settings.config import group_file
 
 TASK = "capacity"
 HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
-from bench.settings.config import parse
 from judging.grammar import Records, Runs
 from reproduce.presets import flat, preset_settings
 from reproduce.reproduction import Plan
+from settings.config import parse
 
 TASK = "test_time_memory"
 SECTIONS = ("tasks", "models")  # of what tells settings apart

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.doctor import GENERATED, NO_GPU, SIGNS_OF_A_GPU, _data
-from bench.settings.config import choices, group_file
+from settings.config import choices, group_file
 
 LINES = {line.partition(":")[0]: line for _, line in _data()}
 

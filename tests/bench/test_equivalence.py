@@ -29,9 +29,9 @@ from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.runs.obtain import identify, obtain, serve_or_make
 from bench.runs.proving import BASELINES, Made, Pair, Wanted, batches
-from bench.settings.config import compose
 from bench.sweep import run_sweep
 from ground.errors import UserError
+from settings.config import compose
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
@@ -236,7 +236,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def scratch(tmp_path: Path) -> tuple[Path, Run]:
     """A repository of its own with the code as it is now, and a way to run commands there."""
     root = tmp_path / "scratch"
-    for name in ("ground", "bench", "models", "tasks"):
+    for name in ("ground", "settings", "bench", "models", "tasks"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@localhost"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):

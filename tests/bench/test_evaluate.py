@@ -8,9 +8,9 @@ import pytest
 
 from bench import evaluate
 from bench.records.schema import RunRecord, write_record
-from bench.settings.config import compose
 from bench.training.building import read_weights
 from ground.errors import UserError
+from settings.config import compose
 from tests.bench.records import make_record
 
 

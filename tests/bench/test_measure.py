@@ -9,9 +9,9 @@ from bench import evaluate, measure, train
 from bench.records.schema import read_record
 from bench.runs.measuring import MeasuringRun
 from bench.runs.obtain import identify, obtain
-from bench.settings.config import compose
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import compose
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 

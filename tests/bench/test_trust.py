@@ -19,9 +19,9 @@ from safetensors.torch import save
 from bench import evaluate, generate, prompts
 from bench.records.schema import write_record
 from bench.runs.saved import load_run
-from bench.settings.config import compose
 from ground.errors import UserError
 from ground.files import ROOT
+from settings.config import compose
 from tests.bench.records import make_record
 
 LOOP = compose(["tasks=memory_in_the_loop", "models=kernel"]).resolved()

@@ -13,7 +13,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.records.schema import Curve
-from bench.settings.config import group_file
 from leaderboards.app import VIEWS, figure_order
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
@@ -24,6 +23,7 @@ from leaderboards.render import number, rank, summary
 from leaderboards.verdicts import Claim, VerdictFile
 from pictures.models import look
 from published.numbers import read_published
+from settings.config import group_file
 
 APP = str(FOLDER / "app.py")
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from bench.settings.config import compose
 from ground.errors import OK, UserError
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Picture, Trace
@@ -23,6 +22,7 @@ from reproduce.attention import figure14, figure15, figure16, heads
 from reproduce.attention.runs import ALIBI, LABELS, LEARNED, MOSAIC, ROPE, kind_of
 from reproduce.command import main
 from reproduce.reproduction import Reproduction
+from settings.config import compose
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble

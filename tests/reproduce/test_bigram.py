@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import compose
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.bigram.bigram import REPRODUCTION, panels, plan
 from reproduce.bigram.runs import LABELS
+from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 

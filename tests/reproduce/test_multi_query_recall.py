@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Cost, RunRecord
-from bench.settings.config import compose
 from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
 from reproduce.multi_query_recall.runs import FIXED_STATE, LABELS, plan
+from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 

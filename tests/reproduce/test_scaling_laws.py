@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import compose
 from judging.power_laws import fit_power_law
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION, panels
+from settings.config import compose
 from tests.bench.records import make_record
 
 D = [16, 32, 64, 128, 256, 512, 1024]

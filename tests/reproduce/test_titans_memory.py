@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench.settings.config import compose
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.test_time_memory.figure import experiment_cells, panels, table
 from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
 from reproduce.test_time_memory.titans_memory import REPRODUCTION
+from settings.config import compose
 from tests.bench.records import make_record
 
 
@@ -55,7 +55,7 @@ def planned() -> list[Any]:
 
 
 def test_every_memory_that_there_is_is_shown() -> None:
-    from bench.settings.config import choices
+    from settings.config import choices
 
     assert set(MEMORIES) == set(choices("memories"))
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from bench.settings.config import DESCRIPTIVE, card, choices, compose, group_file, models_of
 from bench.training.building import build_measurement, model_builder
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import DESCRIPTIVE, card, choices, compose, group_file, models_of
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 from tests.conftest import told_by_a_process
@@ -94,7 +94,7 @@ def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:
 SCRIPT = """
 import json, sys
 from bench.training.building import build_measurement
-from bench.settings.config import compose
+from settings.config import compose
 from tests.tasks.test_measurement_conformance import disturb, first_model
 disturb(99)
 hashes = {}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from bench.runs.obtain import obtain
-from bench.settings.config import compose
 from bench.training.building import build_task
+from settings.config import compose
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 from tests.closeness import assert_near

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from bench.settings.config import choices, compose, group_file, models_of
 from bench.training.building import build_measurement, model_builder
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import choices, compose, group_file, models_of
 from tasks.measurement import Refused
 from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
 

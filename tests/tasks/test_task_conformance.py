@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.records.store import COMMITTED
-from bench.settings.config import DESCRIPTIVE, card, choices, group_file, models_of
 from models.specification import SequenceSpecification
+from settings.config import DESCRIPTIVE, card, choices, group_file, models_of
 from tasks.interface import Batch, Task
 from tests.closeness import assert_near
 from tests.conftest import told_by_a_process

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from bench.records import provenance
 from bench.records.privacy import told_command, told_message, told_word
 from bench.runs.obtain import obtain
-from bench.settings.config import compose
 from bench.training.building import build_task
 from ground.files import ROOT
+from settings.config import compose
 
 WORDS = ["tasks=regbench", "models=gpt2", "training.steps=1"]
 PLACES = [

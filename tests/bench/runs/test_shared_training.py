@@ -15,10 +15,10 @@ from bench.records import provenance
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
 from bench.search.driver import Job, execute
-from bench.settings.config import compose, training_configuration
 from bench.training import building, loop
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import compose, training_configuration
 
 STORIES = "".join(
     f"Once there was a cat named Number {k}. It saw {k + 2} birds and slept.\n" for k in range(400)

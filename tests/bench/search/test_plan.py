@@ -6,8 +6,8 @@ import pytest
 
 from bench.search import plan
 from bench.search.plan import make_plan
-from bench.settings.config import compose
 from ground.errors import UserError
+from settings.config import compose
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
 

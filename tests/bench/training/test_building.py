@@ -10,8 +10,6 @@ import torch
 
 from bench.records.code import imported_modules
 from bench.search.plan import some_model
-from bench.settings.config import choices, compose
-from bench.settings.settings import Configuration
 from bench.training import building
 from bench.training.building import (
     build_model,
@@ -23,6 +21,8 @@ from bench.training.building import (
 )
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import choices, compose
+from settings.settings import Configuration
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.settings.config import compose
 from bench.training import loop
 from bench.training.building import build_model, build_task
 from bench.training.training import TrainingReport
 from ground.files import write_sealed
+from settings.config import compose
 from tests.damage import FLIPS, flips
 
 STEPS, PER_POINT = 9, 3

@@ -10,13 +10,13 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from bench.settings.settings import TrainingSettings
 from bench.training.loop import _Module, fit
 from bench.training.parallel import Ranks
 from bench.training.training import Stopped
 from ground.errors import UserError
 from ground.progress import silent
 from models.gpt2 import GPT2
+from settings.settings import TrainingSettings
 from tasks.regbench import RegBench
 from tests.closeness import assert_near
 
@@ -24,7 +24,7 @@ SETTINGS = {"steps": 6, "batch_size": 7, "checkpoint_every": 4, "lr": 1e-2}
 
 
 def settings(**changes: object) -> TrainingSettings:
-    defaults = OmegaConf.to_container(OmegaConf.load(Path("bench/config.yaml")).training)
+    defaults = OmegaConf.to_container(OmegaConf.load(Path("settings/config.yaml")).training)
     assert isinstance(defaults, dict)
     return TrainingSettings(**{**defaults, **SETTINGS, **changes})
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.settings.config import choices, compose, models_of
 from bench.training.building import build_model, build_task
 from bench.training.probe import UnfitModel, probe
+from settings.config import choices, compose, models_of
 
 
 class _Model(nn.Module):

@@ -16,7 +16,7 @@ TWICE = """
 import hashlib, sys, tempfile
 from pathlib import Path
 import torch
-from bench.settings.config import compose
+from settings.config import compose
 from bench.training.building import build_model, build_task
 
 LEFT_OUT = {"matplotlib", "scipy", "transformers"}

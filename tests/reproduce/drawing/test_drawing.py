@@ -12,7 +12,6 @@ import pytest
 from pydantic import ValidationError
 
 from bench.records.schema import Curve
-from bench.settings.config import choices, compose, model_groups
 from ground.errors import UserError
 from judging.grammar import metric
 from leaderboards.panels import picture_chart
@@ -23,6 +22,7 @@ from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from pictures.renderer import images, render
 from reproduce.drawing.frame import failures
 from reproduce.drawing.traces import curve_over_seeds, dots, over_draws, over_seeds
+from settings.config import choices, compose, model_groups
 from tests.reproduce.records import regbench
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from bench.records.schema import RunRecord, read_records
-from bench.settings.config import choices
 from ground.errors import UserError
 from leaderboards.build import FOLDER
 from leaderboards.panels import picture_chart
@@ -21,6 +20,7 @@ from pictures.renderer import render
 from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import framed
 from reproduce.reproduction import Reproduction, View
+from settings.config import choices
 
 DRAWN = {name: one for name, one in reproductions().items() if one.panels is not None}
 

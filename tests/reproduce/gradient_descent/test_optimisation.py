@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import compose
 from ground.errors import UserError
 from judging.trials import in_seeds, sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
@@ -36,6 +35,7 @@ from reproduce.gradient_descent.runs import (
     comparisons,
     published,
 )
+from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.gradient_descent.test_weighting import published as weights
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import compose
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION, WEIGHTS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
+from settings.config import compose
 from tests.bench.records import make_record
 
 CLASSES = [1, 2, 10, 50, 100]

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import Curve, RunRecord
-from bench.settings.config import compose
 from judging.verdicts import Finding
 from pictures.panels import Picture
 from reproduce.command import write
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction, View
 from reproduce.stories.language import GPT2
+from settings.config import compose
 from tests.bench.records import make_record
 
 LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}

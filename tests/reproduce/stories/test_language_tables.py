@@ -9,7 +9,6 @@ import pytest
 
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
-from bench.settings.config import compose
 from ground.errors import UserError
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.panels import Picture, Trace
@@ -33,6 +32,7 @@ from reproduce.stories.table2 import (
     settings,
     words_of,
 )
+from settings.config import compose
 from tests.reproduce.stories.language_records import (
     facts,
     judge,

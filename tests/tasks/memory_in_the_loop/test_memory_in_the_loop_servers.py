@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from bench.runs.obtain import obtain
-from bench.settings.config import compose
 from bench.training.building import build_measurement, model_builder
 from ground.errors import UserError
 from ground.progress import silent
+from settings.config import compose
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from bench.settings import network
-from bench.settings.config import compose
+from settings import network
+from settings.config import compose
 from tests.conftest import Command
 
 TINYSTORIES = ["tasks=babistories", "models=gpt2", "tasks.corpus=tinystories"]

@@ -23,14 +23,18 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from bench.settings.external import kind_of, use_external_model
-from bench.settings.limits import check_counts, check_sizes
-from bench.settings.settings import Configuration
 from ground.errors import UserError, nearest
 from ground.files import ROOT
 from ground.words import word as quoted_word
+from settings.external import kind_of, use_external_model
+from settings.limits import check_counts, check_sizes
+from settings.settings import Configuration
 
-GROUPS = {"tasks": ROOT / "tasks", "models": ROOT / "models", "preset": ROOT / "bench" / "preset"}
+GROUPS = {
+    "tasks": ROOT / "tasks",
+    "models": ROOT / "models",
+    "preset": ROOT / "settings" / "preset",
+}
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 # Keys of a task's or model's YAML that describe it; the rest are constructor arguments.
 DESCRIPTIVE = (
@@ -250,8 +254,8 @@ def _how_to_write(word: str) -> str:
 def load_groups(
     chosen: Mapping[str, str], group: str = "models", root: Path = ROOT
 ) -> dict[str, Any]:
-    """``bench/config.yaml`` of the checkout ``root`` with the chosen file of each group under its
-    name; models are of ``group``."""
+    """The main file of the checkout ``root`` with the chosen file of each group under its name;
+    models are of ``group``."""
     loaded = dict(_load(root))
     for name, file in chosen.items():
         below = f"{group}/" if name == "models" and group != "models" else ""
@@ -263,12 +267,14 @@ def load_groups(
 # so each is read once, however many tasks and models a process puts together.
 @lru_cache(maxsize=256)
 def _load(root: Path, group: str | None = None, name: str | None = None) -> dict[str, Any]:
-    """``bench/config.yaml``, with one file of a group."""
+    """``settings/config.yaml``, with one file of a group."""
     add = "" if group == "preset" else "+"  # the primary configuration has a preset of its own
     words = [f"{add}{group}={name}"] if group else []
     search_path = f"hydra.searchpath=[file://{root}]"
+    # An older checkout, whose results are compared with today's, has the file in its engine.
+    folder = next(f for f in (root / "settings", root / "bench") if (f / "config.yaml").is_file())
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(root / "bench")):
+        with initialize_config_dir(version_base="1.3", config_dir=str(folder)):
             loaded = hydra_compose("config", overrides=[*words, search_path])
         tree = OmegaConf.to_container(loaded, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:

@@ -8,11 +8,11 @@ import pytest
 
 from bench import train
 from bench.search.plan import some_model
-from bench.settings.config import choices, compose, parse
-from bench.settings.limits import infinite_numbers
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.words import word
+from settings.config import choices, compose, parse
+from settings.limits import infinite_numbers
 from tests.conftest import Command
 
 BASE = ["tasks=regbench", "models=gpt2"]
@@ -133,7 +133,20 @@ def test_a_mistake_is_one_sentence_that_helps(words: list[str], sentence: str) -
 
 
 def test_words_are_read_back_as_they_were() -> None:
-    for value in ("/a b/c=d,e", "1e3", "true", 'say "so"', 0.1, 3, True, None, ["x", 2], "näh", "a\\b", "c\\"):
+    for value in (
+        "/a b/c=d,e",
+        "1e3",
+        "true",
+        'say "so"',
+        0.1,
+        3,
+        True,
+        None,
+        ["x", 2],
+        "näh",
+        "a\\b",
+        "c\\",
+    ):
         (override,) = parse([word("tasks.key", value)])
         assert override.value() == value
         assert type(override.value()) is type(value)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from bench.settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
+from settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 MomentDecay = Annotated[float, Field(ge=0, lt=1)]
@@ -30,7 +30,7 @@ class Settings(BaseModel):
 
 
 class TrainingSettings(Settings):
-    """How a model is trained; the comments in ``bench/config.yaml`` say what each key means."""
+    """How a model is trained; the comments in ``settings/config.yaml`` say what each key means."""
 
     steps: Count | None
     epochs: Count | None

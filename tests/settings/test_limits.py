@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.settings import limits
+from settings import limits
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -8,8 +8,8 @@ import urllib.request
 from http.client import HTTPException
 from urllib.error import HTTPError
 
-from bench.settings.config import group_file
-from bench.settings.settings import Configuration
+from settings.config import group_file
+from settings.settings import Configuration
 
 SECONDS_TO_ANSWER = 5.0
 OFFLINE = "HF_HUB_OFFLINE"  # read by the hub's client when it is imported: then it asks once
