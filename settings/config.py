@@ -132,7 +132,7 @@ def compose(words: Sequence[str]) -> Configuration:
     _merge(tree, task.get("sweep", {}), "sweep")
     _merge_block(tree, blocks[preset])
     protocol = values.get("tasks.protocol", task.get("protocol"))
-    _merge_block(tree, task.get("protocols", {}).get(protocol, {}))
+    _merge_block(tree, task.get("protocols", {}).get(str(protocol), {}))
     if values.get("training.epochs") is not None and "training.steps" not in values:
         tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():

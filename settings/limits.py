@@ -60,8 +60,7 @@ def check_counts(values: Mapping[str, Any], place: str) -> None:
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, int) and number > LARGEST_COUNT and "seed" not in name:
                 raise UserError(
-                    f"{place}.{name}={value} cannot be used: {number:.3g} is more than this "
-                    f"counts to ({LARGEST_COUNT:,})"
+                    f"{place}.{name}={value} cannot be used: counts are at most {LARGEST_COUNT:,}"
                 )
 
 

@@ -103,8 +103,9 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         ([*BASE, "models._target_=null"], "models._target_=None is not a word"),
         ([*BASE, "tasks._target_=null"], "tasks._target_=None is not a word"),
         (["tasks=regbench", "models=../gpt2"], "'../gpt2' is no place of a class"),
-        ([*BASE, "tasks.training_automata=100000000000"], "is more than this counts to"),
-        ([*BASE, "tasks.states=[1,1000000000000]"], "is more than this counts to"),
+        ([*BASE, "tasks.training_automata=100000000000"], "counts are at most 10,000,000,000"),
+        ([*BASE, "tasks.states=[1,1000000000000]"], "counts are at most 10,000,000,000"),
+        ([*BASE, f"tasks.test_size={10**400}"], "counts are at most"),
         ([*BASE, "models.heads=1000000000000"], "models.heads=1000000000000 cannot be used"),
         ([*BASE, f"training.steps={10**26}"], "less than or equal to 10000000000"),
         (
