@@ -85,7 +85,7 @@ def chosen_runs(
     found = list(filter(belongs, runs))
     if runs and not found:
         raise UserError(
-            f"no run has settings that this figure shows at preset {runs[0].preset}: it chooses "
+            f"no run has settings that this figure shows at preset {runs[0].preset}: it varies "
             f"{', '.join(varied)} itself, so leave them out"
         )
     return presets.as_preset(of_one_corpus(found), but=varied)

@@ -92,7 +92,7 @@ def test_the_perceptron_is_judged_with_its_classes_alone() -> None:
 def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
     narrow = measured("mlp", [8, 16], lambda w: 0.9 * w * w, 0.99, classes=32)
     wide = measured("mlp", [8, 16], lambda w: 1.9 * w * w, 0.99, expansion=2.0, classes=32)
-    chosen = capacity.select([narrow, wide])
+    chosen = capacity.REPRODUCTION.select([narrow, wide])
     assert sum(NARROW.trials(chosen)[16]) / 5 == pytest.approx(0.9, abs=0.01)
     assert sum(WIDE.trials(chosen)[16]) / 5 == pytest.approx(0.95, abs=0.01)
     claim = CLAIMS["perceptron twice as wide, 32 classes"]
@@ -169,7 +169,7 @@ def test_ranks_are_compared_draw_by_draw(counts: tuple[int, ...], expected: Verd
         for rank, n in zip((4, 8, 16, 32), counts, strict=False)
     ]
     claim = CLAIMS["trained low rank"]
-    assert claim.judge(capacity.select(runs)).finding.verdict == expected
+    assert claim.judge(capacity.REPRODUCTION.select(runs)).finding.verdict == expected
 
 
 def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:
@@ -198,7 +198,7 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
         run = measured(model, widths, lambda w: w, 0.99)
         runs.append(run.model_copy(update={"config": {**run.config, "tasks": settings}}))
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
-    chosen = capacity.select([*runs, own])
+    chosen = capacity.REPRODUCTION.select([*runs, own])
     assert {run.model for run in overview(chosen)} == {r.model for r in runs}
     assert images(panels(chosen), "capacity") == images(panels(chosen), "capacity")
     by_width, by_size, constants, ranks = panels(chosen).panels
@@ -213,6 +213,6 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
 
 def test_plans_name_runs_that_exist() -> None:
     for preset in ("smoke", "laptop"):
-        plan = capacity.plan(preset, None)
+        plan = capacity.REPRODUCTION.plan(preset, None)
         assert len(plan.runs) >= 16
-        assert len(capacity.plan(preset, 2).runs) == 2 * len(plan.runs)
+        assert len(capacity.REPRODUCTION.plan(preset, 2).runs) == 2 * len(plan.runs)

@@ -16,6 +16,7 @@ from judging.trials import in_seeds, sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from pictures.renderer import images
 from reproduce.command import main
+from reproduce.drawing.traces import published_numbers
 from reproduce.gradient_descent import descent
 from reproduce.gradient_descent.figure import landscape, panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION, table
@@ -25,6 +26,7 @@ from reproduce.gradient_descent.runs import (
     CELLS,
     LARGE_BATCH,
     ONE_STEP,
+    PUBLISHED,
     SINGLE_SAMPLES,
     STARRED,
     STEEP,
@@ -136,19 +138,20 @@ def verdicts(records: list[RunRecord]) -> dict[str, str]:
 
 
 def test_published_numbers_are_those_of_the_source() -> None:
-    assert len(published()) == 2 * 2 * 3 * 4 * 4 + 2
-    cell = published()["SGD lr 100, batch 64, n 10240"]
+    every = published_numbers(PUBLISHED, "error")
+    assert len(every) == 2 * 2 * 3 * 4 * 4 + 2
+    cell = every["SGD lr 100, batch 64, n 10240"]
     expected = (0.0312, 0.0140, 0.0071, 0.0047, 0.0031, 0.0025, 0.0017)
     assert [round(value, 4) for value in cell.values()] == list(expected)
-    cell = published()["Adam+LN lr 1, batch 1024, n 10240"]
+    cell = every["Adam+LN lr 1, batch 1024, n 10240"]
     assert [round(cell[d], 4) for d in (10, 100, 1000)] == [0.0815, 0.0255, 0.0143]
-    assert published()[BY_MODEL["learnable"].label] == {10: 0.0020, 100: 0.0015, 1000: 0.0012}
+    assert published(BY_MODEL["learnable"]) == {10: 0.0020, 100: 0.0015, 1000: 0.0012}
 
 
 def test_every_cell_of_the_full_grid_has_published_errors() -> None:
     matrix = [cell for cell in CELLS["paper"] if cell.model == "matrix"]
     assert len(matrix) == 192
-    assert all(len(published()[cell.label]) == 7 for cell in matrix)
+    assert all(len(published(cell)) == 7 for cell in matrix)
 
 
 def test_records_as_published_reproduce_every_claim() -> None:
@@ -222,7 +225,7 @@ def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str)
     trials = [
         [level * (1 + s) for s in SPREAD]
         for place, d in enumerate(DIMENSIONS)
-        for level in [published()[first.label][d] * (1.004 if place < changed else 1.0)]
+        for level in [published(first)[d] * (1.004 if place < changed else 1.0)]
     ]
     near = grid_record(first, arrays={"error": trials, "exponent": [[]] * 5})
     finding = claim.judge([near, *map(grid_record, others)]).finding
@@ -337,7 +340,7 @@ def test_plan_figure_and_table() -> None:
     assert len(picture.panels) == 24
     assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)
     traces = {trace.name: trace for trace in picture.panels[0].traces}
-    known = published()[BY_RATE[0].label]
+    known = published(BY_RATE[0])
     assert list(traces["step 0.1"].y) == pytest.approx([known[d] for d in DIMENSIONS])
     assert list(traces["step 0.1, published"].x) == list(known)
 

@@ -98,7 +98,7 @@ def test_only_runs_with_the_settings_of_the_preset_belong_to_a_figure() -> None:
     select = figure7.REPRODUCTION.select
     assert {r.run_id for r in select([*runs, tuned])} == {r.run_id for r in runs}
     assert select([tuned]) == [tuned]  # where the user changed it for all
-    with pytest.raises(UserError, match=r"leave models\.layers"):
+    with pytest.raises(UserError, match=r"varies models\.layers"):
         select(of_depths({7: 0.0}))
     with pytest.raises(UserError, match="different corpora"):
         select([*runs, *of_depths({2: 0.0}, corpus="tinystories")])
@@ -122,7 +122,7 @@ def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
         return run(model, 0, ("models.layers=1", *words), 1.0, 1.0)
 
     longer = "training.steps=400"
-    with pytest.raises(UserError, match=r"training\.steps=(300|400) and .* has (300|400)"):
+    with pytest.raises(UserError, match=r"training\.steps=(300|400) and training\.steps=(300|400)"):
         select([made(GPT2), made(MOSAIC, longer)])
     with pytest.raises(UserError, match=r"training\.steps"):
         select([made(GPT2, "training.steps=200"), made(MOSAIC, longer)])
