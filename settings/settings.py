@@ -131,14 +131,10 @@ class Configuration(Settings):
         return store
 
     @model_validator(mode="after")
-    def _training_has_a_length(self) -> Configuration:
+    def _has_a_length_and_finite_numbers(self) -> Configuration:
         lengths = (self.training.steps, self.training.epochs)
         if self.takes is None and lengths == (None, None):
             raise ValueError("set training.steps, or training.epochs for a task with epochs")
-        return self
-
-    @model_validator(mode="after")
-    def _numbers_are_finite(self) -> Configuration:
         space = self.sweep.search_space
         sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}
         for place, number in infinite_numbers(sections):

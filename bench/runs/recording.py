@@ -154,12 +154,7 @@ def measured_fields(
     last = evaluations.get(split)
     value = metrics.get(split, {}).get(task.headline.name)
     return {
-        "headline": Headline(
-            name=task.headline.name,
-            direction=task.headline.direction,
-            unit=task.headline.unit,
-            value=value,
-        ),
+        "headline": Headline(**vars(task.headline), value=value),
         "metrics": metrics,
         "per_sequence": last.per_sequence if last else {},
         "curves": {k: Curve(**v) for k, v in last.curves.items()} if last else {},
