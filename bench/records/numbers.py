@@ -32,10 +32,20 @@ def _stated(task: str) -> Mapping[str, Sequence[str]]:
     return numbers
 
 
-def items_of(records: Sequence[RunRecord], metric: str) -> Items | None:
+def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Items | None:
     """The test items behind a metric of some seeds of one setting; None where the records hold no
-    number for each, or where not all seeds were measured on the same ones."""
-    rows = [record.per_sequence.get(metric, []) for record in records if record.outcome == "ok"]
+    number for each, or where not all seeds were measured on the same ones.
+
+    Args:
+        minus: a second metric of the same items, which is subtracted from the first.
+    """
+    kept = [record for record in records if record.outcome == "ok"]
+    rows = [record.per_sequence.get(metric, []) for record in kept]
+    if minus:
+        less = [record.per_sequence.get(minus, []) for record in kept]
+        rows = [
+            [a - b for a, b in zip(*pair, strict=True)] for pair in zip(rows, less, strict=True)
+        ]
     drawn = {record.provenance.data.get("test", "") for record in records}
     if not rows or not rows[0] or len({len(row) for row in rows}) > 1 or len(drawn) > 1:
         return None

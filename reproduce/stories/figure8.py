@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bench.records.schema import Curve, RunRecord
-from ground.statistics import LOSS, REAL, mean_of
-from judging.claims import Claim
+from ground.statistics import LOSS, REAL
+from judging.claims import Claim, Control
 from judging.grammar import (
     Drawn,
     Measured,
@@ -26,12 +26,14 @@ from judging.grammar import (
     within,
 )
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
+from pictures import models
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce import presets
 from reproduce.drawing.traces import curve_over_seeds, level
-from reproduce.regbench.regbench import LABELS, MODELS, MOSAIC
+from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan
-from reproduce.stories import language, positions
+from reproduce.stories import context, language, positions
+from reproduce.stories.context import CONVOLUTION, FALLEN, MODELS, NEAR, ROPE
 from reproduce.stories.language import GPT2, UNINFORMED
 from reproduce.stories.positions import ARTICLES, KINDS, Band, Stretch, inside, length_of
 
@@ -41,6 +43,7 @@ BANDS: tuple[Band, ...] = ((1, 50), (51, 150), (151, 512))
 AHEAD = BANDS[1:]  # where the Mosaic is said to be better
 PLATEAU: tuple[Band, Band] = ((101, 150), (151, 512))
 TOLERANCE = 0.05  # nats
+SEARCHED = ("training.lr",)  # each model has its own
 INTERVALS = (
     "Intervals cover new seeds and new documents: the variance over the seeds of each model and "
     "that of a bootstrap over documents, paired between the models, add up"
@@ -48,24 +51,28 @@ INTERVALS = (
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """The Mosaic and the transformer over seeds, trained as for figure 7."""
-    return Plan(
-        runs=language.runs_of((MOSAIC, GPT2), seeds, "tasks=wikipedia"),
-        baselines=(("tasks=wikipedia", f"models={GPT2}"),),
-    )
+    """A sweep over the Mosaic, the transformer and, at more than a smoke test, two stronger
+    transformers: one with rotary positions, one with a short convolution."""
+    contenders = (MOSAIC, GPT2) if preset == "smoke" else (MOSAIC, GPT2, CONVOLUTION, ROPE)
+    words = ("tasks=wikipedia", f"models=[{','.join(contenders)}]")
+    return Plan(sweeps=(words,))
 
 
 def select(records: Records) -> list[RunRecord]:
     """Runs on the encyclopedia, of any of our models, all measured on the same windows."""
     own = [r for r in records if r.task == "wikipedia"]
     own = [record for record in own if record.role == "baseline" or record.model in MODELS]
-    return presets.as_preset(language.of_one_corpus(own, lambda record: record.provenance.data))
+    return presets.as_preset(
+        language.of_one_corpus(own, lambda record: record.provenance.data), SEARCHED
+    )
 
 
 def panels(records: Records) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
     rows = [Row([of(records, kind) for kind in kinds], 3.1) for of in (_losses, _difference)]
+    if any(map(context.by_context, records)):
+        rows.append(Row([context.same_targets(records)], 3.1))
     return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
 
 
@@ -88,7 +95,7 @@ def _loss(records: Records, model: str, kind: str) -> Trace:
     drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
     return replace(
         curve_over_seeds(
-            LABELS[model],
+            models.label(model),
             runs,
             lambda run: Curve(x=x, y=positions.binned(run, kind).tolist()),
             role="emphasis",
@@ -119,7 +126,7 @@ def loss(model: str, stretch: Stretch) -> Measured:
     """A model's loss over a stretch, or its fall. The Mosaic's is the one that claims favour."""
     if stretch.last is not None:
         number = Number("", stretch.read, REAL, bounds=(-UNINFORMED, UNINFORMED))
-        return number.of(positions.of_model(model), f"fall of {LABELS[model]}")
+        return number.of(positions.of_model(model), f"fall of {models.label(model)}")
     diverged = UNINFORMED if model == MOSAIC else None
     number = Number("", stretch.read, LOSS, diverged=diverged, bounds=(0.0, UNINFORMED))
     return number.of(positions.of_model(model))
@@ -137,52 +144,49 @@ def gap(more: str, less: str, stretch: Stretch, low: float = 0.0, high: float = 
     return told(rule, before=lambda _: f"{stretch}: ")
 
 
-def fall(stretch: Stretch, low: float = -math.inf, high: float = math.inf) -> Rule:
-    """How much the transformer's loss falls."""
-    found = loss(GPT2, stretch)
+def fall(model: str, stretch: Stretch, low: float = -math.inf, high: float = math.inf) -> Rule:
+    """How much a model's loss falls."""
+    found = loss(model, stretch)
     of_documents = Drawn(
         found.label,
-        lambda records: replace(found.sample(records), items=stretch.spread(records, GPT2)),
+        lambda records: replace(found.sample(records), items=stretch.spread(records, model)),
     )
     return told(within(of_documents, low, high), before=lambda _: f"{stretch}: ")
 
 
-def ahead(kind: str) -> Rule:
+def ahead(model: str, kind: str) -> Rule:
     """Lower loss than the transformer's in each band after the first."""
 
     def rules(records: Records) -> list[Rule]:
-        return [gap(GPT2, MOSAIC, Stretch(kind, band)) for band in inside(records, AHEAD)]
+        return [gap(GPT2, model, Stretch(kind, band)) for band in inside(records, AHEAD)]
 
     def crossing(records: Records) -> str:
-        return f"; {positions.difference(records, kind) or 'no pair of models'}"
+        found = positions.difference(records, kind) or "no pair of models"
+        return f"; {found}; {context.repeats(records)}" if model == MOSAIC else ""
 
     return told(each(rules), after=crossing)
 
 
-def growing(kind: str) -> Rule:
-    """From the first band to the last that the windows reach, the Mosaic gains more."""
+def growing(model: str, kind: str) -> Rule:
+    """From the first band to the last that the windows reach, the model gains more."""
 
     def rules(records: Records) -> list[Rule]:
         first, *_, last = inside(records, BANDS)
-        return [gap(MOSAIC, GPT2, Stretch(kind, first, last))]
+        return [gap(model, GPT2, Stretch(kind, first, last))]
 
     return each(rules)
 
 
-def flat(kind: str) -> Rule:
+def flat(model: str, kind: str) -> Rule:
     """Its loss falls until positions 101 to 150, and from there on by no more than a tolerance: one
     that never fell does not flatten."""
 
     def rules(records: Records) -> list[Rule]:
         first, last = inside(records, PLATEAU)
         before, after = Stretch(kind, BANDS[0], first), Stretch(kind, first, last)
-        return [fall(before, low=0.0), fall(after, high=TOLERANCE)]
+        return [fall(model, before, low=0.0), fall(model, after, high=TOLERANCE)]
 
-    def beside(records: Records) -> str:
-        ours = loss(MOSAIC, Stretch(kind, *inside(records, PLATEAU))).sample(records)
-        return f"; {ours.label} {mean_of(ours.values):.3f}" if ours.values else ""
-
-    return told(each(rules), after=beside)
+    return each(rules)
 
 
 def equal_on_stories() -> Rule:
@@ -220,23 +224,35 @@ def windows(kind: str, band: Band = BANDS[0], topic: str = "") -> Ready:
 
 
 def _claims(
-    name: str, sentence: str, rule: Callable[[str], Rule], words: str, reach: tuple[Band, str]
+    name: str,
+    sentence: str,
+    rule: Callable[[str, str], Rule],
+    words: str,
+    reach: tuple[Band, str],
+    of: tuple[str, str] = (MOSAIC, ROPE),
 ) -> list[Claim]:
     """A claim about each kind of windows of articles.
 
     Args:
         reach: the band that they have to reach, and what is not asked where they do not.
+        of: the model that the claim is about, and the one that must not satisfy it.
     """
     band, topic = reach
+    model, other = of
     return [
         Claim(
             f"{name} ({kind})",
             sentence.format(KINDS[kind]),
-            once(windows(kind, band, topic.format(kind)), rule(kind)),
+            once(windows(kind, band, topic.format(kind)), rule(model, kind)),
             f"{words}. {INTERVALS}",
+            control=_in_its_place(other, model, rule(other, kind)),
         )
         for kind in ARTICLES
     ]
+
+
+def _in_its_place(other: str, model: str, rule: Rule) -> Control:
+    return Control(f"{models.label(other)} in the place of {models.label(model)}", rule)
 
 
 CLAIMS = (
@@ -269,6 +285,27 @@ CLAIMS = (
         "nats at most from there to 151–512, each with the whole 95 % interval; contradicted if "
         "one of the intervals, corrected for their number, lies on the other side",
         (PLATEAU[-1], "the transformer's plateau"),
+        of=(GPT2, MOSAIC),
+    ),
+    Claim(
+        "what is read matters",
+        "The Memory Mosaic predicts the same words of an article better after the article's own "
+        "beginning than after another's, and by more than the transformer does.",
+        once(context.measured_contexts(1), context.reads_context(MOSAIC)),
+        "what the targets lose after another article's beginning, minus what they lose after their "
+        "own, is larger for the Memory Mosaic than for GPT2, with the whole 95 % interval over "
+        "seeds and articles",
+        control=_in_its_place(ROPE, MOSAIC, context.reads_context(ROPE)),
+    ),
+    Claim(
+        "the transformer flattens (same targets)",
+        "The transformer predicts the same words of an article better with some of the article "
+        "before them, and gains nothing from more than 100 to 150 tokens.",
+        once(context.measured_contexts(NEAR + 1), context.flat_for_same_targets(GPT2)),
+        f"with {NEAR} tokens before them the targets lose at least {FALLEN:g} nats less than with "
+        f"none, and with all of the window at most {TOLERANCE:g} less than that, each with the "
+        "whole 95 % interval over seeds and articles",
+        control=_in_its_place(MOSAIC, GPT2, context.flat_for_same_targets(MOSAIC)),
     ),
     Claim(
         "equal on stories (control)",

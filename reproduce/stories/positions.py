@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bench.records.schema import RunRecord
 from ground.statistics import LOSS, Interval, Items, difference_interval
 from judging.grammar import Records, Runs, setting
-from reproduce.regbench.regbench import LABELS, MOSAIC
+from pictures import models
+from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories.language import GPT2
 
 KINDS = {
@@ -101,7 +102,7 @@ def kinds_of(records: Records) -> list[str]:
 
 def of_model(model: str) -> Runs:
     """The runs of a model."""
-    return Runs(LABELS[model], "wikipedia", model)
+    return Runs(models.label(model), "wikipedia", model)
 
 
 def measured(records: Records, model: str, kind: str) -> list[RunRecord]:

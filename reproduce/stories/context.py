@@ -1,0 +1,132 @@
+"""What models get from their context on the encyclopedia, with the same words to predict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bench.records.numbers import items_of
+from bench.records.schema import RunRecord
+from ground.statistics import LOSS, REAL, mean_interval, mean_of
+from judging.grammar import Drawn, Ready, Records, Rule, difference, each, metric, told, within
+from judging.observations import Sample, observe
+from judging.verdicts import Finding, not_asked
+from pictures import models
+from pictures.panels import Axis, Panel, Trace
+from reproduce.regbench.regbench import MODELS as OF_REGBENCH
+from reproduce.regbench.regbench import MOSAIC
+from reproduce.stories import language, positions
+from reproduce.stories.language import GPT2
+
+ROPE, CONVOLUTION = "gpt2_rope", "conv_attention"
+MODELS = (MOSAIC, GPT2, ROPE, CONVOLUTION, *(m for m in OF_REGBENCH if m not in (MOSAIC, GPT2)))
+FALLEN = 0.03  # nats: a transformer that never fell does not flatten
+FLAT = 0.05  # nats
+NEAR = 128  # tokens of context after which the transformer is said to gain no more
+
+
+def by_context(record: RunRecord) -> list[tuple[int, float]]:
+    """Tokens of context, and the loss of the same targets after them; none where not measured."""
+    names = {
+        name: re.fullmatch(r"context_(\d+)_loss", name) for name in record.metrics.get("test", {})
+    }
+    found = [(int(m[1]), record.metrics["test"][name]) for name, m in names.items() if m]
+    return sorted(found)
+
+
+def gained(model: str, before: str, after: str) -> Drawn:
+    """How much less a model loses of the same targets: ``before`` minus ``after``, two metrics of
+    the same articles."""
+    runs, label = positions.of_model(model), models.label(model)
+
+    def draw(records: Records) -> Sample:
+        found = runs.of(records)
+
+        def read(record: RunRecord) -> float | None:
+            values = [metric(f"{name}_loss")(record) for name in (before, after)]
+            return None if None in values else values[0] - values[1]  # type: ignore[operator]
+
+        items = items_of(found, f"{before}_loss", minus=f"{after}_loss")
+        return observe(label, found, read, REAL, items=items)
+
+    return Drawn(label, draw)
+
+
+def same_targets(records: Records) -> Panel:
+    """The same targets with more and more context, and (×) with that of another article."""
+    traces: list[Trace] = []
+    for model in MODELS:
+        runs = [run for run in positions.of_model(model).of(records) if by_context(run)]
+        if runs:
+            label, x = models.label(model), [c for c, _ in by_context(runs[0])]
+            losses = {c: [dict(by_context(run))[c] for run in runs] for c in x}
+            traces.append(_over_seeds(label, losses, colour=model))
+            other = [run.metrics["test"]["other_context_loss"] for run in runs]
+            look: Any = {"mark": "dots", "marker": "cross", "legend": "", "colour": model}
+            traces.append(_over_seeds(f"{label}, another article", {x[-1]: other}, **look))
+    title = "the same 64 targets of each article (×: after the beginning of another)"
+    x_axis = Axis("tokens of the article before the first of them")
+    return Panel(title, x_axis, Axis("loss, nats per token"), traces)
+
+
+def _over_seeds(name: str, losses: Mapping[int, list[float]], **look: Any) -> Trace:
+    found = [mean_interval(values, LOSS) for values in losses.values()]
+    means = [mean.mean for mean in found]
+    return Trace(name, list(losses), means, [mean.interval for mean in found], **look)
+
+
+def reads_context(model: str) -> Rule:
+    """The same targets cost less after their own beginning than after another article's, and more
+    so than the transformer's do."""
+
+    def rules(records: Records) -> list[Rule]:
+        whole = whole_context(records)
+        ours, theirs = (gained(one, "other_context", whole) for one in (model, GPT2))
+        return [difference(ours, theirs, low=0.0)]
+
+    return told(each(rules), after=lambda r: f"; {repeats(r)}" if model == MOSAIC else "")
+
+
+def flat_for_same_targets(model: str) -> Rule:
+    """The same targets cost less with some context, and hardly less with more of it."""
+
+    def rules(records: Records) -> list[Rule]:
+        near, whole = f"context_{NEAR}", whole_context(records)
+        return [
+            within(gained(model, "context_0", near), low=FALLEN),
+            within(gained(model, near, whole), high=FLAT),
+        ]
+
+    return each(rules)
+
+
+def whole_context(records: Records) -> str:
+    """The metric of the targets with all that a window has before them."""
+    return f"context_{max(context for context, _ in by_context(records[0]))}"
+
+
+def repeats(records: Records) -> str:
+    """Whether each model looks up what followed a token before: random tokens read twice."""
+    said = []
+    for model in MODELS:
+        runs = positions.of_model(model).of(records)
+        pairs = [(metric(f"repeat_{n}_loss")(run) for n in ("first", "second")) for run in runs]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if known:
+            first, second = (mean_of(side) for side in zip(*known, strict=True))
+            said.append(f"{models.label(model)} {first:.2f} → {second:.2f}")
+    return f"random tokens, then the same again: {', '.join(said)}" if said else ""
+
+
+def measured_contexts(least: int) -> Ready:
+    """Ready where articles were long enough to score the same targets with so much context."""
+
+    def ready(records: Records) -> Finding | None:
+        found = [by_context(r) for r in language.trained(records)]
+        if any(context >= least for one in found for context, _ in one):
+            return None
+        reason = f"no windows hold {least} tokens before their targets: use preset=laptop"
+        return not_asked("the same targets with more context", reason, "laptop")
+
+    return ready
