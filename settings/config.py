@@ -142,7 +142,8 @@ def compose(words: Sequence[str]) -> Configuration:
                 "it builds itself: its own settings are called tasks.KEY and models.KEY"
             )
         _assign(tree, key, value)
-    _refuse_what_has_no_effect(values, task)
+    for key, why in void_settings(values, task).items():
+        raise UserError(f"{key}={values[key]} has no effect {why}")
     check_counts(_constructor_arguments(task), "tasks")
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
@@ -171,25 +172,26 @@ def compose(words: Sequence[str]) -> Configuration:
     return configuration
 
 
-def _refuse_what_has_no_effect(given: Mapping[str, Any], task: Mapping[str, Any]) -> None:
-    """A setting that another one makes void is a mistake.
+def void_settings(given: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+    """Settings that another one makes void, and why: nothing reads them.
 
     ``card.only_with`` of a task's YAML file says for a key which values of others it is read with.
 
-    Raises:
-        UserError: a key of the command line that nothing reads.
+    Args:
+        given: dotted keys and their values.
+        task: the task's YAML file, with its values.
     """
+    found = {}
     for one, other in (("steps", "epochs"), ("warmup_steps", "warmup_fraction")):
-        both = [f"training.{name}={given.get(f'training.{name}')}" for name in (one, other)]
-        if all(given.get(f"training.{name}") is not None for name in (one, other)):
-            raise UserError(f"{both[1]} has no effect beside {both[0]}: give one of them")
+        first, second = (given.get(f"training.{name}") for name in (one, other))
+        if first is not None and second is not None:
+            found[f"training.{other}"] = f"beside training.{one}={first}: give one of them"
     for key, conditions in task.get("card", {}).get("only_with", {}).items():
         for other, allowed in conditions.items():
             if given.get(f"tasks.{key}") is not None and task[other] not in allowed:
-                raise UserError(
-                    f"tasks.{key}={given[f'tasks.{key}']} has no effect with tasks.{other}="
-                    f"{task[other]}: it is read with tasks.{other}={' or '.join(allowed)}"
-                )
+                wanted = f"it is read with tasks.{other}={' or '.join(allowed)}"
+                found[f"tasks.{key}"] = f"with tasks.{other}={task[other]}: {wanted}"
+    return found
 
 
 def training_configuration(configuration: Configuration) -> Configuration:

@@ -35,7 +35,7 @@ from ground.files import ROOT
 from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
-from settings.config import choices, group_file, load_groups, models_of
+from settings.config import choices, group_file, load_groups, models_of, void_settings
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}
@@ -118,6 +118,9 @@ def _shortened(config: Config) -> dict[str, Any]:
 def words_of(task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> list[str]:
     """The command line of a batch, with the settings that are known to both sides."""
     given = {**batch.settings, **extra}
+    task_file = group_file("tasks", task)
+    values = {k: given.get(f"tasks.{k}", value) for k, value in task_file.items() if k != "card"}
+    void = void_settings(given, {**values, "card": task_file.get("card", {})})
     return [
         f"tasks={task}",
         f"models=[{','.join(batch.models)}]",
@@ -127,7 +130,7 @@ def words_of(task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, 
         "n_trials=1",
         "seeds=1",
         "device=cpu",
-        *(word(key, given[key]) for key in sorted(set(given) & set(known))),
+        *(word(key, given[key]) for key in sorted(set(given) & set(known) - void.keys())),
     ]
 
 
