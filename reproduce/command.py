@@ -311,11 +311,7 @@ def _refuse_mixtures(
 
 
 def write(
-    name: str,
-    reproduction: Reproduction,
-    records: Sequence[RunRecord],
-    view: View,
-    folder: Path,
+    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View, folder: Path
 ) -> list[ClaimResult]:
     """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.

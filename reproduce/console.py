@@ -13,12 +13,7 @@ from bench.records.schema import RunRecord
 from ground.screen import console
 from ground.statistics import POWER
 from judging.claims import ClaimResult
-from judging.verdicts import (
-    CONTRADICTED,
-    NOT_ASKED,
-    REPRODUCED,
-    UNDECIDED,
-)
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
     from reproduce.reproduction import Reproduction, View
@@ -82,7 +77,7 @@ def _print_verdict(
         screen.print(
             f"    {finding.seeds_needed} seeds would settle it with a probability of "
             f"{POWER:.0%}, if spread and effect are as they seem: python -m reproduce {words}, "
-            "with the words about data, if you gave any",
+            "with the words about data, if you gave any"
         )
 
 

@@ -118,9 +118,8 @@ def _shortened(config: Config) -> dict[str, Any]:
 def words_of(task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> list[str]:
     """The command line of a batch, with the settings that are known to both sides."""
     given = {**batch.settings, **extra}
-    task_file = group_file("tasks", task)
-    values = {k: given.get(f"tasks.{k}", value) for k, value in task_file.items() if k != "card"}
-    void = void_settings(given, {**values, "card": task_file.get("card", {})})
+    of_task = {key[6:]: value for key, value in given.items() if key.startswith("tasks.")}
+    void = void_settings(given, {**group_file("tasks", task), **of_task})
     return [
         f"tasks={task}",
         f"models=[{','.join(batch.models)}]",

@@ -27,10 +27,7 @@ POSITIONS = {LEARNED: "learned positions", ROPE: "RoPE", ALIBI: "ALiBi"}  # of a
 LABELS = {MOSAIC: label(MOSAIC)} | {k: f"{label(GPT2)}, {name}" for k, name in POSITIONS.items()}
 # Small presets need more heads than they have by themselves, so that heads can be ranked; with so
 # few tokens and one block, the smallest also needs more steps before a head looks anywhere.
-SCALE = {
-    "smoke": ("models.heads=8", "training.steps=1000"),
-    "laptop": ("models.heads=8",),
-}
+SCALE = {"smoke": ("models.heads=8", "training.steps=1000"), "laptop": ("models.heads=8",)}
 
 
 def reproduction(

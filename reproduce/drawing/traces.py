@@ -78,10 +78,7 @@ def over_draws(
 
 
 def _points(
-    name: str,
-    found: Mapping[X, Mapping[int, float | None]],
-    means: Sequence[Mean],
-    **look: Any,
+    name: str, found: Mapping[X, Mapping[int, float | None]], means: Sequence[Mean], **look: Any
 ) -> Trace:
     """Means at every x, and the number that each seed or trial has there."""
     seeds = sorted({seed for values in found.values() for seed in values})

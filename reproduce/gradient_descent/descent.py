@@ -10,15 +10,7 @@ from typing import NamedTuple
 from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from judging.claims import Claim
 from judging.grammar import Drawn, Records, Rule, above, each, told, within
-from judging.trials import (
-    drawn,
-    exact,
-    fact,
-    over_trials,
-    paired,
-    pooled,
-    settled,
-)
+from judging.trials import drawn, exact, fact, over_trials, paired, pooled, settled
 from judging.verdicts import Finding
 from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
 

@@ -20,11 +20,7 @@ from reproduce.stories.language import BABISTORIES, corpus_name
 TITLE = "Table 1. The corpus of stories: how many, how many tokens, how long"
 SOURCE = f"{language.PAPER}, appendix B, table 1"
 SPLITS = {"train": "training", "valid": "validation"}
-QUANTITIES = {
-    "stories": "stories",
-    "tokens": "tokens",
-    "characters": "characters of a story, mean",
-}
+QUANTITIES = {"stories": "stories", "tokens": "tokens", "characters": "characters of a story, mean"}
 # As printed. 4,749,107 tokens at 889 characters a story are 22 thousand stories, not 2.2.
 PUBLISHED = {
     "train": {"stories": 2.2e6, "tokens": 474_704_907, "characters": 888},

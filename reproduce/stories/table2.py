@@ -297,10 +297,7 @@ CLAIMS = (
     Claim(
         "losses of table 2",
         "The losses of all settings that did not fail are the published ones.",
-        once(
-            language.at_published_scale("published losses", of=of_row(FIRST).of),
-            _as_published(),
-        ),
+        once(language.at_published_scale("published losses", of=of_row(FIRST).of), _as_published()),
         f"each mean over seeds, of random windows as published, lies within {TOLERANCE:g} nats of "
         "it with its whole 95 % interval; on BabiStories only",
     ),
