@@ -284,7 +284,7 @@ class Picture:
             UserError: the file is missing, oversized, or holds no picture.
         """
         how = "make it again with the figure's reproduce command"
-        return Kind("figure", Picture, how, most=16 * 2**20).read_json(path)
+        return Kind("figure", Picture, how, most=16 * 2**20, strict=False).read_json(path)
 
 
 _LIST_OF_NUMBERS = re.compile(r"\[\n[^\[\]{}\"]*\]")

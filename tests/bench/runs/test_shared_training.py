@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from bench.evaluate import main as evaluate
-from bench.records import provenance
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
 from bench.search.driver import Job, execute
@@ -174,17 +173,6 @@ def test_no_record_says_where_data_lay(place: Path, capsys: pytest.CaptureFixtur
     record = make(place, "wikipedia")
     text = records_of(place, "wikipedia")[0].read_text()
     assert str(place) not in text
-    words_ = ["x", f"store={place}", f"tasks.wiki={place}", f"wiki={place}", "seed=1", "wikis=2"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", words_)
-        command = provenance._command(("wiki",))
-    assert command.split()[-5:] == [
-        "store=PATH",
-        "tasks.wiki=PATH",
-        "wiki=PATH",
-        "seed=1",
-        "wikis=2",
-    ]
     facts: dict[str, Any] = record.arrays["corpus"]
     assert {split: facts[split]["corpus"] for split in facts} == {
         "train": "local",

@@ -106,7 +106,7 @@ def test_a_file_without_a_picture_is_refused_in_a_sentence(tmp_path: Path) -> No
     with pytest.raises(UserError, match="truncated or not JSON"):
         Picture.read(path)
     path.write_text(json.dumps({"title": "a", "rows": [], "script": "x"}))
-    with pytest.raises(UserError, match=r"does not hold a figure \(script"):
+    with pytest.raises(UserError, match=r"is not a figure \(script"):
         Picture.read(path)
     path.write_bytes(every_kind().to_json())
     assert Picture.read(path) == every_kind()
