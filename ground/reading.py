@@ -44,15 +44,12 @@ class Kind(Generic[Content]):
         holds: the type of the content, for pydantic.
         how: what to do about a file that cannot be trusted.
         most: bytes.
-        strict: no value is converted, as from text to a number. What converts its own values, such
-            as lists to tuples, says False.
     """
 
     name: str
     holds: type[Content]
     how: str
     most: int = 2**20
-    strict: bool = True
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Content]:
@@ -96,7 +93,7 @@ class Kind(Generic[Content]):
         """
         content = self.bytes_of(path)
         self.tree(path, content)
-        return self._typed(path, lambda: self._adapter.validate_json(content, strict=self.strict))
+        return self._typed(path, lambda: self._adapter.validate_json(content, strict=True))
 
     def read_yaml(self, path: Path) -> Content:
         """The typed content of a YAML file without tags and aliases.

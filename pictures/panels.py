@@ -284,7 +284,9 @@ class Picture:
             UserError: the file is missing, oversized, or holds no picture.
         """
         how = "make it again with the figure's reproduce command"
-        return Kind("figure", Picture, how, most=16 * 2**20, strict=False).read_json(path)
+        figure = Kind("figure", Picture, how, most=16 * 2**20)
+        # Its own types turn lists into tuples.
+        return figure.typed(path, figure.tree(path, figure.bytes_of(path)), strict=False)
 
 
 _LIST_OF_NUMBERS = re.compile(r"\[\n[^\[\]{}\"]*\]")
