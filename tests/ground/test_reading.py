@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from bench.records import equivalence
 from bench.records.schema import read_record, write_record
+from bench.records.store import COMMITTED
 from ground.errors import UserError
 from leaderboards import add, build, contents
 from leaderboards.board import build_board
@@ -247,7 +248,8 @@ def test_what_no_board_can_be_made_of_is_refused_and_the_rest_is_built(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, output = tmp_path / "records", tmp_path / "board.parquet"
-    good = write_record(record(seed=99), folder)
+    committed = next((COMMITTED / "regbench" / "smoke").glob("*.json"))
+    good = write_record(read_record(committed), folder)
     words = [f"records={folder}", f"output={output}"]
     for seed, tree in enumerate(FATAL.values()):
         own = record(seed=seed)
