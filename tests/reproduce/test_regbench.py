@@ -218,3 +218,11 @@ def test_every_baseline_has_published_numbers() -> None:
     for model in (MOSAIC, *BASELINES):
         for variant in table3.VARIANTS:
             assert 0 < table3.published("accuracy", model, variant) < 1
+
+
+def test_claims_have_the_source_of_their_figure_but_for_those_that_name_another() -> None:
+    assert {claim.source for claim in figure9.REPRODUCTION.claims} == {
+        figure9.SOURCE,
+        figure9.NGRAM_SOURCE,
+    }
+    assert {claim.source for claim in table3.REPRODUCTION.claims} == {table3.SOURCE}
