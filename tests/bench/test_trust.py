@@ -219,7 +219,7 @@ def test_a_file_beside_the_record_stands_in_for_no_library(stranger: Stranger) -
         (stranger.folder / f"{library}.py").write_text("open('shadow', 'w')\nraise SystemExit\n")
     path = stranger.record("evil_task", "gpt2", REGBENCH)
     done = subprocess.run(
-        [sys.executable, "-m", "leaderboards.add", str(path)],
+        [sys.executable, "-m", "leaderboards.add", str(path), "to=board"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
