@@ -51,9 +51,9 @@ INTERVALS = (
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep over the Mosaic, the transformer and, at more than a smoke test, two stronger
-    transformers: one with rotary positions, one with a short convolution."""
-    contenders = (MOSAIC, GPT2) if preset == "smoke" else (MOSAIC, GPT2, CONVOLUTION, ROPE)
+    """A sweep over the Mosaic, the transformer, one with rotary positions and, at more than a smoke
+    test, one with a short convolution."""
+    contenders = (MOSAIC, GPT2, ROPE, *(() if preset == "smoke" else (CONVOLUTION,)))
     words = ("tasks=wikipedia", f"models=[{','.join(contenders)}]")
     return Plan(sweeps=(words,))
 
