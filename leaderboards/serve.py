@@ -96,7 +96,7 @@ def free_port(address: str, wanted: str) -> int:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((address, int(wanted)))
-        except (OSError, ValueError) as error:  # ValueError: what can be no name of a machine
+        except (OSError, ValueError, TypeError) as error:  # the last two: no name of a machine
             raise UserError(
                 f"cannot listen at {address}:{wanted} ({getattr(error, 'strerror', '') or error}): "
                 "give another port, such as port=0 for any free one"

@@ -18,7 +18,7 @@ from bench.timing.steps import RandomTokens, machine, measure_engine, synchroniz
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
-from ground.errors import RUN_FAILED, UserError, nearest
+from ground.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
 from ground.progress import Report
 from ground.screen import console
 from settings.config import DESCRIPTIVE, choices, group_file
@@ -38,9 +38,8 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     """
     try:
         return _measure(settings, report)
-    except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and "can't allocate memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         raise UserError(
             "the memory is too small for these shapes: lower width, layers, length, batch or "

@@ -195,6 +195,9 @@ def test_a_taken_port_is_named():
         with pytest.raises(UserError, match=f"localhost:{port}"):
             serve.free_port("localhost", str(port))
     assert serve.free_port("localhost", "0") > 0
+    for name in ("\0", "x" * 300):
+        with pytest.raises(UserError, match="cannot listen at"):
+            serve.free_port(name, "0")
 
 
 @pytest.mark.parametrize("name", ["build", "add", "serve"])
