@@ -139,6 +139,13 @@ def kills(session: nox.Session) -> None:
     python(session, "-m", "tests.kills", *session.posargs)
 
 
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Hostile files and command lines, and 200 flipped bits of each kind of file; -- minutes=10."""
+    python(session, "-m", "tests.fuzz", *session.posargs)
+    run_pytest(session, "-k", "flipped_bit or changed_bit", "-n", "2", MEMORY_BENCH_FLIPS="200")
+
+
 def run_pytest(session: nox.Session, *words: str, **changes: str) -> None:
     """Pytest with one thread per process, so that two workers fit two cores."""
     settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **changes}

@@ -6,13 +6,16 @@ takes back nothing that a caller was told is written.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+NOT_REGULAR = "is not a regular file"
 ROOT = Path(__file__).resolve().parents[1]  # of the checkout
 
 
@@ -56,6 +59,19 @@ def _own(temporary: Path) -> BinaryIO:
         file.close()  # the owner before us has renamed or removed it
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, to be read: a pipe would be waited for, and a device never ends.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise OSError(errno.EINVAL, NOT_REGULAR, str(path))
+
+
 def write_sealed(path: Path, content: bytes | memoryview) -> None:
     """Write atomically, with the hash of the content in a last line."""
     write_atomically(path, content, _seal(content))
@@ -68,7 +84,7 @@ def read_sealed(path: Path) -> bytes:
         ValueError: a bit of it is not what was written, or it has no seal.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(max(0, os.fstat(file.fileno()).st_size - len(_seal(b""))))
         if file.read() != _seal(content):
             raise ValueError(f"{path} is not what was written")

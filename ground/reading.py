@@ -9,8 +9,6 @@ Example: ``Kind("verdict file", VerdictFile, how="make it again").read_json(path
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +20,7 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from ground.errors import RUN_FAILED, UserError
+from ground.files import NOT_REGULAR, open_regular
 
 LARGEST_INTEGER = 2**63 - 1  # what a column of a table holds
 LARGEST_NUMBER = 1e150  # squares and their sums are float64 numbers too
@@ -68,18 +67,15 @@ class Kind(Generic[Content]):
             UserError: it is missing, cannot be read, is too large, or is no regular file.
         """
         try:
-            # A pipe without a writer is opened at once instead of waited for.
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                os.close(handle)
-                raise self.refused(path, "is not a regular file")
-            with os.fdopen(handle, "rb") as file:
+            with open_regular(path) as file:
                 content = file.read(self.most + 1)
         except FileNotFoundError:
             place = _shown(str(path))
             raise UserError(f"there is no {self.name} at {place}: {self.how}", RUN_FAILED) from None
         except OSError as error:
-            raise self.refused(path, f"cannot be read ({error.strerror})") from None
+            same = error.strerror == NOT_REGULAR
+            why = NOT_REGULAR if same else f"cannot be read ({error.strerror})"
+            raise self.refused(path, why) from None
         if len(content) > self.most:
             most = f"{self.most / 2**20:g} MiB"
             raise self.refused(path, f"is larger than a {self.name} may be ({most})")

@@ -60,7 +60,12 @@ def figures_of(board: Board) -> list[Figure]:
             board.claims, key=lambda claim: (claim.figure, claim.title, claim.preset)
         )
     ]
-    return sorted(found, key=lambda figure: (_counted(figure.name), PRESETS.index(figure.preset)))
+    return sorted(found, key=lambda figure: (_counted(figure.name), _by_demand(figure.preset)))
+
+
+def _by_demand(preset: str) -> tuple[int, str]:
+    """The most demanding preset first, and after all of them those that somebody added."""
+    return (PRESETS.index(preset) if preset in PRESETS else len(PRESETS)), preset
 
 
 def _counted(name: str) -> tuple[str, int]:
@@ -126,7 +131,7 @@ def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
     own = [rows for rows in tables if rows[0].task == task]
     if not own:
         return []
-    preset = min((rows[0].preset for rows in own), key=PRESETS.index)
+    preset = min((rows[0].preset for rows in own), key=_by_demand)
     # Variants sort by their first setting, the size: the last of equals is the largest.
     largest = max(
         reversed([rows for rows in own if rows[0].preset == preset]),
@@ -168,7 +173,7 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
     for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
         rows = [row for rows in own for row in rows if row.kind == "measured"]
-        presets = [f"`{name}`" for name in PRESETS if any(row.preset == name for row in rows)]
+        presets = [f"`{name}`" for name in sorted({row.preset for row in rows}, key=_by_demand)]
         models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
     return "\n".join([*lines, ""])
@@ -194,7 +199,7 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
         parts += [f"{'More verdicts' if own else 'Verdicts'}: {', '.join(elsewhere)}.", ""]
     measured = sorted(
         (rows for rows in tables if rows[0].task == task),
-        key=lambda rows: PRESETS.index(rows[0].preset),
+        key=lambda rows: _by_demand(rows[0].preset),
     )
     if measured:
         parts += ["## Measurements", "", PREDICTORS, ""]

@@ -8,7 +8,7 @@ import urllib.request
 from http.client import HTTPException
 from urllib.error import HTTPError
 
-from settings.config import group_file
+from settings.config import choices, group_file
 from settings.settings import Configuration
 
 SECONDS_TO_ANSWER = 5.0
@@ -21,6 +21,8 @@ def note_if_offline(configuration: Configuration) -> None:
     ``card.downloads`` of a task's YAML file names the choices that are downloaded. What was
     downloaded before is found either way.
     """
+    if configuration.task not in choices("tasks"):  # a task of another package has no card
+        return
     downloads = group_file("tasks", configuration.task).get("card", {}).get("downloads", {})
     addresses = {choices.get(configuration.tasks.get(key)) for key, choices in downloads.items()}
     for address in addresses - {None}:

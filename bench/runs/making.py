@@ -9,16 +9,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
+from pydantic import TypeAdapter
 from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.recording import Run
-from bench.training.building import build_model, build_task, build_to_train, read_weights
+from bench.training.building import (
+    build_model,
+    build_task,
+    build_to_train,
+    load_weights,
+    read_weights,
+)
 from bench.training.flops import count_training_flops
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
@@ -27,6 +34,7 @@ from ground.files import (
     flush_folder,
     link,
     make_folder,
+    open_regular,
     read_sealed,
     write_atomically,
     write_sealed,
@@ -35,6 +43,7 @@ from ground.progress import Report
 from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
+Kept = TypeVar("Kept")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
 
 
@@ -48,22 +57,28 @@ class _Trained:
     weights_sha256: str
 
 
+@dataclass
+class _Unfinished:
+    """What is kept of a training that diverged."""
+
+    cause: str
+    report: TrainingReport
+    cost: Cost
+
+
 def _read_trained(path: Path) -> _Trained:
-    with _kept(path) as content:
-        return _Trained(
-            TrainingReport(**content["report"]),
-            [Restart(**restart) for restart in content["restarts"]],
-            Cost(**content["cost"]),
-            content["weights_sha256"],
-        )
+    return _kept(path, _Trained)
 
 
-@contextmanager
-def _kept(path: Path) -> Iterator[dict[str, Any]]:
-    """What a training left in its folder, and a sentence where that cannot be read."""
+def _kept(path: Path, kind: type[Kept]) -> Kept:
+    """What a training left in its folder.
+
+    Raises:
+        UserError: the file is damaged, or holds anything else.
+    """
     try:
-        yield _whole(path)
-    except (ValueError, KeyError, TypeError):
+        return TypeAdapter(kind).validate_python(_whole(path))
+    except (ValueError, RecursionError):
         raise UserError(
             f"{path} is damaged or edited: delete the folder {path.parent} and run again",
             RUN_FAILED,
@@ -72,9 +87,11 @@ def _kept(path: Path) -> Iterator[dict[str, Any]]:
 
 def _whole(path: Path) -> Any:
     try:
-        return json.loads(read_sealed(path))
+        content = read_sealed(path)
     except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
-        return json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            content = file.read()
+    return json.loads(content)
 
 
 def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
@@ -238,11 +255,10 @@ class TrainingRun(Run):
         self._drop_checkpoints()
 
     def _diverge_again(self) -> NoReturn:
-        with _kept(self.work / DIVERGED) as content:
-            cause, report = str(content["cause"]), TrainingReport(**content["report"])
-            self.cost, self.unfinished = Cost(**content["cost"]), report
+        kept = _kept(self.work / DIVERGED, _Unfinished)
+        self.cost, self.unfinished = kept.cost, kept.report
         self._drop_checkpoints()
-        raise Diverged(cause, report)
+        raise Diverged(kept.cause, kept.report)
 
     def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):
@@ -271,7 +287,7 @@ class TrainingRun(Run):
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
         model = build_model(self.configuration, self.task, self.configuration.seed)
-        model.load_state_dict(read_weights(path, trained.weights_sha256))
+        load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
 
 

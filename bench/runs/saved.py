@@ -21,12 +21,14 @@ from bench.runs.obtain import LOCATIONS
 from bench.training.building import (
     build_model,
     build_task,
+    load_weights,
     prepare_data,
     read_weights,
     resolve_device,
 )
 from bench.training.training import set_numerics
 from ground.errors import UserError, nearest
+from ground.files import open_regular
 from ground.progress import Report, silent
 from settings.config import first_problem_in_a_sentence, load_groups
 from settings.settings import Configuration
@@ -114,12 +116,13 @@ def load_run(
     if place not in ("auto", "cpu", "cuda"):
         raise UserError(f"device={place} is unknown: {nearest(place, ('auto', 'cpu', 'cuda'))}")
     configuration = recorded_configuration(record, root, place, locations or {}, trust)
-    weights = read_weights(Store(root).weights(record.run_id), record.weights_sha256)
+    path = Store(root).weights(record.run_id)
+    weights = read_weights(path, record.weights_sha256)
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
     model = build_model(configuration, task, record.seed)
-    model.load_state_dict(weights)
+    load_weights(model, weights, path)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
 
@@ -202,10 +205,11 @@ def _ask_for_places(record: RunRecord, root: Path, here: Mapping[str, Any]) -> N
     """
     path = Store(root).work(record.run_id) / LOCATIONS
     try:
-        noted = dict(json.loads(path.read_bytes()))
+        with open_regular(path) as file:
+            noted = dict(json.loads(file.read()))
     except FileNotFoundError:
         return
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         raise UserError(
             f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
         ) from None

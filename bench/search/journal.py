@@ -17,7 +17,7 @@ from typing import Any
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from ground.files import make_folder, write_atomically
+from ground.files import make_folder, open_regular, write_atomically
 
 
 def open_journal(path: Path) -> JournalStorage:
@@ -29,7 +29,10 @@ def open_journal(path: Path) -> JournalStorage:
     make_folder(path.parent)
     for lock in path.parent.glob(f"{path.name}.lock*"):  # with those that were being released
         lock.unlink(missing_ok=True)
-    content = path.read_bytes() if path.exists() else b""
+    content = b""
+    if path.exists():
+        with open_regular(path) as file:
+            content = file.read()
     complete = content[: content.rfind(b"\n") + 1]
     lines = complete.splitlines(keepends=True)
     sealed = _sealed(lines)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
 from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
+from ground.files import open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
 from settings.external import load_class
@@ -234,6 +236,22 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
         ) from error
 
 
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Give a model what :func:`read_weights` has read at ``path``.
+
+    Raises:
+        UserError: these are weights of another model.
+    """
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError:
+        raise UserError(
+            f"the weights {path} do not fit the model of their record: delete the folder "
+            f"{path.parent}, and the record if it is still there, then train again",
+            RUN_FAILED,
+        ) from None
+
+
 def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
     """Weights of a record, if they are the ones that it names.
 
@@ -241,7 +259,8 @@ def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
         UserError: the file is missing or is not the one that was saved.
     """
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except FileNotFoundError:
         raise UserError(
             f"the weights {path} are missing: train again with the record's command "
@@ -254,4 +273,7 @@ def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
             f"folder {path.parent}, and the record if it is still there, then train again",
             RUN_FAILED,
         )
-    return load(content)
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise UserError(f"the weights {path} are no safetensors ({error})", RUN_FAILED) from None

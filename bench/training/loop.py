@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -30,7 +31,7 @@ from bench.training.optimisation import build_optimizer, learning_rate_at, set_l
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import LightningModule, SIGTERMException, Trainer
 from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
-from ground.errors import UserError
+from ground.errors import RUN_FAILED, UserError
 from ground.files import read_sealed, write_sealed
 from ground.progress import Report, silent
 from ground.seeding import derive_seed
@@ -207,11 +208,16 @@ class _Module(LightningModule):
                     file=sys.stderr,
                 )
             return
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.record = TrainingReport(**state["report"])
-        self.pending = [torch.tensor(loss, device=device) for loss in state["pending"]]
-        self.best = None if state["best"] is None else tuple(state["best"])
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.record = TypeAdapter(TrainingReport).validate_python(state["report"])
+            self.pending = [torch.tensor(loss, device=device) for loss in state["pending"]]
+            self.best = None if state["best"] is None else tuple(state["best"])
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            raise UserError(
+                f"the checkpoint {self.checkpoint} is of another training: delete it", RUN_FAILED
+            ) from None
 
     def selected_weights(self) -> dict[str, Tensor]:
         """The weights that the settings select: the last, or the best on validation."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
@@ -17,12 +16,15 @@ from ground.errors import UserError
 from ground.escaping import markdown, markdown_code, markdown_lines
 from ground.files import ROOT, write_atomically
 from ground.progress import Report
+from ground.reading import Kind
 from settings.config import choices, group_file
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
 
 OFFERED = "prompts.yaml"  # in the folder of a task
+HOW = "prompts=FILE names a text file with a prompt in each line, or a YAML file of quoted prompts"
+PROMPTS: Kind[Any] = Kind("file of prompts", Any, HOW)
 
 
 class PromptSettings(WordSettings):
@@ -179,22 +181,16 @@ def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a text or YAML file, in order.
 
     Raises:
-        UserError: there is no such file, or no prompts in it.
+        UserError: the file cannot be trusted, or holds no prompts.
     """
-    try:
-        content = path.read_text(encoding="utf-8")
-        lines = [line for line in content.splitlines() if line.strip()]
-        tree = yaml.safe_load(content) if path.suffix in (".yaml", ".yml") else lines
-    except (FileNotFoundError, IsADirectoryError):
-        raise UserError(
-            f"there is no file {path}: prompts=FILE names a text or YAML file"
-        ) from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not text in UTF-8: save the prompts so") from None
-    except yaml.YAMLError as error:
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path} cannot be read as YAML{where}: put prompts in quotes") from None
+    if path.suffix in (".yaml", ".yml"):
+        tree = PROMPTS.read_yaml(path)
+    else:
+        try:
+            lines = PROMPTS.bytes_of(path).decode().splitlines()
+        except UnicodeDecodeError:
+            raise PROMPTS.refused(path, "is not text in UTF-8") from None
+        tree = [line for line in lines if line.strip()]
     groups = tree if isinstance(tree, dict) else {"": tree or []}
     prompts = [
         Prompt(_text(entry, path), str(group))

@@ -135,10 +135,13 @@ def test_wrong_words_are_one_sentence(words: list[str], sentence: str) -> None:
         ("empty.txt", b"\n \n", "holds no prompts"),
         ("empty.yaml", b"# nothing\n", "holds no prompts"),
         ("latin.txt", b"caf\xe9", "is not text in UTF-8"),
-        ("broken.yaml", b"a: [1\nb: 2", "cannot be read as YAML in line 2"),
+        ("broken.yaml", b"a: [1\nb: 2", "is not plain YAML"),
+        ("a_tag.yaml", b"- !!int abc", "is not plain YAML (a tag in line 1)"),
+        ("digits.yaml", b"- 1" + b"0" * 5000, "is not plain YAML (a long number in line 1)"),
+        ("deep.yaml", b"[" * 100_000, "nested too deep"),
         ("number.yaml", b"- 3\n", "has 3 in the place of a prompt"),
         ("key.yaml", b"a:\n- text: x\n", "has {'text': 'x'} in the place of a prompt"),
-        ("none.txt", None, "there is no file"),
+        ("none.txt", None, "there is no file of prompts"),
     ],
 )
 def test_files_that_hold_no_prompts_are_one_sentence(

@@ -20,6 +20,7 @@ from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.pages import (
     NOT_ASKED,
+    PRESETS,
     figures_of,
     homes_of,
     most_demanding,
@@ -133,6 +134,18 @@ def test_verdicts_without_records_are_refused(board: Board) -> None:
     lost = replace(board, claims=tuple(replace(claim, run_ids=()) for claim in board.claims))
     with pytest.raises(UserError, match="name no record of the board"):
         pages(lost)
+
+
+def test_a_preset_that_somebody_added_comes_after_the_others(board: Board) -> None:
+    own = record("gpt2", "GPT2", preset="a_preset_of_mine")
+    made = pages(build_board([record("gpt2", "GPT2"), own]))
+    assert "`smoke`, `a_preset_of_mine`" in made["README.md"]
+    headings = re.findall(r"^### Preset `(\w+)`", made["regbench.md"], re.MULTILINE)
+    assert headings == ["smoke", "a_preset_of_mine"]
+    claims = [replace(claim, preset="a_preset_of_mine") for claim in board.claims]
+    assert {figure.preset for figure in most_demanding(figures_of(board))} <= set(PRESETS)
+    added = replace(board, claims=(*board.claims, *claims))
+    assert most_demanding(figures_of(added)) == most_demanding(figures_of(board))
 
 
 PAYLOADS = [

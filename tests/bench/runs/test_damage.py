@@ -6,19 +6,24 @@ refused but made again, have their test beside the loop, and journals theirs bes
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save
 
 from bench import train
 from bench.records.schema import read_record
 from bench.runs.making import _read_trained
 from bench.training.building import read_weights
 from ground.errors import UserError
+from ground.files import write_sealed
 from tasks.text.corpora import articles_corpus
 from tasks.text.errors import TextError
 from tasks.text.preparation import prepare
@@ -28,6 +33,7 @@ from tests.bench.runs.test_runs import only_record, weights, words
 from tests.conftest import Command
 from tests.damage import FLIPS, flips
 from tests.power_cut import PowerCut, restore
+from tests.watching import time_limit
 
 STEPS = ["training.steps=12", "training.checkpoint_every=5"]
 
@@ -146,6 +152,45 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
             refusals.append(str(error))
     assert all(path.name in sentence for sentence in refusals)
     assert len(refusals) > 0.7 * FLIPS  # a blank that became a tab changes nothing
+
+
+def strange(kind: str, work: Path) -> Path:
+    """What no run leaves, in the folder of a run."""
+    summary, file = work / "trained.json", work / "weights.safetensors"
+    content = json.loads(summary.read_bytes().splitlines()[0])
+    if kind.startswith("pipe"):
+        path = work / kind.removeprefix("pipe ")
+        path.unlink()
+        os.mkfifo(path)
+        return path
+    if kind == "losses that are none":
+        content["report"]["loss_steps"] = [{}]
+    elif kind != "deep":
+        weights = b"no weights" if kind == "no weights" else save({"x": torch.zeros(1)})
+        file.write_bytes(weights)
+        content["weights_sha256"] = hashlib.sha256(weights).hexdigest()
+    write_sealed(summary, b"[" * 100_000 if kind == "deep" else json.dumps(content).encode())
+    return summary if kind in ("losses that are none", "deep") else file
+
+
+KINDS_OF_STRANGE = ["losses that are none", "deep", "no weights", "weights of another model"]
+
+
+@pytest.mark.parametrize(
+    "kind", [*KINDS_OF_STRANGE, "pipe trained.json", "pipe weights.safetensors"]
+)
+def test_what_a_stranger_left_in_a_store_is_one_sentence(
+    kind: str, disks: Disks, run_here: Command, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(disks.store, tmp_path / "store"))
+    for record in store.glob("records/*.json"):
+        record.unlink()  # or nothing but the record would be read
+    path = strange(kind, store / "work" / disks.work.name)
+    with time_limit():
+        done = run_here(train.main, *words(store, *STEPS))
+    assert done.returncode == 1
+    assert str(path) in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
 def test_a_damaged_training_is_refused_and_one_of_an_earlier_version_is_served(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 from bench.training import loop
 from bench.training.building import build_model, build_task
 from bench.training.training import TrainingReport
-from ground.files import write_sealed
+from ground.errors import UserError
+from ground.files import read_sealed, write_sealed
 from settings.config import compose
 from tests.damage import FLIPS, flips
 
@@ -126,3 +128,16 @@ def test_a_sealed_checkpoint_runs_nothing(
     write_sealed(checkpoint, (tmp_path / "evil.pt").read_bytes())
     assert train(checkpoint) == whole
     assert not trace.exists()
+
+
+@pytest.mark.parametrize("changed", [{}, {"model": {}}, {"report": 3}, {"pending": 4}])
+def test_a_sealed_checkpoint_of_something_else_is_one_sentence(
+    changed: dict[str, object], halfway: bytes, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint-0.pt"
+    checkpoint.write_bytes(halfway)
+    state = torch.load(io.BytesIO(read_sealed(checkpoint)), weights_only=True)
+    torch.save({**state, **changed} if changed else {}, tmp_path / "forged.pt")
+    write_sealed(checkpoint, (tmp_path / "forged.pt").read_bytes())
+    with pytest.raises(UserError, match="is of another training: delete it"):
+        train(checkpoint)
