@@ -93,7 +93,7 @@ class Watch:
             return f"{name} {given!r}"
         if name == "subprocess.Popen":
             words = given[1] if isinstance(given[1], list | tuple) else [given[1]]
-            return "" if os.path.basename(words[0]) == "git" else f"started {words!r}"
+            return "" if Path(words[0]).name == "git" else f"started {words!r}"
         return f"unpickled {given!r}" if name == "pickle.find_class" else ""
 
     def _outside(self, what: str, path: Any) -> str:
@@ -104,7 +104,7 @@ class Watch:
         return "" if inside or "__pycache__" in place.parts else f"{what} outside: {place}"
 
     def _foreign(self, name: str) -> str:
-        if name.startswith("<") or not os.path.isabs(name):
+        if name.startswith("<") or not Path(name).is_absolute():
             return ""
         place = Path(os.path.realpath(name))
         known = any(place.is_relative_to(own) for own in LIBRARIES)
