@@ -26,8 +26,11 @@ def write_atomically(path: Path, *content: bytes | memoryview) -> None:
     path next also takes away what a killed process left of it, and hurts nobody who is alive.
 
     Raises:
-        OSError: the disk is full or not writable; ``path`` is then as it was before.
+        OSError: the disk is full or not writable, or ``path`` is a device or a pipe, which a rename
+            would take away; ``path`` is then as it was before.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, NOT_REGULAR, str(path))
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.partial")
     with _own(temporary) as file:

@@ -75,7 +75,19 @@ def render(picture: Picture) -> Figure:
         look |= {"ncols": picture.columns, "borderaxespad": 0.0}
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, foot / height)}
         figure.legend(handles=handles, **place, **look)
+    _settle(figure)
     return figure
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the axes out once, at places without the noise that the solver leaves in the last digits:
+    it depends on where objects lie in memory, and would be in the bytes of an SVG."""
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position(Bbox(axes.get_position().get_points().round(6)))
 
 
 def _as_drawn(part: Any) -> Any:

@@ -135,6 +135,8 @@ def words_of(data: Draw, own: list[str], last: list[str]) -> list[str]:
             key = data.draw(st.sampled_from(KEYS)) if kind == "add" else old
             words[place : place + (kind == "change")] = [f"{key}={value}"]
     ends = [word.partition("=")[0] for word in last]
+    # Who names a folder outside wants it there.
+    words = [w for w in words if "=../" not in w or w.startswith(("models", "tasks", "preset"))]
     return [
         word
         for word in words

@@ -11,7 +11,7 @@ from bench.records.schema import RunRecord
 from ground.statistics import LOSS, REAL, mean_interval, mean_of
 from judging.grammar import Drawn, Ready, Records, Rule, difference, each, metric, told, within
 from judging.observations import Sample, observe
-from judging.verdicts import Finding, not_asked
+from judging.verdicts import UNDECIDED, Finding, not_asked
 from pictures import models
 from pictures.panels import Axis, Panel, Trace
 from reproduce.regbench.regbench import MODELS as OF_REGBENCH
@@ -103,7 +103,7 @@ def flat_for_same_targets(model: str) -> Rule:
 
 def whole_context(records: Records) -> str:
     """The metric of the targets with all that a window has before them."""
-    return f"context_{max(context for context, _ in by_context(records[0]))}"
+    return f"context_{max(context for record in records for context, _ in by_context(record))}"
 
 
 def repeats(records: Records) -> str:
@@ -123,8 +123,10 @@ def measured_contexts(least: int) -> Ready:
     """Ready where articles were long enough to score the same targets with so much context."""
 
     def ready(records: Records) -> Finding | None:
-        found = [by_context(r) for r in language.trained(records)]
-        if any(context >= least for one in found for context, _ in one):
+        measured = [record for record in language.trained(records) if record.metrics]
+        if not measured:
+            return Finding(UNDECIDED, "no runs", 0)
+        if any(context >= least for run in measured for context, _ in by_context(run)):
             return None
         reason = f"no windows hold {least} tokens before their targets: use preset=laptop"
         return not_asked("the same targets with more context", reason, "laptop")

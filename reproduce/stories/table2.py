@@ -42,6 +42,7 @@ SOURCE = f"{language.PAPER}, appendix C, table 2"
 PUBLISHED = "Memory Mosaics, Table 2"
 TOLERANCE = 0.02  # nats, of a published loss
 NO_GAIN = 0.01  # nats: a validation loss that is lower by less is not clearly lower
+DROPOUT = 0.05  # of the rows that keep it, where a preset has none
 WARMUP_SEEDS = 4  # as few as can be surely above 0.3 by the exact interval of a share
 VARIED = (
     "training.lr",
@@ -91,6 +92,7 @@ ROWS = (FIRST, SLOWER, NO_DROPOUT, LESS_DECAY, SHORT_WARMUP, HALF, TWICE)
 def settings(preset: str, row: Row) -> dict[str, Any]:
     """The varied settings of a row at a preset."""
     own, values = presets.of_preset("babistories", GPT2, preset), {}
+    own = {**own, "models.dropout": own["models.dropout"] or DROPOUT}
     for key in VARIED:
         scaled = float(f"{own[key] * row.changes.get(key, 1):.12g}")
         values[key] = max(1, round(scaled)) if isinstance(own[key], int) else scaled
@@ -99,8 +101,8 @@ def settings(preset: str, row: Row) -> dict[str, Any]:
 
 def words_of(preset: str, row: Row) -> tuple[str, ...]:
     """What the row changes, as words of the command line."""
-    found = settings(preset, row)
-    return tuple(f"{key}={json.dumps(found[key])}" for key in row.changes)
+    found, own = settings(preset, row), presets.of_preset("babistories", GPT2, preset)
+    return tuple(f"{key}={json.dumps(found[key])}" for key in VARIED if found[key] != own[key])
 
 
 def row_of(record: RunRecord) -> Row | None:

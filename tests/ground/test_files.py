@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import time
@@ -109,3 +110,12 @@ def test_a_power_cut_leaves_the_old_content_or_the_new_and_takes_back_nothing_th
     disk.close()
     assert {d.get("c/linked") for d in disk.disks} <= {None, b"third"}
     assert disk.certain == {"a/b/file": b"third", "c/linked": b"third"}
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        write_atomically(pipe, b"content")
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -245,11 +245,11 @@ def test_dry_run_names_every_model_and_a_warmup_that_never_ends_once(
     tmp_path: Path, capsys
 ) -> None:
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "seeds=2"]
-    assert main(["figure8", *words, "training.steps=20"], FIGURES) == OK
+    assert main(["figure7", *words, "training.steps=20"], FIGURES) == OK
     shown = capsys.readouterr()
     assert "runs of Memory Mosaic and " in shown.out
     assert shown.err.count("warmup_steps=30 of 20 steps: the learning rate never reaches") == 1
-    assert main(["figure8", *words, "training.steps=20", "training.warmup_steps=2"], FIGURES) == OK
+    assert main(["figure7", *words, "training.steps=20", "training.warmup_steps=2"], FIGURES) == OK
     assert "warmup" not in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

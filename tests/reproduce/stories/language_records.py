@@ -73,6 +73,15 @@ def of_documents(
             "samples": np.stack(bins, axis=1).tolist(),
         }
     arrays["corpus"] = {split: facts(corpus, split) for split in ("train", "valid", "articles")}
+    # What a target loses after so many tokens stands for the same targets after so much context.
+    article = losses.get("article", np.zeros((0, length)))
+    of_targets = {
+        f"context_{start}_loss": article[:, start : start + 64].mean(axis=1).tolist()
+        for start in range(0, length - 63 if len(article) else 0, 64)
+    }
+    if of_targets:
+        of_targets["other_context_loss"] = of_targets["context_0_loss"]
+    means = {name: float(np.mean(values)) for name, values in of_targets.items()}
     config = {
         "tasks": {"corpus": corpus, "length": length},
         "models": {"layers": 2},
@@ -85,10 +94,10 @@ def of_documents(
         "label": LABELS.get(model, model),
         "identity": sha256(model, corpus, length),
         "config": config,
-        "metrics": {"test": {"loss": 1.0}},
+        "metrics": {"test": {"loss": 1.0, **means}},
         "curves": curves,
         "arrays": arrays,
-        "per_sequence": {},
+        "per_sequence": of_targets,
     }
     return make_record(**{**content, **changes})
 

@@ -17,6 +17,7 @@ from ground.statistics import LOSS, Items, difference_interval
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure8, positions
+from reproduce.stories.context import ROPE
 from reproduce.stories.language import GPT2
 from reproduce.stories.positions import Stretch
 from tests.reproduce.stories.language_records import lost, of_documents, tables, written
@@ -43,10 +44,11 @@ def wobble(seed: int) -> float:
 def world(
     ours: Any = mosaic, theirs: Any = transformer, seeds: Any = SEEDS, **options: Any
 ) -> list[RunRecord]:
-    """Runs of both models."""
+    """Runs of both models, and of another transformer as the control."""
+    models = ((MOSAIC, ours), (GPT2, theirs), (ROPE, theirs))
     return [
-        of_documents(model, seed, tables(loss, shift=wobble(seed + 9 * (model == GPT2)), **options))
-        for model, loss in ((MOSAIC, ours), (GPT2, theirs))
+        of_documents(model, seed, tables(loss, shift=wobble(seed + 9 * place), **options))
+        for place, (model, loss) in enumerate(models)
         for seed in seeds
     ]
 
@@ -319,16 +321,16 @@ def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(
         runs = [*runs[:-1], lost(runs[0].model_copy(update={"seed": 3}))]
     picture = written(figure8.REPRODUCTION, runs, tmp_path)
     assert picture.note.startswith("corpus: grammar")
-    assert len(picture.foot) == (6 if loss is lost else 1)
+    assert len(picture.foot) == (7 if loss is lost else 1)
 
 
 def test_the_picture_has_losses_above_and_their_difference_below() -> None:
     runs = world()
-    above, below = figure8.panels(runs).rows
+    above, below, _ = figure8.panels(runs).rows
     assert [panel.title for panel in above.panels] == list(positions.KINDS.values())
     stream, *_ = above.panels
     found = {trace.name: trace for trace in stream.traces}
-    assert set(found) == {"Memory Mosaic", "GPT2"}
+    assert set(found) == {"Memory Mosaic", "GPT2", "GPT2 with RoPE"}
     exact = tables(transformer, shift=wobble(9))["stream"].mean(axis=0)
     assert found["GPT2"].seeds["0"][1] == pytest.approx(exact[8:16].mean(), abs=1e-9)
     gap = {trace.name: trace for trace in below.panels[0].traces}
@@ -341,8 +343,24 @@ def test_the_picture_has_losses_above_and_their_difference_below() -> None:
     assert 30 < gap["Mosaic ahead from here"].x[0] < 70
 
 
-def test_the_plan_pairs_models_by_seed() -> None:
-    plan = figure8.plan("smoke", None)
-    assert len(plan.runs) == 6
-    assert {word for words in plan.runs[:2] for word in words if "seed" in word} == {"seed=0"}
-    assert len(figure8.plan("laptop", 5).runs) == 10
+def test_a_control_that_holds_too_or_was_not_run_leaves_it_open() -> None:
+    name = "ahead after 50 tokens (stream)"
+    assert (
+        "GPT2 with RoPE in the place of Memory Mosaic, fails as it must"
+        in judge(world())[name].evidence
+    )
+    alone = judge([run for run in world() if run.model != ROPE])[name]
+    assert (alone.verdict, "was not run" in alone.evidence) == (UNDECIDED, True)
+    twins = [run for run in world() if run.model != ROPE]
+    twins += [of_documents(ROPE, seed, tables(mosaic, shift=wobble(seed + 30))) for seed in SEEDS]
+    both = judge(twins)[name]
+    assert (both.verdict, "holds too" in both.evidence) == (UNDECIDED, True)
+
+
+def test_the_plan_is_one_sweep_with_the_control_in_it() -> None:
+    assert figure8.plan("smoke", None).sweeps == (
+        ("tasks=wikipedia", "models=[memory_mosaic,gpt2,gpt2_rope]"),
+    )
+    ((_, models),) = figure8.plan("laptop", 5).sweeps
+    assert ROPE in models
+    assert "conv_attention" in models
