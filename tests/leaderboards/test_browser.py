@@ -55,8 +55,8 @@ def address(sample_records, make_record, tmp_path):
         assert server.stdout is not None
         found = None
         for line in server.stdout:  # ends when the server does
-            found = found or re.search(r"open (http://localhost:\d+)", line)
-            if found and "URL:" in line:
+            found = re.search(r"open (http://localhost:\d+)", line)
+            if found:  # it is told once the server listens
                 break
         assert found, "the server printed no address"
         yield found[1]
