@@ -101,7 +101,7 @@ def test_numbers_on_the_page_are_those_of_the_records(address, sample_records):
         cell = page.get_by_role("row", name="accuracy ↑ on test").get_by_role("cell")
         shown = float(cell.inner_text(timeout=60_000))
         assert shown == pytest.approx(first.headline.value, rel=1e-5)
-        assert page.get_by_text(first.content_hash()).first.is_visible()
+        page.get_by_text(first.content_hash()).first.wait_for(timeout=60_000)
 
         for view in ("By position", "By training size"):
             page.get_by_role("radio", name=view).or_(page.get_by_role("button", name=view)).click()
