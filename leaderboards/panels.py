@@ -36,6 +36,8 @@ SHAPES = {
     "down": "triangle-down",
 }
 WIDTH, HEIGHT = 360, 300  # pixels of a panel
+# Altair copies each list of each chart whenever it joins or changes charts, and copies no tuple:
+# what is long here (rows, names, colours, ticks) is a tuple.
 Layers = list[alt.Chart]
 
 
@@ -175,7 +177,7 @@ def _matrix(panel: Panel, trace: Trace) -> Layers:
         if limit is not None:
             scale[end] = limit
     legend = alt.Legend(title=axis.label) if axis.label else None
-    data = alt.Data(values=cells)
+    data = alt.Data(values=tuple(cells))
     rect = (
         alt.Chart(data)
         .mark_rect()
@@ -242,7 +244,7 @@ def _layer(
     **look: Any,
 ) -> alt.Chart:
     """Marks of rows with x and y, which change places in a panel that lies on its side."""
-    chart = getattr(alt.Chart(alt.Data(values=list(rows))), f"mark_{mark}")(**look)
+    chart = getattr(alt.Chart(alt.Data(values=tuple(rows))), f"mark_{mark}")(**look)
     flat, tall = (alt.Y, alt.X) if panel.sideways else (alt.X, alt.Y)
     found = chart.encode(_channel(panel, flat, "x", panel.x), _channel(panel, tall, low, panel.y))
     if high is None:
@@ -261,10 +263,10 @@ def _channel(panel: Panel, kind: Any, name: str, axis: Axis) -> Any:
     if axis.categories:
         low, high = -0.5, len(axis.categories) - 0.5
         words = json.dumps([text.split("\n") for text in axis.categories])
-        places: dict[str, Any] = {"values": list(range(len(axis.categories))), "grid": False}
+        places: dict[str, Any] = {"values": tuple(range(len(axis.categories))), "grid": False}
         marks = alt.Axis(labelExpr=f"{words}[datum.value]", labelOverlap=False, **places)
     elif axis.ticks:
-        marks = alt.Axis(values=list(axis.ticks), grid=kind is alt.Y)
+        marks = alt.Axis(values=tuple(axis.ticks), grid=kind is alt.Y)
     if low is not None:
         scale["domainMin"] = low
     if high is not None:
@@ -280,9 +282,9 @@ def _colour(panel: Panel, trace: Trace) -> alt.Color | alt.ColorValue:
     if trace.shade is not None:
         return alt.ColorValue(_shade(panel, trace.shade))
     shown = [one for one in panel.traces if one.mark not in ("heat", "contour")]
-    names = [one.name for one in shown]
-    scale = alt.Scale(domain=names, range=[look_of(one).colour for one in shown])
-    listed = [one.name for one in shown if one.entry]
+    names = tuple(one.name for one in shown)
+    scale = alt.Scale(domain=names, range=tuple(look_of(one).colour for one in shown))
+    listed = tuple(one.name for one in shown if one.entry)
     legend = (
         alt.Legend(title=None, values=listed, labelLimit=320, symbolOpacity=1) if listed else None
     )
