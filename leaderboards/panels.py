@@ -36,22 +36,20 @@ SHAPES = {
     "down": "triangle-down",
 }
 WIDTH, HEIGHT = 360, 300  # pixels of a panel
-# Altair copies each list of each chart whenever it joins or changes charts, and copies no tuple:
-# what is long here (rows, names, colours, ticks) is a tuple.
+# Altair copies charts whenever it joins or changes some, with every list and no tuple: what is long
+# here (rows, names, colours, ticks) is a tuple, and a joined chart is made with all that it says.
 Layers = list[alt.Chart]
 
 
 def picture_chart(picture: Picture) -> alt.VConcatChart:
     """All panels, row by row, each with a legend of its own."""
+    apart = alt.Resolve(scale={"color": "independent", "fill": "independent"})
     rows = [
-        alt.hconcat(*(panel_chart(panel) for panel in row.panels if not panel.empty))
+        alt.hconcat(*(panel_chart(panel) for panel in row.panels if not panel.empty), resolve=apart)
         for row in picture.rows
         if any(not panel.empty for panel in row.panels)
     ]
-    apart = [row.resolve_scale(color="independent", fill="independent") for row in rows]
-    return alt.vconcat(*apart, title=picture.title).resolve_scale(
-        color="independent", fill="independent"
-    )
+    return alt.vconcat(*rows, title=picture.title, resolve=apart)
 
 
 def panel_chart(panel: Panel) -> alt.LayerChart | alt.FacetChart:
@@ -60,8 +58,9 @@ def panel_chart(panel: Panel) -> alt.LayerChart | alt.FacetChart:
     layers += [layer for trace in panel.traces for layer in _trace(panel, trace)]
     if not layers:
         layers = [_layer(panel, [], "point")]
-    chart = alt.layer(*layers).resolve_scale(fill="independent")
-    return chart.properties(width=WIDTH, height=HEIGHT, title=panel.title)
+    size: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
+    apart = alt.Resolve(scale={"fill": "independent"})
+    return alt.layer(*layers, title=panel.title, resolve=apart, **size)
 
 
 def _trace(panel: Panel, trace: Trace) -> Layers:
