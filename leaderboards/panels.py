@@ -36,20 +36,20 @@ SHAPES = {
     "down": "triangle-down",
 }
 WIDTH, HEIGHT = 360, 300  # pixels of a panel
+# Altair copies charts whenever it joins or changes some, with every list and no tuple: what is long
+# here (rows, names, colours, ticks) is a tuple, and a joined chart is made with all that it says.
 Layers = list[alt.Chart]
 
 
 def picture_chart(picture: Picture) -> alt.VConcatChart:
     """All panels, row by row, each with a legend of its own."""
+    apart = alt.Resolve(scale={"color": "independent", "fill": "independent"})
     rows = [
-        alt.hconcat(*(panel_chart(panel) for panel in row.panels if not panel.empty))
+        alt.hconcat(*(panel_chart(panel) for panel in row.panels if not panel.empty), resolve=apart)
         for row in picture.rows
         if any(not panel.empty for panel in row.panels)
     ]
-    apart = [row.resolve_scale(color="independent", fill="independent") for row in rows]
-    return alt.vconcat(*apart, title=picture.title).resolve_scale(
-        color="independent", fill="independent"
-    )
+    return alt.vconcat(*rows, title=picture.title, resolve=apart)
 
 
 def panel_chart(panel: Panel) -> alt.LayerChart | alt.FacetChart:
@@ -58,8 +58,9 @@ def panel_chart(panel: Panel) -> alt.LayerChart | alt.FacetChart:
     layers += [layer for trace in panel.traces for layer in _trace(panel, trace)]
     if not layers:
         layers = [_layer(panel, [], "point")]
-    chart = alt.layer(*layers).resolve_scale(fill="independent")
-    return chart.properties(width=WIDTH, height=HEIGHT, title=panel.title)
+    size: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
+    apart = alt.Resolve(scale={"fill": "independent"})
+    return alt.layer(*layers, title=panel.title, resolve=apart, **size)
 
 
 def _trace(panel: Panel, trace: Trace) -> Layers:
@@ -175,7 +176,7 @@ def _matrix(panel: Panel, trace: Trace) -> Layers:
         if limit is not None:
             scale[end] = limit
     legend = alt.Legend(title=axis.label) if axis.label else None
-    data = alt.Data(values=cells)
+    data = alt.Data(values=tuple(cells))
     rect = (
         alt.Chart(data)
         .mark_rect()
@@ -242,7 +243,7 @@ def _layer(
     **look: Any,
 ) -> alt.Chart:
     """Marks of rows with x and y, which change places in a panel that lies on its side."""
-    chart = getattr(alt.Chart(alt.Data(values=list(rows))), f"mark_{mark}")(**look)
+    chart = getattr(alt.Chart(alt.Data(values=tuple(rows))), f"mark_{mark}")(**look)
     flat, tall = (alt.Y, alt.X) if panel.sideways else (alt.X, alt.Y)
     found = chart.encode(_channel(panel, flat, "x", panel.x), _channel(panel, tall, low, panel.y))
     if high is None:
@@ -261,10 +262,10 @@ def _channel(panel: Panel, kind: Any, name: str, axis: Axis) -> Any:
     if axis.categories:
         low, high = -0.5, len(axis.categories) - 0.5
         words = json.dumps([text.split("\n") for text in axis.categories])
-        places: dict[str, Any] = {"values": list(range(len(axis.categories))), "grid": False}
+        places: dict[str, Any] = {"values": tuple(range(len(axis.categories))), "grid": False}
         marks = alt.Axis(labelExpr=f"{words}[datum.value]", labelOverlap=False, **places)
     elif axis.ticks:
-        marks = alt.Axis(values=list(axis.ticks), grid=kind is alt.Y)
+        marks = alt.Axis(values=tuple(axis.ticks), grid=kind is alt.Y)
     if low is not None:
         scale["domainMin"] = low
     if high is not None:
@@ -280,9 +281,9 @@ def _colour(panel: Panel, trace: Trace) -> alt.Color | alt.ColorValue:
     if trace.shade is not None:
         return alt.ColorValue(_shade(panel, trace.shade))
     shown = [one for one in panel.traces if one.mark not in ("heat", "contour")]
-    names = [one.name for one in shown]
-    scale = alt.Scale(domain=names, range=[look_of(one).colour for one in shown])
-    listed = [one.name for one in shown if one.entry]
+    names = tuple(one.name for one in shown)
+    scale = alt.Scale(domain=names, range=tuple(look_of(one).colour for one in shown))
+    listed = tuple(one.name for one in shown if one.entry)
     legend = (
         alt.Legend(title=None, values=listed, labelLimit=320, symbolOpacity=1) if listed else None
     )

@@ -82,10 +82,13 @@ def render(picture: Picture) -> Figure:
 def _settle(figure: Figure) -> None:
     """Lay the axes out once, at places without the noise that the solver leaves in the last digits:
     it depends on where objects lie in memory, and would be in the bytes of an SVG."""
+    from matplotlib import rc_context
     from matplotlib.transforms import Bbox
 
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    # None, not "none": for one that does nothing each file would be drawn twice.
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
     for axes in figure.axes:
         axes.set_position(Bbox(axes.get_position().get_points().round(6)))
 

@@ -222,7 +222,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     parsed = []
     for word in words:
         try:
-            override = OverridesParser.create().parse_override(word)
+            override = _parsed(word)
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
             raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
@@ -238,6 +238,11 @@ def parse(words: Sequence[str]) -> list[Override]:
             )
         parsed.append(override)
     return parsed
+
+
+@lru_cache(maxsize=4096)  # a search composes hundreds of times, mostly of the same words
+def _parsed(word: str) -> Override:
+    return OverridesParser.create().parse_override(word)
 
 
 def _shortened(word: str) -> str:
