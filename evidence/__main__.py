@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from reproduce.__main__ import reproductions
 from evidence.command import main
 from ground.errors import command
+from reproduce.__main__ import reproductions
 
 if __name__ == "__main__":
     command(lambda words: main(words, reproductions()))

@@ -87,7 +87,9 @@ class Asked:
         for word, key in keys.items():
             if not any(key in own for own in of.values()):
                 valid = {*OWN, *(key for own in of.values() for key in own)}
-                raise UserError(f"'{word}' is known to none of these figures: {_near(key, valid)}")
+                raise UserError(
+                    f"'{word}' is known to none of these figures: {nearest(key, valid)}"
+                )
         return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
 
 
@@ -130,7 +132,3 @@ def _hours(value: object) -> float | None:
     if not 0 < number <= LARGEST_HOURS:
         raise UserError(f"hours={value} is not a time above 0, such as hours=8 or hours=0.5")
     return float(number)
-
-
-def _near(key: str, valid: set[str]) -> str:
-    return nearest(key, valid)

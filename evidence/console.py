@@ -17,7 +17,9 @@ from ground.screen import console
 def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float | None) -> None:
     """What would run in which order, what is served, and what decides the rest."""
     screen = console()
-    table = table_of(["", "run", "sources of the estimate"], ["verdicts", "runs", "core time", "until"])
+    table = table_of(
+        ["", "run", "sources of the estimate"], ["verdicts", "runs", "core time", "until"]
+    )
     until = 0.0
     for number, step in enumerate(steps, 1):
         until += step.cost.seconds / max(1, workers)
@@ -32,7 +34,9 @@ def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float
             duration(until) + over,
         )
     if steps:
-        screen.print(f"preset {survey.preset}: most verdicts an hour first, {max(1, workers)} at a time")
+        screen.print(
+            f"preset {survey.preset}: most verdicts an hour first, {max(1, workers)} at a time"
+        )
         screen.print(table)
     else:
         screen.print(f"preset {survey.preset}: no run of a plan would decide anything more")
@@ -75,7 +79,8 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     if not records:
         return
     paths = sorted(str(store / "records" / f"{record.run_id}.json") for record in records)
-    print(f"their {len(paths)} records are committed by:\n  python -m leaderboards.add {shlex.join(paths)}")
+    command = shlex.join(["python", "-m", "leaderboards.add", *paths])
+    print(f"their {len(paths)} records are committed by:\n  {command}")
 
 
 def _served(review: Review) -> str:
@@ -84,10 +89,8 @@ def _served(review: Review) -> str:
         return f"{review.figure}: judged by its plan's runs alone, since {review.note}"
     if not review.open or review.missing:
         return ""
-    names = ", ".join(
-        f"{r.claim.name} ({r.finding.seeds_needed} seeds)" if r.finding.seeds_needed else r.claim.name
-        for r in review.open
-    )
+    needed = {result.claim.name: result.finding.seeds_needed for result in review.open}
+    names = ", ".join(name + (f" ({n} seeds)" if n else "") for name, n in needed.items())
     return f"{review.figure}: served, nothing to run; open: {names}"
 
 
@@ -106,6 +109,6 @@ def _hours(cost: Cost, on_gpu: bool) -> str:
 
 def _sources(cost: Cost) -> str:
     if not cost.sources:
-        return "measured"
+        return "measured" if cost.seconds else "shared with those above"
     more = f" and {len(cost.sources) - 1} more" if len(cost.sources) > 1 else ""
     return f"{cost.sources[0]}{more}"

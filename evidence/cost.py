@@ -24,6 +24,7 @@ GPU_PRESETS = ("gpu", "paper")
 GPU_RATE = 1e13  # FLOP/s that small models sustain; the range of the estimate spans a factor 9
 # How far an estimate may be off, either way.
 BY_STEPS, BY_FLOPS, BY_RATE, BY_NOTHING = 1.5, 2.5, 3.0, 10.0
+PREDICTORS = 10  # about so many has a task
 SIZES = {"layers": 1, "width": 2}  # of a model -> power in the FLOPs of a step
 
 
@@ -32,7 +33,7 @@ class Cost:
     """Seconds on one core, or on one GPU, with the range they are expected in.
 
     Attributes:
-        source: where they come from; empty where the very setting was measured.
+        sources: where they come from; empty where the very setting was measured.
     """
 
     seconds: float = 0.0
@@ -64,10 +65,8 @@ class Speeds:
     def of(self, run: PlannedRun) -> Cost:
         """The cost of one run."""
         configuration = run.configuration
-        # What is searched is seldom a size: the seconds of trials are those of their neighbours.
-        key = f"{run.role == 'baseline'} {configuration.preset} " + training_key(
-            configuration.resolved(), 0
-        )
+        own = training_key(configuration.resolved(), 0)
+        key = f"{run.role == 'baseline'} {configuration.preset} {own}"
         if key not in self._known:
             self._known[key] = self._cost(configuration, run.role == "baseline")
         return self._known[key]
@@ -84,8 +83,10 @@ class Speeds:
     def _cost(self, configuration: Configuration, predictors: bool) -> Cost:
         found = self._of_task[configuration.task, predictors]
         if predictors:
-            seconds = math.fsum(r.cost.wall_seconds for r in found) / max(1, len(found))
-            return _around(seconds * 10, BY_FLOPS)  # some ten of them
+            if not found:
+                return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
+            together = math.fsum(record.cost.wall_seconds for record in found)
+            return Cost(*[together / len({record.identity for record in found}) * PREDICTORS] * 3)
         same = self._measured.get(training_key(configuration.resolved(), 0))
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
@@ -96,8 +97,8 @@ class Speeds:
 
     def _measurement(self, configuration: Configuration, found: list[RunRecord]) -> Cost:
         """A measurement counts no FLOPs: the seconds of its neighbours are all there is."""
-        near = sorted(found, key=lambda r: (r.model != configuration.model, r.run_id))
-        near = [r for r in near if (r.model != configuration.model) == (near[0].model != configuration.model)]
+        own = [record for record in found if record.model == configuration.model]
+        near = sorted(own or found, key=lambda record: record.run_id)
         if not near:
             return _around(60.0, BY_NOTHING, f"{configuration.task}: never measured, a minute each")
         seconds = median(r.cost.wall_seconds for r in near)

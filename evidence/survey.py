@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from bench.records.identity import one_of_each
@@ -23,6 +24,7 @@ from reproduce.command import Request, refuse_two_settings
 from reproduce.reproduction import Reproduction
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # each larger than the one before
+OPEN = (UNDECIDED, NOT_ASKED)
 A_MOMENT = 1.0  # seconds: what costs nothing is put in order by the verdicts it brings
 
 
@@ -137,38 +139,44 @@ class Survey:
         self.preset, self.store = preset, store
         self.shelf = Shelf(preset, Store(store))
         self.speeds = Speeds(self.shelf.every)
+        self._shelves = {preset: self.shelf}
+        self._wholes: dict[tuple[str, str], Cost] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
 
     def _review(self, name: str) -> Review:
         reproduction = self._reproductions[name]
         request = Request.read(self._words[name], name, reproduction)
-        results, runs, note = self._judge(reproduction, request, [])
-        if any(result.finding.verdict in (UNDECIDED, NOT_ASKED) for result in results) or (
-            self.shelf.local  # some of which may be of this plan
-        ):
-            runs = planned(request.plan(reproduction), self.shelf)
-            results, runs, note = self._judge(reproduction, request, runs)
-        return Review(name, reproduction, request, tuple(results), tuple(runs), note)
+        changed = bool(request.view.overrides)
+        if not changed and not self.shelf.local:  # what is committed is all there is to judge
+            results = _judged(reproduction, self.shelf.committed)
+            if not any(result.finding.verdict in OPEN for result in results):
+                return Review(name, reproduction, request, results, ())
+        runs = tuple(planned(request.plan(reproduction), self.shelf))
+        if changed or self.shelf.local:
+            results, note = self._with_local(reproduction, runs, changed)
+            return Review(name, reproduction, request, results, runs, note)
+        return Review(name, reproduction, request, results, runs)
 
-    def _judge(
-        self, reproduction: Reproduction, request: Request, runs: list[PlannedRun]
-    ) -> tuple[list[ClaimResult], list[PlannedRun], str]:
-        """The verdicts by what is committed and what the store has of the plan, any seed of it."""
-        planned_names = {name for run in runs for name in run.identities}
-        own = [r for r in self.shelf.local if r.identity in planned_names]
-        note = ""
-        if request.view.overrides:  # other settings than those of the preset: no other records
-            also = [r for r in self.shelf.committed if r.identity in planned_names]
-            found = reproduction.select(one_of_each([*also, *own]))
-        else:
-            found = reproduction.select(one_of_each([*self.shelf.committed, *own]))
-            try:
-                refuse_two_settings(found, reproduction.variant)
-            except UserError as error:
-                note = str(error)
-                plan_only = [r for r in self.shelf.committed if r.identity in planned_names]
-                found = reproduction.select(one_of_each([*plan_only, *own]))
-        return [claim.judge(found) for claim in reproduction.claims], runs, note
+    def _with_local(
+        self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool
+    ) -> tuple[tuple[ClaimResult, ...], str]:
+        """The verdicts by what is committed and what the store has of the plan, any seed of it; and
+        why only by the plan's runs, where they do not fit what is committed.
+
+        Args:
+            changed: other settings than those of the preset, which the committed runs have.
+        """
+        names = {name for run in runs for name in run.identities}
+        every = [*self.shelf.committed, *self.shelf.local]
+        of_plan = [record for record in every if record.identity in names]
+        if changed:
+            return _judged(reproduction, one_of_each(of_plan)), ""
+        both = one_of_each([*self.shelf.committed, *of_plan])
+        try:
+            refuse_two_settings(reproduction.select(both), reproduction.variant)
+        except UserError as error:
+            return _judged(reproduction, one_of_each(of_plan)), str(error)
+        return _judged(reproduction, both), ""
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -205,10 +213,10 @@ class Survey:
         """The runs of a reproduction with other words than those of the survey."""
         reproduction = self._reproductions[figure]
         request = Request.read(words, figure, reproduction)
-        shelf = self.shelf
-        if request.view.preset != self.preset:
-            shelf = Shelf(request.view.preset, Store(self.store))
-        return planned(request.plan(reproduction), shelf)
+        preset = request.view.preset
+        if preset not in self._shelves:
+            self._shelves[preset] = Shelf(preset, Store(self.store))
+        return planned(request.plan(reproduction), self._shelves[preset])
 
     @cached_property
     def experiments(self) -> list[Experiment]:
@@ -217,14 +225,14 @@ class Survey:
             self._experiment(review, result)
             for review in self.reviews.values()
             for result in review.results
-            if result.finding.verdict in (UNDECIDED, NOT_ASKED)
+            if result.finding.verdict in OPEN
         ]
 
     def _experiment(self, review: Review, result: ClaimResult) -> Experiment:
         finding, name = result.finding, result.claim.name
         own = [c for c in self.candidates if c.figure == review.figure and name in c.claims]
         if own:
-            words, cost, preset = own[0].shown, self.cost(own[0]), self.preset
+            cost, words, preset = self.cost(own[0]), own[0].shown, self.preset
         else:
             preset = finding.asked_at if finding.verdict == NOT_ASKED else _larger(self.preset)
             if not preset or preset == self.preset:
@@ -240,6 +248,11 @@ class Survey:
 
     def _whole(self, figure: str, preset: str) -> Cost:
         """The missing runs of a reproduction's plan at another preset."""
+        if (figure, preset) not in self._wholes:
+            self._wholes[figure, preset] = self._cost_at(figure, preset)
+        return self._wholes[figure, preset]
+
+    def _cost_at(self, figure: str, preset: str) -> Cost:
         words = [w for w in self._words[figure] if not w.startswith("preset=")]
         runs = missing(self.runs_of(figure, [*words, f"preset={preset}"]))
         return self.speeds.together(runs)
@@ -273,4 +286,9 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
 
 def _larger(preset: str) -> str:
     """The next larger preset; empty after the largest."""
-    return dict(zip(PRESETS, PRESETS[1:], strict=False)).get(preset, "")
+    return dict(pairwise(PRESETS)).get(preset, "")
+
+
+def _judged(reproduction: Reproduction, records: Sequence[RunRecord]) -> tuple[ClaimResult, ...]:
+    found = reproduction.select(records)
+    return tuple(claim.judge(found) for claim in reproduction.claims)

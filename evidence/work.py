@@ -35,7 +35,7 @@ def clock(hours: float | None) -> Iterator[Clock]:
 
     def ring(signum: int, frame: Any) -> None:
         found.over = True
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
@@ -118,10 +118,7 @@ def _conclude(first: Survey, last: Survey) -> None:
         print("  none")
     figures = {figure for figure, _ in changed}
     names = {
-        name
-        for figure in figures
-        for run in last.reviews[figure].runs
-        for name in run.identities
+        name for figure in figures for run in last.reviews[figure].runs for name in run.identities
     }
     there = {(r.identity, r.seed) for r in last.shelf.committed}
     new = [r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in there]
