@@ -51,6 +51,8 @@ class Shelf:
 
     def identities(self, configuration: Configuration) -> tuple[str, ...]:
         """What a run may be called: a name for each data that its task's settings gave."""
+        if not self._data:  # as at presets that nobody has run yet
+            return ()
         name, made = _settled(configuration.model_copy(update={"seed": 0}).model_dump_json())
         return tuple(
             identity_of(name, configuration.preset, made.model_copy(update={"data": data}), None)
@@ -97,17 +99,23 @@ def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
 def _settled(text: str) -> tuple[Name, Provenance]:
     """The one name that all equal code gives a run, and its provenance but for the data."""
     configuration = Configuration.model_validate_json(text)
-    made = provenance.collect(
-        model_code=code_hash(configuration.models["_target_"]),
-        task_code=code_hash(configuration.tasks["_target_"]),
-        data={},
-        precision=configuration.training.precision,
-        device_class=_device_class(configuration.device),
-        started=datetime.now(UTC),
-    )
+    given = {
+        "model_code": code_hash(configuration.models["_target_"]),
+        "task_code": code_hash(configuration.tasks["_target_"]),
+        "precision": configuration.training.precision,
+        "device_class": _device_class(configuration.device),
+    }
+    made = _here().model_copy(update=given)
     name = settled_name(configuration.resolved(), made)
     codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
     return name, made.model_copy(update=codes)
+
+
+@cache
+def _here() -> Provenance:
+    """What all runs of this process have in common."""
+    empty: dict[str, str] = dict.fromkeys(("model_code", "task_code", "precision"), "")
+    return provenance.collect(data={}, device_class="cpu", started=datetime.now(UTC), **empty)
 
 
 @cache
