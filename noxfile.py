@@ -172,6 +172,12 @@ def leaderboard(session: nox.Session) -> None:
 
 
 @nox.session
+def evidence(session: nox.Session) -> None:
+    """Make the runs that decide the most verdicts an hour; -- preset=laptop workers=2 hours=8."""
+    python(session, "-m", "evidence", *session.posargs)
+
+
+@nox.session
 def speed(session: nox.Session) -> None:
     """Steps and tokens per second of the models, interleaved."""
     python(session, "-m", "bench.speed", *session.posargs)

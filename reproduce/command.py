@@ -81,7 +81,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
-    request = _Request.read(rest, name, reproduction)
+    request = Request.read(rest, name, reproduction)
     if request.dry_run:
         request.foretell(reproduction)
         return OK
@@ -98,7 +98,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 
 @dataclass(frozen=True)
-class _Request:
+class Request:
     """The words of the command line, read; ``passed_on`` are those for every run."""
 
     view: View
@@ -111,12 +111,12 @@ class _Request:
     committed: bool
 
     @classmethod
-    def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> _Request:
+    def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
         own |= {"records": None, "dry_run": False, "committed": True}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
-        task = _task_keys(reproduction, preset)
+        task = task_keys(reproduction, preset)
         for word, override in zip(words, parse(words), strict=True):
             key, refusal = override.key_or_group, f"'{word}' cannot be chosen here"
             if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
@@ -173,7 +173,7 @@ class _Request:
                 f"no run below {folder} belongs to this figure at preset "
                 f"{self.view.preset}: leave records=… out to make the runs"
             )
-        _refuse_mixtures(found, reproduction.variant)
+        refuse_two_settings(found, reproduction.variant)
         for record in found:
             reproduction.check(record.config)
         return found
@@ -185,7 +185,7 @@ class _Request:
         from bench.sweep import run_sweep
         from ground.progress import progress
 
-        plan = self._plan(reproduction)
+        plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
         records: dict[str, RunRecord] = {}
         with progress() as show:
@@ -221,7 +221,7 @@ class _Request:
         from bench.search.estimate import estimate, print_estimates, print_run_count
         from ground.progress import progress
 
-        plan = self._plan(reproduction)
+        plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
         for words in plan.sweeps:
             sweep = make_plan(words)
@@ -231,7 +231,7 @@ class _Request:
         if configurations:
             print_run_count(configurations)
 
-    def _plan(self, reproduction: Reproduction) -> Plan:
+    def plan(self, reproduction: Reproduction) -> Plan:
         """The reproduction's plan with complete command lines."""
         plan = reproduction.plan(self.view.preset, self.seeds)
         preset, store = f"preset={self.view.preset}", f"store={self.store}"
@@ -268,7 +268,7 @@ class _Request:
         return configurations
 
 
-def _task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
+def task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
     """Settings of the task that the first run of the plan has, and whether they name a place on
     this machine; none where the preset is unknown, which is refused later."""
     if preset.removeprefix("preset=") not in choices("preset"):
@@ -292,7 +292,7 @@ def _closest(key: str, known: Collection[str]) -> str:
     return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"
 
 
-def _refuse_mixtures(
+def refuse_two_settings(
     records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
 ) -> None:
     """A folder may hold runs of other settings or other code: which of them the figure would show

@@ -25,7 +25,10 @@ from tests.conftest import ROOT
 # As of Python's own, of which no other can be made.
 Version = namedtuple("Version", ("major", "minor", "micro", "releaselevel", "serial"))
 PLACES = ("ground/__init__.py", "noxfile.py")
-DOORS = [*ROOT.glob("bench/*.py"), *ROOT.glob("leaderboards/*.py"), ROOT / "reproduce/__main__.py"]
+DOORS = [
+    *(path for house in ("bench", "leaderboards") for path in ROOT.glob(f"{house}/*.py")),
+    *(ROOT / house / "__main__.py" for house in ("reproduce", "evidence")),
+]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -53,7 +56,7 @@ def test_a_python_that_is_not_supported_is_told_so(
 def test_older_pythons_can_read_far_enough_to_say_so() -> None:
     for file in (*DOORS, *(ROOT / place for place in PLACES)):
         ast.parse(file.read_text(), feature_version=(3, 9))
-    for house in ("bench", "leaderboards", "reproduce"):
+    for house in ("bench", "leaderboards", "reproduce", "evidence"):
         tree = ast.parse((ROOT / house / "__init__.py").read_text())
         imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
         assert ast.unparse(imports[0]) == "import ground as ground"

@@ -33,6 +33,7 @@ ADDED = {
     "bench.train": SHORT,
     "bench.sweep": [*SHORT, "n_trials=1", "seeds=1"],
     "reproduce": [f"records={RECORDS}"],
+    "evidence": ["figures=figure5", "preset=smoke"],
     "leaderboards.build": [f"records={RECORDS / 'three_moons'}"],
     "pytest": [
         "-n",

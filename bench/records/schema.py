@@ -23,6 +23,7 @@ MAXIMUM_RECORD_BYTES = 16 * 2**20
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
 Role = Literal["single", "trial", "final", "baseline"]
+FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 
 class _Frozen(BaseModel):

@@ -15,8 +15,8 @@ from bench.records import provenance
 from bench.records.code import code_hash
 from bench.records.identity import Identity
 from bench.records.schema import (
+    FINISHED,
     Cost,
-    Outcome,
     Role,
     RunRecord,
     Study,
@@ -35,7 +35,6 @@ from settings.config import training_configuration
 from settings.settings import Configuration
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
-FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 
 def identify(configuration: Configuration) -> Identity:

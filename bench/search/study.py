@@ -23,7 +23,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.database import alone_at
-from bench.records.schema import Headline, Outcome, RunRecord, Study, Trial
+from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
 from bench.search.journal import open_journal
 from ground.errors import UserError
 from ground.seeding import derive_seed
@@ -128,10 +128,6 @@ class ModelStudy:
 
     def _recover(self) -> None:
         """Queue again every trial of the budget that did not come to an end of its own."""
-        from bench.runs.obtain import (
-            FINISHED,  # a worker sets its environment before it imports PyTorch
-        )
-
         for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED

@@ -1,0 +1,1 @@
+import ground as ground  # says which Python is needed

@@ -1,0 +1,134 @@
+"""``python -m evidence``: read the words, print the plan, or work on it for as long as is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evidence.console import print_plan
+from evidence.survey import Survey, in_order
+from evidence.work import work
+from ground.errors import OK, UserError, nearest
+from ground.words import wants_help
+from reproduce.command import task_keys
+from reproduce.reproduction import Reproduction
+from settings.config import choices, parse
+
+HELP = """\
+usage: python -m evidence [key=value ...]
+
+Which claims have no verdict yet, which runs their figures miss, and what these cost by measured
+speed; then the runs are made, most verdicts an hour first, until all is there or time is over. It
+can be killed at any moment: the same command goes on and repeats nothing.
+
+  preset=NAME            smoke, laptop (default), gpu, paper
+  hours=H                end after so many hours, with the run in progress kept (default: when done)
+  workers=N              worker processes (default 0: the runs are made in this process)
+  figures=[NAME,...]     these reproductions alone (default: all that python -m reproduce lists)
+  store=FOLDER           where runs go (default runs)
+  dry_run=true           print the plan and what would decide each open claim; run nothing
+  any other word         goes to the figures that know it: corpus=local stories=PATH wiki=PATH,
+                         device=cpu
+
+exit code: 0 when all is there or time is over, 1 if something could not be run, 130 interrupted
+example: python -m evidence preset=laptop workers=2 hours=8"""
+
+LARGEST_HOURS = 24.0 * 366
+SHARED = ("device", "tracking")  # words that every figure knows
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The words of the command line, read."""
+
+    preset: str = "laptop"
+    hours: float | None = None
+    workers: int = 0
+    figures: tuple[str, ...] = ()
+    store: Path = Path("runs")
+    dry_run: bool = False
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str], known: Mapping[str, Reproduction]) -> Asked:
+        """Check every word.
+
+        Raises:
+            UserError: one that cannot be used.
+        """
+        values = {o.key_or_group: (o.value(), w) for w in words for o in parse([w])}
+        own = {name: values.pop(name)[0] for name in OWN if name in values}
+        preset, workers = own.get("preset", cls.preset), own.get("workers", cls.workers)
+        if preset not in choices("preset"):
+            raise UserError(
+                f"there is no preset '{preset}': {nearest(str(preset), choices('preset'))}"
+            )
+        if type(workers) is not int or workers < 0:
+            raise UserError(f"workers={workers} is not a number of processes, such as workers=2")
+        dry_run = own.get("dry_run", False)
+        if not isinstance(dry_run, bool):
+            raise UserError(f"dry_run={dry_run} is neither true nor false")
+        figures = _figures(own.get("figures", []), known)
+        others = tuple(word for _, word in values.values())
+        store = Path(str(own.get("store", cls.store)))
+        return cls(preset, _hours(own.get("hours")), workers, figures, store, dry_run, others)
+
+    def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
+        """For each figure the words of ``python -m reproduce``.
+
+        Raises:
+            UserError: a word that no figure knows.
+        """
+        base = [f"preset={self.preset}", f"store={self.store}", f"workers={self.workers}"]
+        keys = {word: parse([word])[0].key_or_group for word in self.others}
+        settings = {n: set(task_keys(known[n], base[0])) if keys else set() for n in self.figures}
+        of = {name: {*SHARED, *own, *(f"tasks.{k}" for k in own)} for name, own in settings.items()}
+        for word, key in keys.items():
+            if not any(key in own for own in of.values()):
+                valid = {*OWN, *(key for own in of.values() for key in own)}
+                raise UserError(
+                    f"'{word}' is known to none of these figures: {nearest(key, valid)}"
+                )
+        return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
+
+
+OWN = ("preset", "hours", "workers", "figures", "store", "dry_run")
+
+
+def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+    """Exit code 0 when all is there or time is over, 1 if something could not be run."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    asked = Asked.read(words, reproductions)
+    of = {name: reproductions[name] for name in asked.figures}
+    own = asked.words(reproductions)
+
+    def look() -> Survey:
+        return Survey(of, own, asked.preset, asked.store)
+
+    survey = look()
+    if asked.dry_run:
+        steps = in_order(survey, survey.candidates)
+        print_plan(survey, steps, asked.workers, asked.hours)
+        print("dry run, nothing was run or written")
+        return OK
+    return work(survey, look, asked.workers, asked.hours)
+
+
+def _figures(value: object, known: Mapping[str, Reproduction]) -> tuple[str, ...]:
+    names = [str(name) for name in value] if isinstance(value, list) else [str(value)]
+    for name in names:
+        if name not in known:
+            raise UserError(f"there is no reproduction '{name}': {nearest(name, known)}")
+    return tuple(dict.fromkeys(names)) or tuple(sorted(known))
+
+
+def _hours(value: object) -> float | None:
+    if value is None:
+        return None
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if not 0 < number <= LARGEST_HOURS:
+        raise UserError(f"hours={value} is not a time above 0, such as hours=8 or hours=0.5")
+    return float(number)

@@ -1,0 +1,145 @@
+"""The runs that a reproduction's plan names, with those that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from bench.records.schema import Role, RunRecord
+from bench.search.plan import Entry, make_plan
+from evidence.shelf import Shelf, training_key
+from reproduce.reproduction import Plan
+from settings.config import compose, training_configuration
+from settings.settings import Configuration
+
+_compose = lru_cache(maxsize=4096)(compose)  # seeds and presets are composed once
+_make_plan = lru_cache(maxsize=256)(make_plan)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """One run of a plan.
+
+    Attributes:
+        configuration: as it is run; of a final run whose setting no search has chosen yet, that
+            before the search.
+        key: equal for the same run, whichever figure asks for it.
+        training: equal for runs that share one training, which is paid once.
+        identities: what its record may be called.
+        served: its record, if there is one.
+    """
+
+    configuration: Configuration
+    role: Role
+    key: str
+    training: str
+    identities: tuple[str, ...] = ()
+    served: RunRecord | None = None
+
+
+def planned(plan: Plan, shelf: Shelf) -> list[PlannedRun]:
+    """Every run of a plan with complete words: single runs, trials and final runs of its sweeps,
+    and one for the predictors without training of each task."""
+    found = [_single(configuration, shelf) for configuration in map(_seeded, plan.runs)]
+    without = [_compose(words) for words in plan.baselines]
+    for words in plan.sweeps:
+        entries = _make_plan(words).entries
+        without.append(entries[0].configuration)
+        for entry in entries:
+            found += _searched(entry, shelf)
+    found += [_predictors(configuration, shelf) for configuration in without]
+    return list({run.key: run for run in found}.values())
+
+
+def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """Those that have no record."""
+    return [run for run in runs if run.served is None]
+
+
+def _seeded(words: Sequence[str]) -> Configuration:
+    """A single run's configuration, composed once for all its seeds."""
+    seeds = [word.partition("=")[2] for word in words if word.startswith("seed=")]
+    configuration = _compose(tuple(word for word in words if not word.startswith("seed=")))
+    return configuration.model_copy(update={"seed": int(seeds[-1])}) if seeds else configuration
+
+
+def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
+    trained = training_configuration(configuration)
+    own = training_key(configuration.resolved(), configuration.seed)
+    return PlannedRun(
+        configuration,
+        role,
+        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{own}",
+        training_key(trained.resolved(), configuration.seed),
+        shelf.identities(configuration),
+        shelf.find(configuration, trial=role == "trial"),
+    )
+
+
+def _predictors(configuration: Configuration, shelf: Shelf) -> PlannedRun:
+    """One for all of them: they cost seconds, and their labels are the task's to know."""
+    of = configuration.model_copy(update={"models": {}, "seed": 0})
+    key = f"predictors {training_key({'tasks': of.resolved()['tasks']}, 0)}"
+    records = shelf.predictors(of)
+    names = tuple(record.identity for record in records)
+    return PlannedRun(of, "baseline", key, key, names, records[0] if records else None)
+
+
+def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
+    """A model of a sweep: the final runs of the setting that a search chose, else trials first."""
+    configuration = entry.configuration
+    seeds = range(configuration.seed, configuration.seed + configuration.sweep.seeds)
+    chosen = _chosen(entry, shelf)
+    if chosen is not None:
+        for seed in seeds:
+            yield _single(chosen.model_copy(update={"seed": seed}), shelf, "final")
+        return
+    trials = [_single(entry.at(setting), shelf, "trial") for setting in _settings(entry)]
+    yield from trials
+    for seed in seeds:
+        # The first final run has the weights of a trial.
+        key = f"final {seed} of {' '.join(entry.words)} {dict(entry.space)}"
+        training = trials[0].training if seed == configuration.seed else key
+        final = configuration.model_copy(update={"seed": seed})
+        yield PlannedRun(final, "final", key, training)
+
+
+def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
+    """The setting that a search over this space has come to, among finished final runs."""
+    budget = min(entry.configuration.sweep.n_trials, entry.settings)
+    for record in shelf.finals(entry.configuration):
+        study = record.study
+        if study is None or not _covers(study.search_space, entry.space):
+            continue
+        extended = study.search_space != dict(entry.space)
+        if len(study.trials) == budget or (extended and len(study.trials) > budget):
+            setting = {key: _value(record, key) for key in study.search_space}
+            chosen = entry.at(setting)
+            if record.identity in shelf.identities(chosen):
+                return chosen
+    return None
+
+
+def _covers(searched: Mapping[str, Sequence[Any]], asked: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a search had all the values asked for; one that was extended had more."""
+    return searched.keys() == asked.keys() and all(
+        all(value in searched[key] for value in asked[key]) for key in asked
+    )
+
+
+def _value(record: RunRecord, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return record.config[section].get(name)
+
+
+def _settings(entry: Entry) -> list[dict[str, Any]]:
+    """What a search tries; TPE learns on its way, so that only how many it tries is known."""
+    from bench.search.study import grid, quasi_random_order, random_order
+
+    sweep, seed = entry.configuration.sweep, entry.configuration.seed
+    order = {"grid": grid, "qmc": quasi_random_order}.get(
+        sweep.sampler, partial(random_order, seed=seed)
+    )
+    return list(order(entry.space))[: sweep.n_trials]

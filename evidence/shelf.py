@@ -1,0 +1,135 @@
+"""The records at hand, found by configuration. No data is made for it and no PyTorch imported.
+
+A run's identity holds the hashes of its data, and making data is what a plan must not wait for. The
+data are a function of the task's settings, so those of any record with equal settings are taken.
+Text of one's own is the exception: it is known by its hash alone, and a record on any such text
+counts until the engine, which reads the text, says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.metadata import version
+from typing import Any
+
+from bench.records import provenance
+from bench.records.code import code_hash
+from bench.records.equivalence import Name, settled_name
+from bench.records.identity import identity_of, one_of_each
+from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
+from bench.records.store import COMMITTED, Store
+from settings.settings import Configuration
+
+
+class Shelf:
+    """Records of one preset, the committed ones and those of a store.
+
+    Attributes:
+        committed, local: under their settled names, without trials; of one run one record.
+        every: both, and those of other presets, whose speeds tell something too.
+        weights: keys of the trainings whose weights the store has.
+    """
+
+    def __init__(self, preset: str, store: Store) -> None:
+        own = list(read_records([store.records, store.trials]))
+        self.every = [*_committed(), *own]
+        self.committed = one_of_each(r for r in _committed() if r.preset == preset)
+        self.local = one_of_each(r for r in own if r.preset == preset and r.role != "trial")
+        trials = one_of_each(r for r in own if r.preset == preset and r.role == "trial")
+        self._runs = _by_name([*self.committed, *self.local])
+        self._trials = _by_name(trials)
+        self._data: dict[str, list[dict[str, str]]] = {}
+        for record in (*self._runs.values(), *self._trials.values()):
+            known = self._data.setdefault(_text(record.config["tasks"]), [])
+            if record.provenance.data not in known:
+                known.append(record.provenance.data)
+        kept = (r for r in own if store.weights(r.run_id).exists())
+        self.weights = {training_key(r.config, r.seed) for r in kept}
+
+    def identities(self, configuration: Configuration) -> tuple[str, ...]:
+        """What a run may be called: a name for each data that its task's settings gave."""
+        if not self._data:  # as at presets that nobody has run yet
+            return ()
+        name, made = _settled(configuration.model_copy(update={"seed": 0}).model_dump_json())
+        return tuple(
+            identity_of(name, configuration.preset, made.model_copy(update={"data": data}), None)
+            for data in self._data.get(_text(name.config["tasks"]), ())
+        )
+
+    def find(self, configuration: Configuration, *, trial: bool = False) -> RunRecord | None:
+        """The finished record of a run with the configuration's seed, if there is one."""
+        shelf, seed = self._trials if trial else self._runs, configuration.seed
+        names = self.identities(configuration)
+        return next((shelf[n, seed] for n in names if (n, seed) in shelf), None)
+
+    def finals(self, configuration: Configuration) -> Iterator[RunRecord]:
+        """What searches over the model on its task came to."""
+        for record in self._runs.values():
+            same = (record.task, record.model) == (configuration.task, configuration.model)
+            if same and record.role == "final" and record.study is not None:
+                yield record
+
+    def predictors(self, configuration: Configuration) -> list[RunRecord]:
+        """The task's predictors without training."""
+        text = _text(configuration.resolved()["tasks"])
+        found = (r for r in self._runs.values() if r.role == "baseline")
+        return [record for record in found if _text(record.config["tasks"]) == text]
+
+
+def training_key(config: dict[str, Any], seed: int) -> str:
+    """Equal for runs that share one training: a search's choice and its trial, and tasks that
+    measure the same weights."""
+    return f"{seed} {_text(config)}"
+
+
+@cache
+def _committed() -> tuple[RunRecord, ...]:
+    return tuple(read_records([COMMITTED]))
+
+
+def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
+    """By identity and seed; the later of two wins, as the store wins over what is committed."""
+    return {(r.identity, r.seed): r for r in records if r.outcome in FINISHED}
+
+
+@lru_cache(maxsize=4096)
+def _settled(text: str) -> tuple[Name, Provenance]:
+    """The one name that all equal code gives a run, and its provenance but for the data."""
+    configuration = Configuration.model_validate_json(text)
+    given = {
+        "model_code": code_hash(configuration.models["_target_"]),
+        "task_code": code_hash(configuration.tasks["_target_"]),
+        "precision": configuration.training.precision,
+        "device_class": _device_class(configuration.device),
+    }
+    made = _here().model_copy(update=given)
+    name = settled_name(configuration.resolved(), made)
+    codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
+    return name, made.model_copy(update=codes)
+
+
+@cache
+def _here() -> Provenance:
+    """What all runs of this process have in common."""
+    empty: dict[str, str] = dict.fromkeys(("model_code", "task_code", "precision"), "")
+    return provenance.collect(data={}, device_class="cpu", started=datetime.now(UTC), **empty)
+
+
+@cache
+def _device_class(device: str) -> str:
+    """As the engine has it. A build of PyTorch for CPUs finds no GPU, which needs no import."""
+    if device == "cpu" or version("torch").endswith("+cpu"):
+        return "cpu"
+    import torch
+
+    from bench.training.building import resolve_device
+
+    found = resolve_device(device)
+    return "cpu" if found.type == "cpu" else torch.cuda.get_device_name(found)
+
+
+def _text(config: dict[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)

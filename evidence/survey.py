@@ -1,0 +1,294 @@
+"""What is open at a preset, what would decide it, and in which order: most verdicts an hour first.
+
+The survey reads records and configurations alone. It makes no data, no step and no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from bench.records.identity import one_of_each
+from bench.records.schema import RunRecord
+from bench.records.store import Store
+from evidence.cost import GPU_PRESETS, Cost, Speeds
+from evidence.runs import PlannedRun, missing, planned
+from evidence.shelf import Shelf
+from ground.errors import UserError
+from judging.claims import ClaimResult
+from judging.verdicts import NOT_ASKED, UNDECIDED
+from reproduce.command import Request, refuse_two_settings
+from reproduce.reproduction import Reproduction
+
+PRESETS = ("smoke", "laptop", "gpu", "paper")  # each larger than the one before
+OPEN = (UNDECIDED, NOT_ASKED)
+A_MOMENT = 1.0  # seconds: what costs nothing is put in order by the verdicts it brings
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Runs that would decide claims of one reproduction.
+
+    Attributes:
+        words: of ``python -m reproduce``, beside the figure's name.
+        runs: those that have no record yet.
+        claims: names of the claims that they may decide.
+    """
+
+    figure: str
+    words: tuple[str, ...]
+    runs: tuple[PlannedRun, ...]
+    claims: frozenset[str]
+
+    @property
+    def shown(self) -> str:
+        """The command's words, without those about where and how it runs."""
+        own = ("preset=", "seeds=")
+        return " ".join([self.figure, *(w for w in self.words if w.startswith(own))])
+
+
+@dataclass(frozen=True)
+class Step:
+    """A candidate in its place: what it adds to those before it.
+
+    Attributes:
+        claims: that none before it decides.
+        runs: how many none before it makes.
+    """
+
+    candidate: Candidate
+    claims: tuple[str, ...]
+    runs: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What would decide an open claim.
+
+    Attributes:
+        words: of ``python -m reproduce``; empty where no plan of the project decides it.
+        cost: in core-seconds, or GPU-seconds where ``on_gpu``; None where there are no words.
+        why: what stands open, in the words of the verdict.
+    """
+
+    figure: str
+    claim: str
+    verdict: str
+    words: str
+    cost: Cost | None
+    on_gpu: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
+
+    Attributes:
+        note: why records of the store could not be judged with the committed ones.
+    """
+
+    figure: str
+    reproduction: Reproduction
+    request: Request
+    results: tuple[ClaimResult, ...]
+    runs: tuple[PlannedRun, ...]
+    note: str = ""
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Claim -> verdict."""
+        return {result.claim.name: result.finding.verdict for result in self.results}
+
+    @property
+    def open(self) -> list[ClaimResult]:
+        """Claims without a decided verdict that the preset itself asks."""
+        here = ("", self.request.view.preset)
+        return [
+            result
+            for result in self.results
+            if result.finding.verdict == UNDECIDED
+            or (result.finding.verdict == NOT_ASKED and result.finding.asked_at in here)
+        ]
+
+    @property
+    def missing(self) -> list[PlannedRun]:
+        """Runs of the plan without a record."""
+        return missing(self.runs)
+
+
+class Survey:
+    """All reproductions at one preset by the records at hand when it was made.
+
+    Args:
+        words: for every reproduction, by its name; ``preset=`` and ``store=`` among them.
+    """
+
+    def __init__(
+        self,
+        reproductions: Mapping[str, Reproduction],
+        words: Mapping[str, Sequence[str]],
+        preset: str,
+        store: Path,
+    ) -> None:
+        self._reproductions, self._words = reproductions, words
+        self.preset, self.store = preset, store
+        self.shelf = Shelf(preset, Store(store))
+        self.speeds = Speeds(self.shelf.every)
+        self._shelves = {preset: self.shelf}
+        self._wholes: dict[tuple[str, str], Cost] = {}
+        self.reviews = {name: self._review(name) for name in reproductions}
+
+    def _review(self, name: str) -> Review:
+        reproduction = self._reproductions[name]
+        request = Request.read(self._words[name], name, reproduction)
+        changed = bool(request.view.overrides)
+        if not changed and not self.shelf.local:  # what is committed is all there is to judge
+            results = _judged(reproduction, self.shelf.committed)
+            if not any(result.finding.verdict in OPEN for result in results):
+                return Review(name, reproduction, request, results, ())
+        runs = tuple(planned(request.plan(reproduction), self.shelf))
+        if changed or self.shelf.local:
+            results, note = self._with_local(reproduction, runs, changed)
+            return Review(name, reproduction, request, results, runs, note)
+        return Review(name, reproduction, request, results, runs)
+
+    def _with_local(
+        self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool
+    ) -> tuple[tuple[ClaimResult, ...], str]:
+        """The verdicts by what is committed and what the store has of the plan, any seed of it; and
+        why only by the plan's runs, where they do not fit what is committed.
+
+        Args:
+            changed: other settings than those of the preset, which the committed runs have.
+        """
+        names = {name for run in runs for name in run.identities}
+        every = [*self.shelf.committed, *self.shelf.local]
+        of_plan = [record for record in every if record.identity in names]
+        if changed:
+            return _judged(reproduction, one_of_each(of_plan)), ""
+        both = one_of_each([*self.shelf.committed, *of_plan])
+        try:
+            refuse_two_settings(reproduction.select(both), reproduction.variant)
+        except UserError as error:
+            return _judged(reproduction, one_of_each(of_plan)), str(error)
+        return _judged(reproduction, both), ""
+
+    @property
+    def verdicts(self) -> dict[tuple[str, str], str]:
+        """Figure and claim -> verdict."""
+        return {
+            (name, claim): verdict
+            for name, review in self.reviews.items()
+            for claim, verdict in review.verdicts.items()
+        }
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """For each reproduction with open claims the runs that its plan misses; where none is
+        missing, as many further seeds as would settle a claim."""
+        return [one for review in self.reviews.values() for one in self._candidates(review)]
+
+    def _candidates(self, review: Review) -> list[Candidate]:
+        words = tuple(self._words[review.figure])
+        names = {result.claim.name for result in review.open}
+        if not names:
+            return []
+        if review.missing:
+            return [Candidate(review.figure, words, tuple(review.missing), frozenset(names))]
+        found = []
+        needed = {r.claim.name: r.finding.seeds_needed for r in review.open}
+        for seeds in sorted({number for number in needed.values() if number is not None}):
+            more = (*words, f"seeds={seeds}")
+            runs = missing(self.runs_of(review.figure, more))
+            settled = {n for n, number in needed.items() if number and number <= seeds}
+            found.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
+        return found
+
+    def runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
+        """The runs of a reproduction with other words than those of the survey."""
+        reproduction = self._reproductions[figure]
+        request = Request.read(words, figure, reproduction)
+        preset = request.view.preset
+        if preset not in self._shelves:
+            self._shelves[preset] = Shelf(preset, Store(self.store))
+        return planned(request.plan(reproduction), self._shelves[preset])
+
+    @cached_property
+    def experiments(self) -> list[Experiment]:
+        """What would decide each claim that is open or not asked, with its cost."""
+        return [
+            self._experiment(review, result)
+            for review in self.reviews.values()
+            for result in review.results
+            if result.finding.verdict in OPEN
+        ]
+
+    def _experiment(self, review: Review, result: ClaimResult) -> Experiment:
+        finding, name = result.finding, result.claim.name
+        own = [c for c in self.candidates if c.figure == review.figure and name in c.claims]
+        if own:
+            cost, words, preset = self.cost(own[0]), own[0].shown, self.preset
+        else:
+            preset = finding.asked_at if finding.verdict == NOT_ASKED else _larger(self.preset)
+            if not preset or preset == self.preset:
+                words, cost = "", None
+            else:
+                words, cost = f"{review.figure} preset={preset}", self._whole(review.figure, preset)
+        gpu = preset in GPU_PRESETS
+        return Experiment(review.figure, name, finding.verdict, words, cost, gpu, finding.evidence)
+
+    def cost(self, candidate: Candidate) -> Cost:
+        """What a candidate costs by itself."""
+        return self.speeds.together(candidate.runs, self.shelf.weights)
+
+    def _whole(self, figure: str, preset: str) -> Cost:
+        """The missing runs of a reproduction's plan at another preset."""
+        if (figure, preset) not in self._wholes:
+            self._wholes[figure, preset] = self._cost_at(figure, preset)
+        return self._wholes[figure, preset]
+
+    def _cost_at(self, figure: str, preset: str) -> Cost:
+        words = [w for w in self._words[figure] if not w.startswith("preset=")]
+        runs = missing(self.runs_of(figure, [*words, f"preset={preset}"]))
+        return self.speeds.together(runs)
+
+
+def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
+    """The candidates by verdicts an hour, the most first. What one decides or trains is neither
+    counted nor paid again in those after it."""
+    left, steps = list(candidates), []
+    paid, made, decided = set(survey.shelf.weights), set[str](), set[tuple[str, str]]()
+
+    def step(one: Candidate) -> Step:
+        claims = tuple(sorted(c for c in one.claims if (one.figure, c) not in decided))
+        runs = [run for run in one.runs if run.key not in made]
+        return Step(one, claims, len(runs), survey.speeds.together(runs, paid))
+
+    def rank(one: Step) -> tuple[float, float, str]:
+        seconds = max(one.cost.seconds, A_MOMENT)
+        return -len(one.claims) / seconds, seconds, one.candidate.shown
+
+    while left:
+        best = min((step(one) for one in left), key=rank)
+        left.remove(best.candidate)
+        paid |= {run.training for run in best.candidate.runs}
+        made |= {run.key for run in best.candidate.runs}
+        decided |= {(best.candidate.figure, claim) for claim in best.claims}
+        if best.claims:
+            steps.append(best)
+    return steps
+
+
+def _larger(preset: str) -> str:
+    """The next larger preset; empty after the largest."""
+    return dict(pairwise(PRESETS)).get(preset, "")
+
+
+def _judged(reproduction: Reproduction, records: Sequence[RunRecord]) -> tuple[ClaimResult, ...]:
+    found = reproduction.select(records)
+    return tuple(claim.judge(found) for claim in reproduction.claims)

@@ -1,0 +1,254 @@
+"""One command for all evidence: its plan, its order, its clock, and what a kill leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import evidence.shelf
+from bench.records.schema import Cost, RunRecord, read_records
+from bench.records.store import COMMITTED, Store
+from bench.runs.obtain import identify
+from bench.search.plan import make_plan
+from evidence.command import main
+from evidence.cost import Speeds
+from evidence.runs import PlannedRun
+from evidence.shelf import Shelf, training_key
+from evidence.survey import Candidate, Survey, in_order
+from evidence.work import clock
+from ground.errors import OK, UserError
+from reproduce.__main__ import reproductions
+from settings.config import compose
+from tests.bench.records import make_record
+from tests.conftest import ROOT
+
+FIGURES = reproductions()
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of committed records, of which a test may hide some."""
+    folder = tmp_path / "committed"
+    for task in ("three_moons", "regbench"):
+        shutil.copytree(COMMITTED / task / "smoke", folder / task / "smoke")
+    monkeypatch.setattr(evidence.shelf, "COMMITTED", folder)
+    evidence.shelf._committed.cache_clear()
+    yield folder
+    evidence.shelf._committed.cache_clear()
+
+
+def survey_of(figure: str, store: Path) -> Survey:
+    words = ["preset=smoke", f"store={store}", "workers=0"]
+    return Survey({figure: FIGURES[figure]}, {figure: words}, "smoke", store)
+
+
+def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_path: Path) -> None:
+    """Single runs: counted again one by one, by the engine's identity, which hashes the data."""
+    hidden = sorted(shown.glob("three_moons/smoke/*memory_unit*.json"))[::3]
+    for path in hidden:
+        path.unlink()
+    there = {(r.identity, r.seed) for r in read_records([shown])}
+    survey = survey_of("figure5", tmp_path / "store")
+    wanted = []
+    for words in FIGURES["figure5"].plan("smoke", None).runs:
+        configuration = compose([*words, "preset=smoke"])
+        names = identify(configuration).all
+        if not any((name, configuration.seed) in there for name in names):
+            wanted.append(configuration.seed)
+    found = [run.configuration.seed for run in survey.reviews["figure5"].missing]
+    assert sorted(found) == sorted(wanted)
+    assert 0 < len(wanted) < 10
+    (candidate,) = survey.candidates
+    assert candidate.claims == {r.claim.name for r in survey.reviews["figure5"].open}
+
+
+def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path) -> None:
+    finals = [r for r in read_records([shown / "regbench"]) if r.role == "final"]
+    (words, *_) = FIGURES["figure9"].plan("smoke", None).sweeps
+    entries = make_plan([*words, "preset=smoke"]).entries
+    entry = next(e for e in entries if e.configuration.model == "gpt2")
+    fixed = entry.configuration.tasks
+    own = [r for r in finals if r.model == "gpt2" and r.config["tasks"] == fixed]
+    seeds, trials = entry.configuration.sweep.seeds, entry.configuration.sweep.n_trials
+    assert len(own) == seeds
+
+    def missing() -> list[tuple[str, str, int]]:
+        evidence.shelf._committed.cache_clear()
+        runs = survey_of("figure9", tmp_path / "store").runs_of("figure9", ["preset=smoke"])
+        return [
+            (run.configuration.model, run.role, run.configuration.seed)
+            for run in runs
+            if run.served is None
+        ]
+
+    before = missing()
+    last = next(record for record in own if record.seed == max(r.seed for r in own))
+    (shown / "regbench" / "smoke" / f"{last.run_id}.json").unlink()
+    assert sorted(set(missing()) - set(before)) == [("gpt2", "final", last.seed)]
+    for record in own:
+        (shown / "regbench" / "smoke" / f"{record.run_id}.json").unlink(missing_ok=True)
+    roles = [role for model, role, _ in missing() if model == "gpt2"]
+    assert roles.count("trial") - [r for _, r, _ in before].count("trial") == min(
+        trials, entry.settings
+    )
+    assert roles.count("final") == seeds
+
+
+def timed(lr: float, seconds: float, steps: int = 100) -> RunRecord:
+    """A run of GPT2 on the bigram task that took so long."""
+    words = ["tasks=bigram", "models=gpt2", f"training.lr={lr}", f"training.steps={steps}"]
+    configuration = compose(words)
+    cost = Cost(wall_seconds=seconds, training_steps=steps, training_flops=1e9 * steps)
+    return make_record(
+        task="bigram", model="gpt2", config=configuration.resolved(), cost=cost, seed=9
+    )
+
+
+def run_at(lr: float, **words: Any) -> PlannedRun:
+    given = [f"{key.replace('__', '.')}={value}" for key, value in words.items()]
+    words_of = ["tasks=bigram", "models=gpt2", f"training.lr={lr}", "training.steps=100", *given]
+    configuration = compose(words_of)
+    key = training_key(configuration.resolved(), configuration.seed)
+    return PlannedRun(configuration, "single", key, key)
+
+
+def test_seconds_are_those_of_the_setting_of_its_size_or_of_the_nearest_flops() -> None:
+    speeds = Speeds([timed(1e-3, 10.0), timed(1e-3, 30.0), timed(1e-3, 20.0)])
+    assert speeds.of(run_at(1e-3)).seconds == 20.0
+    assert speeds.of(run_at(1e-3)).sources == ()
+    other = speeds.of(run_at(3e-3, training__steps=200))  # twice the steps of the same size
+    assert other.seconds in (20.0, 40.0, 60.0)  # twice those of one of the three
+    assert "seconds a step as" in other.sources[0]
+    wide = speeds.of(run_at(1e-3, models__width=256, models__layers=4))
+    width, layers = run_at(1e-3).configuration.models["width"], 2
+    ratio = (256 / width) ** 2 * 4 / layers
+    assert wide.seconds / ratio == pytest.approx(10.0) or wide.seconds / ratio in (20.0, 30.0)
+    assert "FLOPs as" in wide.sources[0]
+    assert wide.low < wide.seconds < wide.high
+
+
+def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
+    """Every step has the best rate of all that are left, counted by hand."""
+    lrs = [1e-3 * k for k in range(1, 7)]
+    draw = random.Random(0)
+    seconds = {lr: draw.uniform(10, 500) for lr in lrs}
+    speeds = Speeds([timed(lr, seconds[lr]) for lr in lrs])
+    survey: Any = SimpleNamespace(speeds=speeds, shelf=SimpleNamespace(weights=set()))
+    runs = {lr: run_at(lr) for lr in lrs}
+    chosen = {
+        f"figure{k}": (draw.sample(lrs, 3), frozenset(f"c{i}" for i in range(draw.randint(1, 4))))
+        for k in range(5)
+    }
+
+    def asked(name: str, lr: float) -> PlannedRun:
+        """Two of the figures measure the same weights in ways of their own."""
+        return replace(runs[lr], key=f"{name} {lr}") if name > "figure2" else runs[lr]
+
+    candidates = [
+        Candidate(name, ("preset=smoke",), tuple(asked(name, lr) for lr in own), claims)
+        for name, (own, claims) in chosen.items()
+    ]
+    steps = in_order(survey, candidates)
+    assert len(steps) == len(candidates)
+    paid: set[float] = set()
+    made: set[str] = set()
+    left = dict(chosen)
+
+    def rate(name: str) -> float:
+        own, claims = left[name]
+        return len(claims) / max(1.0, sum(seconds[lr] for lr in own if lr not in paid))
+
+    for step in steps:
+        best = max(map(rate, left))
+        assert rate(step.candidate.figure) == pytest.approx(best)
+        keys = {run.key for run in step.candidate.runs}
+        assert step.runs == len(keys - made)
+        made |= keys
+        paid |= set(left.pop(step.candidate.figure)[0])
+    assert sum(step.cost.seconds for step in steps) == pytest.approx(
+        sum(seconds[lr] for lr in paid)
+    )
+
+
+def test_time_over_is_a_ctrl_c_that_the_clock_remembers() -> None:
+    with clock(None) as endless, pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not endless.over
+    with clock(0.1 / 3600) as short, pytest.raises(KeyboardInterrupt):
+        time.sleep(60)
+    assert short.over
+
+
+def test_when_time_is_over_the_command_ends_well(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    words = ["preset=smoke", "figures=scaling_laws", f"store={tmp_path}", "hours=0.0001"]
+    assert main(words, FIGURES) == OK
+    assert "time is over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("preset=lapto", "did you mean 'laptop'"),
+        ("workers=many", "workers=many is not a number of processes"),
+        ("workers=-1", "workers=-1 is not a number of processes"),
+        ("hours=0", "hours=0 is not a time above 0"),
+        ("hours=soon", "hours=soon is not a time above 0"),
+        ("figures=[figure99]", "there is no reproduction 'figure99'"),
+        ("dry_run=perhaps", "dry_run=perhaps is neither true nor false"),
+        ("hour=3", "'hour=3' is known to none of these figures: did you mean 'hours'"),
+    ],
+)
+def test_a_wrong_word_gets_one_sentence(word: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        main([f"store={tmp_path}", "figures=figure5", word], FIGURES)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.processes
+def test_what_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+    """kill -9 at a random moment of a plan that nothing is committed for, then the same again."""
+    words = ["-m", "evidence", "preset=smoke", "figures=scaling_laws", f"store={tmp_path}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    killed = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
+    )
+    records = Store(tmp_path).records
+    deadline = time.monotonic() + 120
+    while not list(records.glob("*.json")) and time.monotonic() < deadline:
+        assert killed.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.5))
+    killed.kill()
+    killed.wait()
+    before = {path: path.stat().st_mtime_ns for path in records.glob("*.json")}
+    assert before
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == OK, done.stderr
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    plan = FIGURES["scaling_laws"].plan("smoke", None)
+    made = [r for r in read_records([records]) if r.role != "baseline"]
+    assert len(made) == len(plan.runs)
+    assert "not enough evidence -> " in done.stdout
+    assert "python -m leaderboards.add" in done.stdout
+    assert not Shelf("smoke", Store(tmp_path)).weights
