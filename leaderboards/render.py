@@ -136,12 +136,10 @@ def standing(rows: Sequence[Row]) -> str:
         below = ", ".join(f"{name(row)} ({row.mark})" for row in unfair)
         said.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
     elif unfair:
-        fair = len(measured) - len(unfair)
+        fair, of = len(measured) - len(unfair), len(measured)
         verb, why = ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
-        said.append(
-            f"No ranking: {fair or 'none'} of {len(measured)} rows {verb} tuned and converged, and "
-            f"{why}."
-        )
+        some = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
+        said.append(f"No ranking: {some} tuned and converged, and {why}.")
     trials = [row.trials or 0 for row in ranked if row.mark]
     fewer = [row for row in ranked if row.mark and (row.trials or 0) < max(trials)]
     if fewer:
