@@ -257,6 +257,11 @@ class _Contender:
         """What the search for this model covers."""
         return self.given.study.search_space if self.given else self.study.space
 
+    @property
+    def runs(self) -> int:
+        """Trials and final runs, as far as the space has grown."""
+        return self.configuration.sweep.seeds + (0 if self.given else self.study.budget)
+
     def best(self) -> Setting | None:
         """The best setting so far; None if no trial gave a number."""
         return self.given.setting if self.given else self.study.best()
@@ -269,7 +274,6 @@ class _Contender:
             self.given = None
             self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
         self.settled, self.result.trials = settled, self.study.budget
-        self.runs = self.configuration.sweep.seeds + (0 if self.given else self.study.budget)
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""

@@ -28,14 +28,11 @@ class Chosen:
 def committed_search(
     configuration: Configuration, names: Collection[str], budget: int | None
 ) -> Chosen | None:
-    """The committed outcome of one of the searches ``names``.
+    """The committed outcome of one of the searches ``names`` over ``budget`` settings, or over all
+    of a space however far it grew, if that is None.
 
-    A search's name hashes all that it holds fixed, the space that it starts from and by how much it
-    may grow, its sampler and its seed, so that equal names and equally many trials are the same
-    search.
-
-    Args:
-        budget: settings tried; None for all of the space, however far it grew.
+    A search's name hashes all that it holds fixed, the space that it starts from and how far that
+    may grow, its sampler and its seed, so that equal names and as many trials are the same search.
     """
     c = configuration
     folder = COMMITTED / c.task / c.preset
