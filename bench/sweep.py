@@ -32,6 +32,9 @@ sweep:
                          Lists need quotes, because some shells read brackets and braces
   n_trials=N             settings tried for each model, each at most once (default: from the task's
                          YAML)
+  extend=N               0 (default): off; N: where the best setting of any model lies on an edge of
+                         the grid, and n_trials is all of it, all models try the next value there,
+                         up to N for each edge
   seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0 (default: from the
                          task's YAML)
   sampler=random|grid|qmc|tpe

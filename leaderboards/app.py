@@ -145,9 +145,9 @@ def show_table(board: Board, task: str, preset: str) -> None:
     st.html(
         render.block(
             f'<p class="muted">Mean and 95 % interval {render.covered(shown)}. A rank is a range '
-            "where intervals overlap; rows without an interval or with a failed seed, references "
-            "and published numbers have none. Trials: settings tried to choose this one, on the "
-            "validation split. Seeds lead to the records.</p>",
+            "where intervals overlap; rows without an interval or with a failed seed, rows that "
+            "are not tuned and converged, references and published numbers have none. Trials: "
+            "settings tried to choose this one, on validation. Seeds lead to the records.</p>",
             render.notes(shown),
         )
     )

@@ -11,6 +11,7 @@ from itertools import groupby
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord
 from ground.statistics import Direction, Interval, mean_interval, rank_ranges
+from judging.fairness import marks
 from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
 from leaderboards.grouping import Setting, collect, task_settings, training_size
@@ -80,7 +81,9 @@ def _rows(group: Sequence[Setting], known: Directions) -> list[Row]:
             # no loss); one that did not shows its failure under every metric.
             if is_headline or metric in setting.metrics or not setting.ended_well
         ]
-        rows += sorted(_ranked(unranked), key=_best_first)
+        ranked = _ranked(unranked)
+        below = any(row.rank_best for row in ranked)  # what is not fair stands below what is
+        rows += sorted(ranked, key=lambda row: (below and not row.fair, *_best_first(row)))
     return rows
 
 
@@ -93,6 +96,7 @@ def _row(
     outcome, cause = setting.outcome(metric)
     costs = [r.cost for r in setting.records if r.outcome == "ok"] or [first.cost]
     flops = [cost.training_flops for cost in costs if cost.training_flops is not None]
+    found = marks(setting.records)
     peaks = [c.peak_memory_bytes for c in costs if c.peak_memory_bytes is not None]
     return Row(
         task=first.task,
@@ -132,11 +136,14 @@ def _row(
         device=", ".join(sorted({r.provenance.device for r in setting.records})),
         run_ids=tuple(record.run_id for record in setting.records),
         items=items.count if items and summary.interval else None,
+        mark=found[0].word if found else "",
+        marks=tuple(map(str, found)),
     )
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Ranks for the measured rows with an interval of which every seed ended well.
+    """Ranks for the measured rows with an interval of which every seed ended well and which are
+    tuned and converged; none where there are fewer than two.
 
     A mean over the seeds that survived would flatter, a reference is no contestant, and the unknown
     interval of a single seed, or of equal ones, would leave every other rank open.
@@ -144,9 +151,13 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
     contestants = [
         row
         for row in rows
-        if row.kind == MEASURED and row.outcome == "ok" and row.direction and _interval(row)
+        if row.kind == MEASURED
+        and row.outcome == "ok"
+        and row.direction
+        and row.fair
+        and _interval(row)
     ]
-    if not contestants:
+    if len(contestants) < 2:
         return list(rows)
     direction: Direction = "maximise" if contestants[0].direction == "maximise" else "minimise"
     ranges = rank_ranges([_interval(row) for row in contestants], direction)

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from bench.records.schema import RunRecord
 from ground.files import write_atomically
 from ground.reading import Kind
+from judging.fairness import TUNED
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MAXIMUM_LINES = 1_000_000
 HASH_KEY = "board_sha256"
 HASH_DIGITS = 64
@@ -71,6 +72,13 @@ class Row:
     device: str | None
     run_ids: tuple[str, ...]
     items: int | None = None  # of the test, where the interval is over these too
+    mark: str = ""  # the gravest of its marks (judging.fairness); "" where nothing was trained
+    marks: tuple[str, ...] = ()  # all of them, each with its reason
+
+    @property
+    def fair(self) -> bool:
+        """Whether it may be ranked: it is tuned and converged, or needs no training."""
+        return self.mark in ("", TUNED)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ground.escaping import markdown, markdown_code
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
-from leaderboards.render import NOT_ASKED, VERDICTS, WAYS, covered, plain
+from leaderboards.render import NOT_ASKED, VERDICTS, WAYS, covered, plain, standing
 from leaderboards.render import PRESETS as BY_SCALE
 from settings.config import card, choices
 
@@ -23,6 +23,7 @@ IN_README = "regbench"  # the task of which the README shows a table
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
+MARKS = "[What the marks mean](../read_a_verdict.md#marks)."
 
 
 class Figure(NamedTuple):
@@ -202,7 +203,8 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
         key=lambda rows: _by_demand(rows[0].preset),
     )
     if measured:
-        parts += ["## Measurements", "", PREDICTORS, ""]
+        marked = any(row.mark for rows in measured for row in rows)
+        parts += ["## Measurements", "", PREDICTORS, *[MARKS] * marked, ""]
     for preset, group in groupby(measured, key=lambda rows: rows[0].preset):
         shown = "\n".join(table(rows) for rows in group)
         first = preset == measured[0][0].preset
@@ -263,31 +265,35 @@ def table(rows: Sequence[Row]) -> str:
     over = f"mean over seeds, interval {covered(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
     alone = Counter(row.label for row in rows)
-    head = ("model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials")
+    head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
+    marked = any(row.mark for row in rows)
+    told = markdown(standing(rows))
     return "\n".join(
         [
             f"**{label_of(first.task)}, preset `{first.preset}`**{variant}: {metric} on test, "
-            f"{way}, {shown}",
+            f"{way}, {shown}" + (f". {told}" if told else ""),
             "",
-            *row_of(*head),
-            "|---" * len(head) + "|",
-            *(line for row in rows for line in _line(row, alone[row.label] == 1)),
+            *row_of(*head, *["mark"] * marked),
+            "|---" * (len(head) + marked) + "|",
+            *(line for row in rows for line in _line(row, alone[row.label] == 1, marked)),
             "",
         ]
     )
 
 
-def _line(row: Row, alone: bool) -> list[str]:
+def _line(row: Row, alone: bool, marked: bool) -> list[str]:
     name = markdown(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
     value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
     if row.mean is not None and row.outcome != "ok":
         value += f" ({row.outcome})"
     if row.kind == "reference":
-        return row_of(f"*{name}*", "", markdown(value), "", "", "", "")
+        return row_of(f"*{name}*", "", markdown(value), *[""] * (4 + marked))
     known = row.mean is not None and row.low is not None and row.high is not None
     interval = f"{row.low:.3f} to {row.high:.3f}" if known else ""
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
-    return row_of(name, _rank(row), markdown(value), interval, row.seeds, parameters, row.trials)
+    words = ", ".join(dict.fromkeys(mark.partition(":")[0] for mark in row.marks))
+    cells = (interval, row.seeds, parameters, row.trials, *[words] * marked)
+    return row_of(name, _rank(row), markdown(value), *cells)
 
 
 def _rank(row: Row) -> str:

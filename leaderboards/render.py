@@ -109,38 +109,67 @@ def rank(row: Row) -> str:
 
 def summary(rows: Sequence[Row]) -> str:
     """The table in plain sentences, from ranks; a better predictor without training is named."""
-    ranked = [row for row in rows if row.rank_best is not None]
-    if not ranked:
-        measured = [row for row in rows if row.kind == "measured"]
-        if not measured:
-            return "Nothing of ours is measured here yet: these are published numbers."
-        if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
-            return "Nothing can be ranked here yet: a rank needs two seeds or more."
-        if any(row.outcome == "ok" and row.direction and row.low is None for row in measured):
-            return "Nothing can be ranked here: seeds that are all equal give no interval."
-        return "No measured row can be ranked here."
-    leaders = [row for row in ranked if row.rank_best == 1]
+    leaders = [row for row in rows if row.rank_best == 1]
+    if not leaders:
+        return standing(rows) or _unranked(rows)
     best = leaders[0]
     reference = _better_reference(rows, best)
-    untrained = (
-        f" Without training the {name(reference)} reaches {number(reference.mean or 0.0)}."
-        if reference
-        else ""
-    )
-    if len(ranked) == 1:
-        single = any(row.kind == "measured" and row.seeds == 1 for row in rows)
-        how = "measured with two seeds or more" if single else "measured"
-        return f"Only {name(best)} is {how} here: there is nothing to rank it with.{untrained}"
     if len(leaders) == 1:
         among = " of the trained models" if reference else ""
-        return (
-            f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
-            f"and its 95 % interval overlaps no other.{untrained}"
-        )
-    return (
-        f"Not settled: {_listed(leaders, 'or')} may be best{' of the trained' if reference else ''}"
-        f", since their 95 % intervals overlap.{untrained}"
-    )
+        said = f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
+        said += "and its 95 % interval overlaps no other."
+    else:
+        among = " of the trained" if reference else ""
+        said = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
+        said += "intervals overlap."
+    return " ".join(filter(None, (said + _without_training(reference), standing(rows))))
+
+
+def standing(rows: Sequence[Row]) -> str:
+    """Which measured rows are left out of the ranking since they are not tuned and converged, and
+    which had fewer trials than others; "" where that is none."""
+    measured = [row for row in rows if row.kind == "measured"]
+    unfair = [row for row in measured if not row.fair]
+    ranked = [row for row in measured if row.rank_best is not None]
+    said = []
+    if unfair and ranked:
+        below = ", ".join(f"{name(row)} ({row.mark})" for row in unfair)
+        said.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
+    elif unfair:
+        fair, of = len(measured) - len(unfair), len(measured)
+        verb, why = ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
+        some = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
+        said.append(f"No ranking: {some} tuned and converged, and {why}.")
+    trials = [row.trials or 0 for row in ranked if row.mark]
+    fewer = [row for row in ranked if row.mark and (row.trials or 0) < max(trials)]
+    if fewer:
+        each = ", ".join(f"{name(row)} {row.trials}" for row in fewer)
+        said.append(f"Fewer tuning trials than the {max(trials)} of others: {each}.")
+    return " ".join(said)
+
+
+def _unranked(rows: Sequence[Row]) -> str:
+    """Why nothing is ranked where every row could be."""
+    measured = [row for row in rows if row.kind == "measured"]
+    known = [row for row in measured if row.outcome == "ok" and row.direction]
+    if not measured:
+        return "Nothing of ours is measured here yet: these are published numbers."
+    single = any(row.seeds == 1 for row in measured)
+    if len(alone := [row for row in known if row.low is not None]) == 1:
+        how = "measured with two seeds or more" if single else "measured"
+        reference = _without_training(_better_reference(rows, alone[0]))
+        return f"Only {name(alone[0])} is {how} here: there is nothing to rank it with.{reference}"
+    if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
+        return "Nothing can be ranked here yet: a rank needs two seeds or more."
+    if known and not alone:
+        return "Nothing can be ranked here: seeds that are all equal give no interval."
+    return "No measured row can be ranked here."
+
+
+def _without_training(reference: Row | None) -> str:
+    if reference is None:
+        return ""
+    return f" Without training the {name(reference)} reaches {number(reference.mean or 0.0)}."
 
 
 def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
@@ -187,7 +216,8 @@ def table(rows: Sequence[Row]) -> str:
         "<th>rank</th><th class='left'>model</th>"
         f"<th>{html(first.metric)} {arrow}<br>{way}{unit}</th><th>95 % interval</th>"
         f"<th class='left'>{axis}</th><th>seeds</th><th>parameters</th>"
-        "<th>training<br>FLOPs</th><th>state</th><th>trials</th><th class='left'>origin</th>"
+        "<th>training<br>FLOPs</th><th>state</th><th>trials</th><th class='left'>mark</th>"
+        "<th class='left'>origin</th>"
     )
     body = "".join(_table_row(row, low, high) for row in rows)
     grid = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -218,6 +248,7 @@ def _table_row(row: Row, low: float, high: float) -> str:
         f"<td>{_parameters(row) if is_model else '–'}</td>"
         f"<td>{quantity(row.training_flops) if is_model else '–'}</td>"
         f"<td>{state if is_model else '–'}</td><td>{count(row.trials) if is_model else '–'}</td>"
+        f'<td class="left wrap">{_marks(row)}</td>'
         f'<td class="left wrap">{html(origin)}</td>'
     )
     kind = "" if is_model else ' class="other"'
@@ -225,6 +256,12 @@ def _table_row(row: Row, low: float, high: float) -> str:
         f"<tr{kind}><td>{rank(row)}</td>"
         f'<td class="left model">{html(plain(row.label))}{setting}</td>{value}{cells}</tr>'
     )
+
+
+def _marks(row: Row) -> str:
+    """The gravest mark, and every one with its reason."""
+    reasons = "<br>".join(map(html, row.marks))
+    return f'{html(row.mark)}<br><span class="muted">{reasons}</span>' if row.mark else "–"
 
 
 def _kept(row: Row) -> str:

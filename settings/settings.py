@@ -82,6 +82,7 @@ class SweepSettings(Settings):
     models: list[str]
     search_space: dict[str, list[Any]]
     n_trials: Count
+    extend: int = Field(default=0, ge=0, le=20)
     seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
     workers: int = Field(ge=0, le=LARGEST_THREADS)

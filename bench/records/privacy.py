@@ -21,7 +21,7 @@ from ground.files import ROOT
 
 # Settings of the commands that make records, and the groups of which every key is one.
 SETTINGS = {"tasks", "models", "preset", "seed", "device", "tracking", "committed", "n_trials"}
-SETTINGS |= {"seeds", "workers", "sampler", "strict"}
+SETTINGS |= {"extend", "seeds", "workers", "sampler", "strict"}
 GROUPS = ("tasks.", "models.", "training.", "sweep.")
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 _KEY = re.compile(r"\w[\w.]*")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import math
 import os
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -16,6 +18,7 @@ import optuna
 from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
 from bench.records.store import Store
 from bench.search.executors import Done, Executor, InProcess, Pool
+from bench.search.extension import Space, reach_of, widened
 from bench.search.plan import Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
@@ -165,7 +168,9 @@ def _executor(workers: int, device: str, report: Report) -> Executor:
 def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
     running: dict[int, _Contender] = {}
     tickets = itertools.count()
-    total = sum(contender.runs for contender in contenders)
+    space, reach = _first_space(contenders)
+    for each in contenders:
+        each.cover(space, settled=not reach)
     try:
         while True:
             while len(running) < executor.slots:
@@ -174,15 +179,35 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
                 if contender is None:
                     break
                 running[ticket] = contender
+            total = sum(contender.runs for contender in contenders)
             report("runs of the sweep", sum(c.ended() for c in contenders), total)
             if not running:
-                return
+                if all(contender.settled for contender in contenders):
+                    return
+                before, best = space, [contender.best() for contender in contenders]
+                space = widened(before, reach, filter(None, best))
+                for each in contenders:
+                    each.cover(space, settled=space == before)
+                continue
             done = executor.wait()
             running.pop(done.ticket).end(done)
     except BaseException:
         for contender in contenders:
             contender.interrupt()
         raise
+
+
+def _first_space(contenders: Sequence[_Contender]) -> tuple[Space, Space]:
+    """The space that all start from, and the reach of those of its keys that can grow: none where a
+    contender does not try its whole grid. A committed search may have grown already."""
+    space: dict[str, Sequence[Any]] = {}
+    for contender in contenders:
+        for key, values in contender.space.items():
+            space[key] = max(space.get(key, ()), values, key=len)
+    if any(c.entry.settings > c.configuration.sweep.n_trials for c in contenders):
+        return space, {}
+    reach = {key: values for c in contenders for key, values in c.study.reach.items()}
+    return space | {key: sorted(space[key]) for key in reach}, reach
 
 
 class _Contender:
@@ -199,6 +224,8 @@ class _Contender:
         # Searched keys are not held fixed: whatever their defaults are, the study is the same.
         fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
         held: list[Any] = [list(entry.space.items()), sweep.sampler, seed]
+        if sweep.extend:
+            held.append(sweep.extend)
         metric = task_or_measurement(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
         anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
@@ -206,33 +233,61 @@ class _Contender:
             held.append(str(store.root.resolve()))
         names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
         known = optuna.get_all_study_names(storage)
-        self.study = ModelStudy(
+        self.open_study = partial(
+            ModelStudy,
             storage,
             next((name for name in names if name in known), names[0]),
-            space=entry.space,
-            budget=sweep.n_trials,
             sampler=sweep.sampler,
             seed=seed,
             headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
+            reach=reach_of(entry.space, sweep.extend),
         )
+        self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
         self.given: Chosen | None = None  # in the place of trials
         if configuration.committed and not self.study.latest():
-            self.given = committed_search(configuration, anywhere, self.study.budget)
-        self.runs = sweep.seeds + (0 if self.given else self.study.budget)
+            budget = sweep.n_trials if sweep.n_trials < entry.settings else None
+            self.given = committed_search(configuration, anywhere, budget)
         self.result = ModelResult(configuration.label, self.study.budget)
         self.trials: dict[int, optuna.Trial] = {}
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
 
+    @property
+    def space(self) -> Space:
+        """What the search for this model covers."""
+        return self.given.study.search_space if self.given else self.study.space
+
+    @property
+    def runs(self) -> int:
+        """Trials and final runs, as far as the space has grown."""
+        return self.configuration.sweep.seeds + (0 if self.given else self.study.budget)
+
+    def best(self) -> Setting | None:
+        """The best setting so far; None if no trial gave a number."""
+        return self.given.setting if self.given else self.study.best()
+
+    def cover(self, space: Space, settled: bool) -> None:
+        """Search all of ``space``, even where the committed search had less; the final runs wait
+        until that is settled."""
+        own = {key: space[key] for key in self.entry.space}
+        if self.space != own:
+            self.given = None
+            self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
+        self.settled, self.result.trials = settled, self.study.budget
+
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
         trial = None if self.given else self.study.ask()
         if trial is not None:
+            try:
+                chosen = self.entry.at(trial.user_attrs["setting"])
+            except UserError as error:  # a value that the space grew to
+                self.study.tell_failure(trial, "failed", str(error))
+                return self.start(ticket, executor)
             self.trials[ticket] = trial
-            chosen = self.entry.at(trial.user_attrs["setting"])
             executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
             return True
-        if self.trials:
+        if self.trials or not self.settled:
             return False
         if self.finals is None:
             self.finals = deque(self._plan_finals())
@@ -274,7 +329,7 @@ class _Contender:
         from bench.runs.obtain import identify
 
         given = self.given
-        setting = self.result.setting = given.setting if given else self.study.best()
+        setting = self.result.setting = self.best()
         self.result.failures = given.failures if given else self.study.failures()
         if setting is None:
             self._keep_failure()

@@ -139,6 +139,11 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         "them takes the weights of its trial and is not trained again\n"
         f"time: of training alone, without evaluation; the total with {workers} at a time"
     )
+    if extend := plan.settings.extend:
+        screen.print(
+            f"extend={extend}: where a best setting lies on an edge of the whole grid, all models "
+            f"get more values, up to {extend} on each side of a key, which are not counted here"
+        )
     if sized:
         screen.print(
             "sizes: default, as if every trial had the model's size without a search; largest, as "

@@ -15,7 +15,7 @@ from ground.words import word
 from settings.config import choices, compose, models_of, parse
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
-SHORT_NAMES = ("n_trials", "seeds", "workers", "sampler", "storage")
+SHORT_NAMES = ("n_trials", "extend", "seeds", "workers", "sampler", "storage")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -25,12 +26,13 @@ class Chosen:
 
 
 def committed_search(
-    configuration: Configuration, names: Collection[str], budget: int
+    configuration: Configuration, names: Collection[str], budget: int | None
 ) -> Chosen | None:
-    """The committed outcome of one of the searches ``names`` over ``budget`` settings.
+    """The committed outcome of one of the searches ``names`` over ``budget`` settings, or over all
+    of a space however far it grew, if that is None.
 
-    A search's name hashes all that it holds fixed, its space, its sampler and its seed, so that
-    equal names and equally many trials are the same search.
+    A search's name hashes all that it holds fixed, the space that it starts from and how far that
+    may grow, its sampler and its seed, so that equal names and as many trials are the same search.
     """
     c = configuration
     folder = COMMITTED / c.task / c.preset
@@ -39,7 +41,8 @@ def committed_search(
         study = record.study
         if record.role != "final" or record.outcome != "ok" or study is None:
             continue
-        if study.name in names and len(study.trials) == budget:
+        size = math.prod(map(len, study.search_space.values()))
+        if study.name in names and len(study.trials) == (budget or size):
             sections = (key.partition(".") for key in study.search_space)
             setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
             return Chosen(study, setting)

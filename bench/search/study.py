@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.database import alone_at
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
+from bench.search.extension import Space
 from bench.search.journal import open_journal
 from ground.errors import UserError
 from ground.seeding import derive_seed
@@ -101,6 +102,7 @@ class ModelStudy:
     Args:
         name: states what is held fixed, so that changed settings never share a study.
         space: key -> values; may be empty, which is one setting.
+        reach: all values of the keys that may get more, so that all spaces up to it are one study.
         budget: trials, that is different settings; more than the space holds means all of it.
         headline: the task's; its value on the validation split is what a trial is told.
     """
@@ -115,14 +117,16 @@ class ModelStudy:
         sampler: str,
         seed: int,
         headline: Headline,
+        reach: Space | None = None,
     ) -> None:
         self.name, self.space, self.sampler, self.seed = name, space, sampler, seed
+        self.reach = reach or {}
         self.headline = headline
         self.direction = _DIRECTIONS[headline.direction]
         self.study = optuna.create_study(
             study_name=name, storage=storage, direction=self.direction, load_if_exists=True
         )
-        self._grid = [_key(setting) for setting in grid(space)]
+        self._grid = {_key(setting): place for place, setting in enumerate(grid(space))}
         self.budget = min(budget, len(self._grid))
         self._recover()
 
@@ -148,7 +152,7 @@ class ModelStudy:
     def latest(self) -> list[FrozenTrial]:
         """The last attempt at each setting of the budget, in the order of first attempts."""
         last = {_key(trial.user_attrs["setting"]): trial for trial in self._attempts()}
-        return list(last.values())[: self.budget]
+        return [trial for key, trial in last.items() if key in self._grid][: self.budget]
 
     def ask(self) -> optuna.Trial | None:
         """The next trial, which is then running; None while or once the budget is given out."""
@@ -165,10 +169,11 @@ class ModelStudy:
             self.tell_failure(trial, "interrupted", "beyond the number of trials asked for")
 
     def _distributions(self) -> dict[str, Any]:
-        return {key: CategoricalDistribution(list(values)) for key, values in self.space.items()}
+        values = {**self.space, **self.reach}  # Optuna lets no study change them
+        return {key: CategoricalDistribution(list(values[key])) for key in values}
 
     def _propose(self) -> Setting | None:
-        tried = {_key(trial.user_attrs["setting"]) for trial in self._attempts()}
+        tried = self._grid.keys() & {_key(t.user_attrs["setting"]) for t in self._attempts()}
         if len(tried) >= self.budget:
             return None
         if self.sampler == "tpe":
@@ -192,9 +197,10 @@ class ModelStudy:
         copy = optuna.create_study(sampler=sampler, direction=self.direction)
         copy.add_trials(self._attempts())
         for _ in range(TPE_PROPOSALS):
-            setting = copy.ask(self._distributions()).params
-            if _key(setting) not in tried:
-                return {key: setting[key] for key in self.space}
+            params = copy.ask(self._distributions()).params
+            setting = {key: params[key] for key in self.space}
+            if _key(setting) in self._grid.keys() - tried:
+                return setting
         return None
 
     def tell(self, trial: optuna.Trial, record: RunRecord) -> None:
@@ -226,7 +232,7 @@ class ModelStudy:
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
             assert trial.value is not None
             loss = trial.user_attrs.get("loss")
-            place = self._grid.index(_key(trial.user_attrs["setting"]))
+            place = self._grid[_key(trial.user_attrs["setting"])]
             return sign * trial.value, math.inf if loss is None else loss, place
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]

@@ -200,18 +200,21 @@ def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
     assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
 
 
+@pytest.mark.parametrize("extend", [0, 1])
 def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extend: int
 ) -> None:
     monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
     monkeypatch.setattr("bench.search.published.COMMITTED", tmp_path / "committed")
     words = [TINY[0], "models=[delta_rule]", TINY[2], "n_trials=2", "sweep.sampler=grid"]
-    words.append("sweep.search_space={models.rate:[0.5,1.0]}")
+    words += ["sweep.search_space={models.rate:[0.5,1.0]}", f"extend={extend}"]
 
     def sweep(name: str, *more: str) -> list[RunRecord]:
         return run_sweep([*words, f"store={tmp_path / name}", *more], lambda *_: None)
 
     made = [record for record in sweep("made", "seeds=1") if record.role == "final"]
+    assert made[0].study is not None
+    assert len(made[0].study.trials) == 2 + extend  # on one side: it has one best setting
     folder = tmp_path / "committed" / "capacity" / "smoke"
     folder.mkdir(parents=True)
     for record in made:

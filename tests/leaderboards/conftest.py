@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,8 @@ from bench.records.schema import (
     Provenance,
     Role,
     RunRecord,
+    Study,
+    Trial,
     make_run_id,
     read_record,
 )
@@ -27,6 +29,28 @@ MakeRecord = Callable[..., RunRecord]
 
 def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def tuned(rates: Sequence[float] = (1e-4, 5e-4, 2e-3), **changes: Any) -> Study:
+    """A search in which the rate of every record here, 5e-4, was best."""
+    trials = [
+        Trial(
+            number=number,
+            parameters={"training.lr": rate},
+            value=0.9 if rate == 5e-4 else 0.5,
+            outcome="ok",
+        )
+        for number, rate in enumerate(rates)
+    ]
+    fields: dict[str, Any] = {
+        "name": "a-search",
+        "sampler": "grid, in order",
+        "optuna": "4.5.0",
+        "search_space": {"training.lr": list(rates)},
+        "selected_by": "accuracy on validation",
+        "trials": trials,
+    }
+    return Study(**(fields | changes))
 
 
 def record(
@@ -70,6 +94,10 @@ def record(
             ),
             "training_loss": Curve(x=[1.0, 400.0, 800.0], y=[2.9, 1.2, validation_loss]),
         }
+    if ended_well and role != "baseline":
+        steps, late = [200.0, 400.0, 600.0, 640.0, 800.0], validation_loss + 0.001
+        losses = [2.0, 1.5, late, late, validation_loss]
+        curves["validation_loss"] = Curve(x=steps, y=losses)
     fields: dict[str, Any] = {
         "run_id": make_run_id(task, model, preset, identity, seed),
         "identity": identity,
@@ -116,6 +144,7 @@ def record(
             command=f"python -m bench.train tasks={task} models={model} seed={seed}",
             started_at="2026-08-01T10:00:00+00:00",
         ),
+        "study": None if role == "baseline" else tuned(),
         "weights_sha256": None if role == "baseline" else digest("weights", identity, seed),
     }
     return RunRecord(**(fields | changes))

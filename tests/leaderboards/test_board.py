@@ -16,8 +16,11 @@ from leaderboards.board import build_board
 from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
 from leaderboards.forms import count_forms, forms_in_words
+from leaderboards.pages import pages
+from leaderboards.render import summary
 from published.numbers import read_published
 from tests.bench.records import make_record as plain_record
+from tests.leaderboards.conftest import tuned
 
 SIZE = "training_automata=100"  # of every record here
 PUBLISHED = read_published(FOLDER.parent / "published")
@@ -132,7 +135,7 @@ def test_only_equal_presets_and_task_configurations_are_ranked_together(make_rec
     assert len({row.group for row in together}) == 1
     assert [row.rank_best for row in together] == [1, 2]
     assert len({row.group for row in apart}) == 2
-    assert [row.rank_best for row in apart] == [1, 1]
+    assert [row.rank_best for row in apart] == [None, None]
     assert len({(row.task, row.preset, row.variant) for row in apart}) == 2
 
 
@@ -143,7 +146,11 @@ def trained(make_record):
     def make(name, steps, **more):
         record = make_record(name, name.upper(), **more)
         training = {**record.config["training"], "steps": steps}
-        return record.model_copy(update={"config": {**record.config, "training": training}})
+        config = {**record.config, "training": training}
+        curves = dict(record.curves)
+        if found := curves.pop("validation_loss", None):
+            curves["validation_loss"] = Curve(x=[x * steps / 800 for x in found.x], y=found.y)
+        return record.model_copy(update={"config": config, "curves": curves})
 
     return make
 
@@ -161,7 +168,7 @@ def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
     for row in rows:
         tables[row.variant].append((row.label, row.rank_best is not None))
     assert sorted(tables[f"{SIZE}, steps=100"]) == [("A", True), ("B", True), ("Oracle", False)]
-    assert sorted(tables[f"{SIZE}, steps=400"]) == [("C", True), ("Oracle", False)]
+    assert sorted(tables[f"{SIZE}, steps=400"]) == [("C", False), ("Oracle", False)]  # alone
     alone = find(build_board([*models[:4], untrained]))
     assert {row.variant for row in alone} == {SIZE}
 
@@ -203,8 +210,8 @@ def test_a_changed_task_code_is_another_table_and_another_curve(make_record, siz
     rows = find(board)
     old = one[0].provenance.task_code[:6]
     assert {(row.variant, row.rank_best, row.rank_worst) for row in rows} == {
-        (f"training_automata={sizes[0]}, task code {old}", 1, 1),
-        (f"training_automata={sizes[1]}, task code feedbe", 1, 1),
+        (f"training_automata={sizes[0]}, task code {old}", None, None),  # nothing to rank it with
+        (f"training_automata={sizes[1]}, task code feedbe", None, None),
     }
     curves = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
     assert sorted(line.variant for line in curves) == sorted(
@@ -255,6 +262,64 @@ def test_trials_never_appear_and_references_are_never_ranked(sample_records):
     assert trial.run_id not in {record.run_id for record in board.records}
     (reference,) = find(board, label="3-gram")
     assert (reference.kind, reference.rank_best, reference.seeds) == ("reference", None, None)
+
+
+def test_only_tuned_and_converged_rows_are_ranked_and_the_others_stand_below(make_record):
+    """Far ahead, and untuned: it has no rank, takes none from others, and stands below them."""
+    levels = {"a": 0.6, "b": 0.5, "untuned": 0.9, "edge": 0.8, "improving": 0.7}
+    lacks = {
+        "untuned": {"study": tuned(rates=[5e-4])},
+        "edge": {"study": tuned(rates=[1e-4, 5e-4])},
+        "improving": {"curves": {}},
+    }
+    records = [
+        make_record(name, name, seed, level + seed / 1000, trials=3, **lacks.get(name, {}))
+        for name, level in levels.items()
+        for seed in range(3)
+    ]
+    board = build_board(records)
+    for metric in ("accuracy", "loss"):
+        rows = find(board, metric)
+        assert {row.label for row in rows[:2]} == {"a", "b"}
+        assert {row.label: row.mark for row in rows} == {
+            "a": "tuned",
+            "b": "tuned",
+            "untuned": "untuned",
+            "edge": "edge",
+            "improving": "still improving",
+        }
+        assert {row.label for row in rows if row.rank_best} <= {"a", "b"}
+    rows = find(board)
+    assert [(row.label, row.rank_best) for row in rows[:2]] == [("a", 1), ("b", 2)]
+    said = summary(rows)
+    assert said.startswith("a is best: accuracy 0.6010")
+    assert "below stand untuned (untuned), edge (edge), improving (still improving)" in said
+    page = pages(board)["regbench.md"]
+    (line,) = [line for line in page.splitlines() if line.startswith("| untuned |  | 0.901 |")]
+    assert line.endswith("| 3 | 98,304 | 3 | untuned |")
+    assert "Only rows that are tuned and converged are ranked" in page
+
+
+def test_fewer_than_two_tuned_rows_are_no_ranking_and_fewer_trials_are_told(make_record):
+    def rows(**lacks):
+        records = [
+            make_record(name, name, seed, 0.5 + seed / 100 + place / 10, trials=3 + place)
+            if name not in lacks
+            else make_record(name, name, seed, 0.9 + seed / 100, **lacks[name])
+            for place, name in enumerate("abc")
+            for seed in range(3)
+        ]
+        return find(build_board(records))
+
+    one = rows(a={"study": None}, b={"curves": {}})
+    assert {row.rank_best for row in one} == {None}
+    assert summary(one) == (
+        "No ranking: 1 of 3 rows is tuned and converged, and a ranking needs two."
+    )
+    none = rows(**{name: {"study": None} for name in "abc"})
+    assert "No ranking: none of 3 rows is tuned" in summary(none)
+    said = summary(rows())
+    assert said.endswith("Fewer tuning trials than the 5 of others: b 4, a 3.")
 
 
 def test_one_run_under_two_names_is_refused(make_record):

@@ -245,7 +245,7 @@ def tables_on(page: str) -> list[dict[str, tuple[str, bool]]]:
         cells = [cell.strip() for cell in line.split(" | ")]
         if line.startswith("| model | rank |"):
             found.append({})
-        elif found and len(cells) == 7 and not line.startswith("|---"):
+        elif found and len(cells) in (7, 8) and not line.startswith("|---"):
             name = cells[0].removeprefix("| ")
             found[-1][name.strip("*")] = (cells[2], not name.startswith("*"))
     return found

@@ -15,8 +15,9 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     store = tmp_path / "store"
     space = "sweep.search_space={training.lr:[1e-3,1e-4],models.width:[4,16]}"
     words = [*TINY, "models=lstm", f"store={store}", space, "n_trials=9", "seeds=3"]
-    assert main([*words, "dry_run=true"]) == OK
+    assert main([*words, "dry_run=true", "extend=3"]) == OK
     shown = capsys.readouterr().out
+    assert "up to 3 on each side of a key, which are not counted here" in " ".join(shown.split())
     assert not store.exists()
     default, largest, *_ = [line for line in shown.splitlines() if "LSTM" in line]
     assert default.split()[5:9:2] == ["4", "7"]  # 4 settings in all, and 3 seeds

@@ -1,0 +1,247 @@
+"""A grid that grows where a best setting lies on its edge, against a loop written the long way."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+from functools import cache
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.records.schema import RunRecord
+from bench.records.store import Store
+from bench.search import driver, plan
+from bench.search.executors import InProcess
+from bench.search.extension import reach_of
+from bench.search.plan import Entry, make_plan
+from bench.search.study import open_storage
+from ground.progress import silent
+
+LR, HEADS = "training.lr", "models.heads"
+KEYS = {"gpt2": (LR, HEADS), "lstm": (LR,)}
+TINY = ["tasks=three_moons", "device=cpu", "tasks.length=130", "tasks.sequences=2"]
+TINY += ["tasks.contexts_every=16", "models.width=8", "models.layers=1", "seed=0"]
+SPACES = (
+    {LR: [1e-3, 1e-2]},
+    {LR: [6e-3, 2e-3], HEADS: [2, 4]},
+    {LR: [1e-3, 2e-3, 5e-3], HEADS: [1, 4, 2]},
+    {LR: [3e-3], HEADS: [4, 8]},
+)
+REACH = {  # worked out by hand: up to two more on each side
+    (1e-3, 1e-2): [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0],
+    (6e-3, 2e-3): [2.2e-4, 6.7e-4, 2e-3, 6e-3, 1.8e-2, 5.4e-2],
+    (1e-3, 2e-3, 5e-3): [2e-4, 4.5e-4, 1e-3, 2e-3, 5e-3, 1.1e-2, 2.5e-2],
+    (64, 128, 256): [16, 32, 64, 128, 256, 512, 1024],
+    (2, 4): [1, 2, 4, 8, 16],
+    (1, 4, 2): [1, 2, 4, 8, 16],
+    (4, 8): [1, 2, 4, 8, 16, 32],
+}
+Quality = Callable[[tuple[object, ...]], float | None]
+
+
+@pytest.mark.parametrize(("values", "reach"), REACH.items())
+def test_a_grid_goes_on_by_its_own_ratio(values, reach):
+    assert reach_of({"key": values}, 2) == {"key": reach}
+    assert reach_of({"key": values}, 0) == {}
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, 4], [1e-3], [0.0, 0.1], [False, True], ["a", "b"]])
+def test_what_is_no_geometric_grid_stays_as_it_is(values):
+    assert reach_of({"key": values}, 2) == {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _composed_once():
+    """Composing the same words takes nearly all of the time of a sweep without trainings."""
+    composed = cache(plan.compose)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "compose", lambda words: composed(tuple(words)))
+        yield
+
+
+class Trainings:
+    """A made-up error for each model and setting; the process is killed after some of them."""
+
+    def __init__(self, error: Quality, until: float = math.inf):
+        self.error, self.until, self.made = error, until, []
+
+    def __call__(self, job, report):
+        if len(self.made) >= self.until:
+            raise KeyboardInterrupt
+        c = job.configuration
+        heads = [c.models["heads"]] if c.model == "gpt2" else []
+        setting = (c.model, c.training.lr, *heads)
+        self.made.append((job.role, *setting))
+        value = self.error(setting)
+        fields = {"run_id": "x", "cause": "the loss was nan", "seed": c.seed, "metrics": {}}
+        if value is None:
+            return RunRecord.model_construct(outcome="diverged", **fields)
+        fields["metrics"] = {"validation": {"error_after_max_period": value}}
+        return RunRecord.model_construct(outcome="ok", **fields)
+
+
+def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder):
+    """The driver's own rounds over its own studies; only the trainings are made up."""
+    words = [*TINY, f"store={folder}", f"sweep.extend={extend}", f"sweep.n_trials={trials}"]
+    words += ["sweep.seeds=1", "sweep.sampler=grid"]
+    storage = storage or optuna.storages.InMemoryStorage()
+    contenders = []
+    for model, keys in KEYS.items():
+        own = {key: values for key, values in space.items() if key in keys}
+        if HEADS in keys and HEADS not in own:
+            own[HEADS] = [2]
+        entry = Entry([f"models={model}", *words], own)
+        contenders.append(driver._Contender(entry, storage, Store(folder)))
+    driver._drive(contenders, InProcess(trainings), silent)
+    return contenders
+
+
+def by_hand(space, extend, error, trials=10**6):
+    """What is searched in the end, and the best of each model."""
+    grids = {key: sorted(values) for key, values in space.items()}
+    spaces = {
+        model: [key for key in keys if key in grids or key == HEADS] for model, keys in KEYS.items()
+    }
+    left = {(key, side): extend for key in grids for side in (0, -1)}
+    while True:
+        best = {}
+        for model, keys in spaces.items():
+            tried = itertools.product(*(grids.get(key, [2]) for key in keys))
+            values = {t: error((model, *t)) for t in tried}
+            known = [t for t, value in values.items() if value is not None]
+            best[model] = min(known, key=lambda t: values[t]) if known else None
+        asked = set()
+        for model, chosen in best.items():
+            for key, value in zip(spaces[model], chosen or (), strict=chosen is not None):
+                reach = REACH.get(tuple(space.get(key, ())), [])
+                for side, step in ((0, -1), (-1, 1)):
+                    if reach and value == grids[key][side] and left[key, side]:
+                        place = reach.index(value) + step
+                        if 0 <= place < len(reach):
+                            asked.add((key, side, reach[place]))
+        if not asked:
+            return grids, best
+        for key, side, value in asked:
+            left[key, side] -= 1
+            grids[key] = sorted([*grids[key], value])
+
+
+def landscape(seed):
+    """Errors with a slope along the learning rate for each model, ties, and divergence."""
+    slopes = {model: random.Random(f"{seed}{model}").choice([-3, 0, 3]) for model in KEYS}
+
+    def error(setting):
+        draw = random.Random(f"{seed}{setting}")
+        if draw.random() < 0.15:
+            return None
+        return 20 + round(slopes[setting[0]] * math.log10(setting[1])) + draw.randrange(4)
+
+    return error
+
+
+@given(st.integers(0, 10**6), st.sampled_from(SPACES), st.integers(0, 2))
+@settings(max_examples=12, deadline=None)
+def test_all_contenders_end_with_the_grid_that_the_long_way_finds(
+    tmp_path_factory, seed, space, extend
+):
+    folder = tmp_path_factory.getbasetemp() / "property"
+    trainings = Trainings(error := landscape(seed))
+    contenders = sweep(space, extend, trainings, folder=folder)
+    grids, best = by_hand(space, extend, error)
+    for contender in contenders:
+        study = contender.study.describe()
+        assert {k: sorted(v) for k, v in study.search_space.items() if k in grids} == {
+            key: grids[key] for key in study.search_space if key in grids
+        }
+        whole = math.prod(map(len, study.search_space.values()))
+        assert len(study.trials) == contender.result.trials == whole
+        chosen = best[contender.configuration.model]
+        assert tuple((contender.best() or {}).values()) == (chosen or ())
+        for key, values in space.items():
+            # At most so many new values on each side, and the best inside or the limit reached.
+            below = sum(value < min(values) for value in grids[key])
+            above = sum(value > max(values) for value in grids[key])
+            for new, edge in ((below, 0), (above, -1)):
+                assert new <= extend
+                at_edge = contender.best() and contender.best().get(key) == grids[key][edge]
+                reach = REACH.get(tuple(values), values)
+                assert not at_edge or new == extend or grids[key][edge] == sorted(reach)[edge]
+    trials = [made[1:] for made in trainings.made if made[0] == "trial"]
+    assert len(trials) == len(set(trials))  # nothing is tried twice
+
+
+@pytest.mark.parametrize("ending", ["interrupted", "killed"])
+def test_a_sweep_that_is_stopped_between_and_within_rounds_ends_the_same(
+    tmp_path, monkeypatch, ending
+):
+    def error(setting):  # gpt2 wants less than the grid has, lstm more
+        return (1 if setting[0] == "gpt2" else -1) * math.log10(setting[1])
+
+    def told(contenders):
+        studies = [contender.study.describe() for contender in contenders]
+        return [
+            (study.search_space, {(*t.parameters.values(), t.value) for t in study.trials})
+            for study in studies
+        ]
+
+    space = {LR: [2e-3, 6e-3]}
+    undisturbed = sweep(space, 1, Trainings(error), folder=tmp_path)
+    assert [len(c.study.describe().trials) for c in undisturbed] == [4, 4]
+    made = []
+    if ending == "killed":
+        monkeypatch.setattr(driver._Contender, "interrupt", lambda self: None)
+    for _ in range(9):
+        trainings = Trainings(error, until=1)
+        storage = open_storage("journal", tmp_path / "studies")
+        try:
+            contenders = sweep(space, 1, trainings, storage=storage, folder=tmp_path)
+        except KeyboardInterrupt:
+            contenders = None
+        made += [one for one in trainings.made if one[0] == "trial"]
+        if len(made) == 8:
+            break
+    assert contenders is None
+    last = Trainings(error)
+    storage = open_storage("journal", tmp_path / "studies")
+    assert told(sweep(space, 1, last, storage=storage, folder=tmp_path)) == told(undisturbed)
+    assert len(set(made)) == len(made) == 8
+    assert [role for role, *_ in last.made] == ["final", "final"]
+
+
+def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):
+    downwards = Trainings(lambda setting: setting[1])
+    contenders = sweep({LR: [1e-3, 1e-2]}, 2, downwards, trials=1, folder=tmp_path)
+    assert {tuple(c.study.describe().search_space[LR]) for c in contenders} == {(1e-3, 1e-2)}
+    assert [c.result.trials for c in contenders] == [1, 1]
+    # A dropout of 1.2 is no probability: that trial has failed, and the sweep goes on.
+    words = [*TINY, "models=lstm", f"store={tmp_path}", "extend=2", "seeds=1", "n_trials=9"]
+    words.append("sweep.search_space={models.dropout:[0.3,0.6]}")
+    (entry,) = make_plan(words).entries
+    contender = driver._Contender(entry, optuna.storages.InMemoryStorage(), Store(tmp_path))
+
+    def upwards(job, report):
+        value = {"error_after_max_period": 1 - job.configuration.models["dropout"]}
+        fields = {"run_id": "x", "metrics": {"validation": value}, "cause": None, "seed": 0}
+        return RunRecord.model_construct(outcome="ok", **fields)
+
+    driver._drive([contender], InProcess(upwards), silent)
+    described = contender.study.describe()
+    assert described.search_space == {"models.dropout": [0.3, 0.6, 1.2]}
+    assert contender.best() == {"models.dropout": 0.6}
+    assert "dropout is a probability" in contender.study.failures()[0]
+
+
+def test_studies_of_sweeps_that_do_not_extend_keep_their_names(tmp_path):
+    words = [*TINY, "models=lstm", f"store={tmp_path}"]
+    storage = optuna.storages.InMemoryStorage()
+    names = []
+    for more in ([], ["extend=0"], ["extend=1"], ["extend=2"]):
+        (entry,) = make_plan([*words, *more]).entries
+        names.append(driver._Contender(entry, storage, Store(tmp_path)).study.name)
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
