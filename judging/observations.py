@@ -81,7 +81,7 @@ class Sample:
 
 
 def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
-    """Of the records with equal ``key`` the one that was started last; sorted by run id.
+    """The record that was started last, of all with an equal ``key``; sorted by run id.
 
     A run that was made again, with newer code or another tuned setting, is not another seed.
     """

@@ -193,7 +193,7 @@ def gain(record: RunRecord) -> float | None:
 
 
 def accuracy(label: str, heads: int, mlp_width: int) -> Measured:
-    """Of one cell of the small diagram."""
+    """The accuracy of one cell of the small diagram."""
     read = lambda record: cell(record, heads, mlp_width)  # noqa: E731
     number = Number("accuracy", read, SHARE, items=lambda _: SEQUENCES, fresh=True)
     return number.of(SMALL, label)

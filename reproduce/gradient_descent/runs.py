@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of the command line."""
+        """Its words of the command line."""
         return (
             "tasks=optimisation",
             f"models={self.model}",
