@@ -91,6 +91,14 @@ def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -
     return sorted(newest.values(), key=lambda record: record.run_id)
 
 
+def latest_of_task(
+    records: Iterable[RunRecord], task: str, variant: Callable[[RunRecord], Hashable]
+) -> list[RunRecord]:
+    """All runs of a task and its predictors, the last made of each model, variant and seed."""
+    runs = [record for record in records if record.task == task]
+    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+
+
 def by_seed(records: Iterable[RunRecord]) -> list[RunRecord]:
     """The latest run of each seed, in the order of seeds."""
     return sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
