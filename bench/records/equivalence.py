@@ -29,8 +29,8 @@ Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Form = Literal["current", "equivalent", "of an earlier form"]
 FORMS: tuple[Form, ...] = ("current", "equivalent", "of an earlier form")
-# A choice of the model in the words of a short run: models.positions="learned". A choice of the task
-# changes the data, whose hashes are in every identity.
+# A choice of the model in the words of a short run: models.positions="learned". A choice of the
+# task changes the data, whose hashes are in every identity.
 _CHOICE = re.compile(r'(models\.\w+)=("(?:[^"\\]|\\.)*"|true|false|null)(?= |$)')
 
 
