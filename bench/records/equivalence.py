@@ -105,7 +105,7 @@ class Equivalence(_Frozen):
     @cached_property
     def choices(self) -> dict[str, list[Any]]:
         """Setting -> its values in the runs that were compared."""
-        found = defaultdict(list)
+        found: dict[str, list[Any]] = defaultdict(list)
         for key, value in (pair for run in self.compared for pair in _CHOICE.findall(run.words)):
             found[key].append(json.loads(value))
         return found
