@@ -114,7 +114,9 @@ def _print(what: str, commit: str, outcome: Outcome) -> None:
         print(f"nothing to prove: {what} has the same code in {commit}")
     else:
         runs = len(outcome.compared)
-        print(f"proven: {what}, {sides} ({runs} run{'s' * (runs != 1)} of each)")
+        chosen = outcome.choices.items()
+        only = "".join(f"; {key}={' or '.join(map(str, dict.fromkeys(v)))}" for key, v in chosen)
+        print(f"proven: {what}, {sides} ({runs} run{'s' * (runs != 1)} of each{only})")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Sample:
 
 
 def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
-    """Of the records with equal ``key`` the one that was started last; sorted by run id.
+    """The record that was started last, of all with an equal ``key``; sorted by run id.
 
     A run that was made again, with newer code or another tuned setting, is not another seed.
     """
@@ -89,6 +89,14 @@ def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -
     for record in sorted(records, key=lambda r: (r.provenance.started_at, r.run_id)):
         newest[key(record)] = record
     return sorted(newest.values(), key=lambda record: record.run_id)
+
+
+def latest_of_task(
+    records: Iterable[RunRecord], task: str, variant: Callable[[RunRecord], Hashable]
+) -> list[RunRecord]:
+    """All runs of a task and its predictors, the last made of each model, variant and seed."""
+    runs = [record for record in records if record.task == task]
+    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
 
 
 def by_seed(records: Iterable[RunRecord]) -> list[RunRecord]:

@@ -98,7 +98,7 @@ def load(path: str, modified: int) -> Board:
 
 @st.cache_resource(max_entries=2, show_spinner=False)
 def forms(path: str, modified: int) -> str:
-    """Of what form the records are, for each state of the board's file."""
+    """How many records are of each form, for each state of the board's file."""
     return forms_in_words(load(path, modified))
 
 
@@ -212,7 +212,7 @@ def show_sizes(board: Board, task: str, preset: str) -> None:
     metric = left.selectbox("Metric", unique(line.metric for line in lines))
     lines = [line for line in lines if line.metric == metric]
     sources = unique(origin(line) for line in lines)
-    # Of ours the one with most sizes: all of ours are solid.
+    # Only one of ours, that with most sizes: all of ours are solid.
     sizes = {origin(line): len(line.x) for line in lines if not line.source}
     default = [max(sizes, key=lambda source: sizes[source])] if sizes else []
     default += [source for source in sources if not is_ours(source)][:1]

@@ -171,7 +171,7 @@ def _styles(
 
 
 def _colours(names: Mapping[str, str]) -> dict[str, tuple[str, Sequence[int]]]:
-    """Of each name what its model's card says; another setting of one model is lighter."""
+    """What a model's card says, for each name; another setting of one model is lighter."""
     looks = {name: models.look(model) for name, model in names.items()}
     found: dict[str, tuple[str, Sequence[int]]] = {}
     for name, look in looks.items():

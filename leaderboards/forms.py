@@ -12,7 +12,7 @@ from leaderboards.contents import Board
 
 
 def form_of(content: dict[str, Any]) -> Form:
-    """Of a record as the board keeps it."""
+    """The form of a record as the board keeps it."""
     return form(content["config"], Provenance.model_validate(content["provenance"]))
 
 

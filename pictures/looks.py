@@ -38,7 +38,7 @@ def moved(panel: Panel, trace: Trace) -> list[float]:
 
 
 def edges(values: Sequence[float | None], axis: Axis) -> list[float]:
-    """Of cells around these places, halfway between them; of a single one half a step away."""
+    """The edges of cells around these places: halfway between them; half a step from a lone one."""
     logarithmic = axis.scale in ("log", "log2") and not axis.categories
     known = [value for value in values if value is not None]
     places = [math.log(value) for value in known] if logarithmic else known

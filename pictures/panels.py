@@ -101,8 +101,8 @@ class Trace:
 
     Attributes:
         name: unique in its panel.
-        x, y: of equal length; None is a point without a number. Of a matrix the places of its
-            columns and rows.
+        x, y: of equal length; None is a point without a number. A matrix has the places of
+            its columns and rows here.
         interval: (low, high) of each y, or nothing at all.
         seeds: each seed's y at the same x: thin lines, or ticks beside markers.
         failed: the x at which a run gave no result.

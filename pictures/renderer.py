@@ -105,7 +105,7 @@ def _as_drawn(part: Any) -> Any:
 
 
 def _shared_entries(picture: Picture) -> list[Line2D]:
-    """Of the legend below all panels, each text once."""
+    """The entries of the legend below all panels, each text once."""
     if not picture.legend:
         return []
     found = [entry for panel in picture.panels for entry in legend_entries(panel)]

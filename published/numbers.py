@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ground.errors import UserError
+from ground.files import ROOT
 from ground.reading import LARGEST_NUMBER, Kind, read_all
 from ground.statistics import Direction
 
@@ -97,6 +99,23 @@ def read_published(folder: Path, refused: list[UserError] | None = None) -> list
         UserError: a file is oversized or is not what is asked for.
     """
     return list(read_all(sorted(folder.glob("*.yaml")), PUBLISHED.read_yaml, refused))
+
+
+@cache
+def _by_short_name() -> dict[str, PublishedFile]:
+    return {file.short: file for file in read_published(ROOT / "published")}
+
+
+@cache
+def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
+    """Label -> size -> number of the file with this short name; a reference line has one level at
+    all sizes."""
+    file = _by_short_name()[short]
+    table, sizes = file.metrics[metric], file.size.values
+    rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
+    read = {label: [file.read(value)[0] for value in row] for label, row in rows.items()}
+    both = {label: zip(sizes, row, strict=True) for label, row in read.items()}
+    return {label: {n: v for n, v in row if v is not None} for label, row in both.items()}
 
 
 def directions(files: Iterable[PublishedFile]) -> dict[tuple[str, str], Direction]:

@@ -35,8 +35,8 @@ def refuse_mixtures(
 
 def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
     """The runs with the settings that their preset has for training and model, and the predictors
-    without training. Of a model that has no such run all are taken, since its settings were then
-    changed by the user.
+    without training. A model that has no such run keeps all of its runs, since the user changed
+    its settings.
 
     Args:
         but: settings that a figure varies itself, such as "models.layers"; each of their values is

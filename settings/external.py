@@ -59,7 +59,7 @@ def load_class(target: str) -> type:
         ) from None
     loaded = getattr(module, class_name, None)
     if loaded is None:
-        # Of its own package: what it imported from elsewhere is no model of the user's.
+        # Only of its own package: what it imported from elsewhere is no model of the user's.
         package = module_name.partition(".")[0]
         own = [
             name

@@ -7,13 +7,15 @@ imports torch.
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
@@ -24,8 +26,12 @@ from ground.reading import Kind
 TABLE = ROOT / "leaderboards" / "equivalences.json"
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Form = Literal["current", "equivalent", "of an earlier form"]
 FORMS: tuple[Form, ...] = ("current", "equivalent", "of an earlier form")
+# A choice of the model in the words of a short run: models.positions="learned". A choice of the
+# task changes the data, whose hashes are in every identity.
+_CHOICE = re.compile(r'(models\.\w+)=("(?:[^"\\]|\\.)*"|true|false|null)(?= |$)')
 
 
 class _Frozen(BaseModel):
@@ -71,13 +77,16 @@ class Compared(_Frozen):
     """One short run that was made by both; ``results`` hashes everything that it measured."""
 
     words: str
-    data: dict[str, str]
-    weights: str | None
-    results: str
+    data: dict[str, Sha256]
+    weights: Sha256 | None
+    results: Sha256
 
 
 class Equivalence(_Frozen):
     """Two states of the code behind one task and model that give identical bytes.
+
+    It holds for all numbers, and for those choices of the model (texts and truth values) that were
+    compared: code behind another choice, such as other positions, was not run.
 
     Attributes:
         commit: where ``old`` was taken from.
@@ -87,15 +96,27 @@ class Equivalence(_Frozen):
 
     task: str
     model: str
-    commit: str
+    commit: str = Field(pattern="^[0-9a-f]{40}$")
     old: Code
     new: Code
     added: dict[str, Any]
-    compared: tuple[Compared, ...]
+    compared: tuple[Compared, ...] = Field(min_length=1)
+
+    @cached_property
+    def choices(self) -> dict[str, list[Any]]:
+        """Setting -> its values in the runs that were compared."""
+        found: dict[str, list[Any]] = defaultdict(list)
+        for key, value in (pair for run in self.compared for pair in _CHOICE.findall(run.words)):
+            found[key].append(json.loads(value))
+        return found
 
     def other_side(self, name: Name) -> Name | None:
-        """The same run by the other one of the two; None if that has no such run."""
+        """The same run by the other one of the two; None if that has no such run, or if a choice of
+        it was not compared."""
         settings = flat(name.config)
+        chosen = ((key, v) for key, v in settings.items() if isinstance(v, str | bool))
+        if any(v not in self.choices.get(key, [v]) for key, v in chosen):
+            return None
         if name.code == self.old:
             code, settings = self.new, {**self.added, **settings}
         elif name.code == self.new and all(settings.get(k, v) == v for k, v in self.added.items()):

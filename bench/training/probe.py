@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tasks.interface import Batch, Task
 
-# Of the largest output. A transform that mixes positions (FFT) moves the past by about 1e-6.
+# Relative to the largest output. A transform that mixes positions (FFT) moves the past by 1e-6.
 TOLERANCE = 1e-3
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.records.schema import RunRecord
 from judging.grammar import Records, Runs
-from judging.observations import latest
+from judging.observations import latest_of_task
 from reproduce.presets import preset_settings
 from reproduce.reproduction import Plan
 from settings.config import group_file
@@ -65,8 +65,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 def select(records: Records) -> list[RunRecord]:
     """All runs of the task, the last made of each setting."""
-    runs = [record for record in records if record.task == TASK]
-    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+    return latest_of_task(records, TASK, variant)
 
 
 def variant(record: RunRecord) -> str:

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import Curve, RunRecord
-from ground.files import ROOT
 from ground.statistics import Mean, mean_interval
 from judging.grammar import metric
 from judging.observations import by_seed
 from pictures import models
 from pictures.panels import Trace
-from published.numbers import PublishedFile, read_published
 
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)
@@ -155,19 +152,3 @@ def published(name: str, points: Iterable[tuple[float, float | None]], **look: A
         [y for _, y in known],
         **{"role": "published", "mark": "both", **look},
     )
-
-
-@cache
-def _published_files() -> dict[str, PublishedFile]:
-    return {file.short: file for file in read_published(ROOT / "published")}
-
-
-@cache
-def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
-    """Label -> size -> number of a published file; a reference line has one level at all sizes."""
-    file = _published_files()[short]
-    table, sizes = file.metrics[metric], file.size.values
-    rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
-    read = {label: [file.read(value)[0] for value in row] for label, row in rows.items()}
-    both = {label: zip(sizes, row, strict=True) for label, row in read.items()}
-    return {label: {n: v for n, v in row if v is not None} for label, row in both.items()}

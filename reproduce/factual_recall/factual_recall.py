@@ -23,7 +23,7 @@ from judging.grammar import (
     told,
     within,
 )
-from judging.observations import latest
+from judging.observations import latest_of_task
 from judging.regression import Proportion, fit_proportion
 from judging.trials import finished, over_trials, pooled
 from judging.verdicts import UNDECIDED, Finding, not_asked, place_of
@@ -75,8 +75,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 def select(records: Records) -> list[RunRecord]:
     """All runs of the task, the last made of each setting."""
-    runs = [record for record in records if record.task == TASK]
-    return latest(runs, key=lambda r: (r.model, r.role, r.seed, r.label, variant(r)))
+    return latest_of_task(records, TASK, variant)
 
 
 def variant(record: RunRecord) -> str:
@@ -193,7 +192,7 @@ def gain(record: RunRecord) -> float | None:
 
 
 def accuracy(label: str, heads: int, mlp_width: int) -> Measured:
-    """Of one cell of the small diagram."""
+    """The accuracy of one cell of the small diagram."""
     read = lambda record: cell(record, heads, mlp_width)  # noqa: E731
     number = Number("accuracy", read, SHARE, items=lambda _: SEQUENCES, fresh=True)
     return number.of(SMALL, label)

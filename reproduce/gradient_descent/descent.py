@@ -127,7 +127,7 @@ def descent_forgets(found: Records, rise: float) -> Finding:
 
 
 def of_five(records: Records, what: str, size: int, lr: int) -> list[float]:
-    """Of every random embedding of five tokens."""
+    """A number of every random embedding of five tokens."""
     return pooled(measured(records), f"{what}/d={size},lr={lr}")
 
 

@@ -12,7 +12,7 @@ from bench.records.schema import RunRecord
 from ground.statistics import deviation_of, mean_of
 from judging.grammar import Records, Runs, any_of
 from judging.trials import finished
-from reproduce.drawing.traces import published_numbers
+from published.numbers import published_numbers
 from reproduce.reproduction import Plan
 
 SCALING_LAWS = (
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of the command line."""
+        """Its words of the command line."""
         return (
             "tasks=optimisation",
             f"models={self.model}",

@@ -46,7 +46,7 @@ def listed(records: Records, name: str) -> list[int]:
 
 
 def accuracies(records: Records, form: str, *key: int) -> list[float]:
-    """Of every trial of all seeds."""
+    """The accuracy of every trial of all seeds."""
     return pooled(RUNS.finished(records), f"accuracy/{form.format(*key)}".replace(" ", ""))
 
 

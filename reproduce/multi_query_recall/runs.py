@@ -78,7 +78,7 @@ def kind(record: RunRecord) -> str | None:
 
 
 def width(record: RunRecord) -> int:
-    """Of the hidden vectors."""
+    """The size of the hidden vectors."""
     return int(record.config["models"]["width"])
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from ground.errors import UserError
 from judging.claims import Claim
 from judging.grammar import difference, within
+from judging.guards import where_passed
 from reproduce.prompts import tables
-from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible, where_passed
+from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
 from reproduce.stories.language import PAPER
 
 TITLE = "Table 4. Continuations of 24 prompts by deep models"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from judging.claims import Claim
 from judging.grammar import above, difference, each
+from judging.guards import where_passed
 from reproduce.prompts import tables
-from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible, where_passed
+from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
 from reproduce.regbench.regbench import LABELS
 from reproduce.stories.language import PAPER
 

@@ -17,9 +17,8 @@ from bench.records.schema import RunRecord
 from ground import escaping
 from ground.statistics import mean_of
 from judging.claims import Claim
-from judging.grammar import Drawn, Number, Records, Rule, Runs, metric, setting
+from judging.grammar import Drawn, Number, Records, Runs, metric, setting
 from judging.observations import Sample
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
@@ -96,27 +95,6 @@ def sensible(runs: Runs, *groups: str, diverged: float | None = None) -> Drawn:
         return replace(found, items=found.items and replace(found.items, name="prompts"))
 
     return Drawn(runs.label, draw)
-
-
-def where_passed(rule: Rule, passed: Mapping[str, Rule]) -> Rule:
-    """A rule on models that come out alike, which shows nothing where they fail alike.
-
-    Args:
-        passed: what has to be sure, by what is said where it is not.
-    """
-
-    def judge(records: Records, level: float) -> Finding:
-        finding = rule.judge(records, level)
-        if finding.verdict == CONTRADICTED:
-            return finding
-        judged = ((reason, of.judge(records, level)) for reason, of in passed.items())
-        reason = next((reason for reason, one in judged if one.verdict != REPRODUCED), "")
-        if not reason:
-            return finding
-        evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
-        return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
-
-    return replace(rule, judge=judge)
 
 
 COLUMNS = {**{group: (group,) for group in GROUPS}, "all": ()}

@@ -6,7 +6,8 @@ from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
-from reproduce.drawing.traces import over_seeds, published, published_numbers
+from published.numbers import published_numbers
+from reproduce.drawing.traces import over_seeds, published
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction

@@ -10,8 +10,9 @@ from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.grammar import Measured, Records, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
+from published.numbers import published_numbers
 from reproduce.drawing.tables import cell, markdown
-from reproduce.drawing.traces import over_seeds, published_numbers, summary
+from reproduce.drawing.traces import over_seeds, summary
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC

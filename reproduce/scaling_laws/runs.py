@@ -30,7 +30,7 @@ class Scheme:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of the command line."""
+        """Its words of the command line."""
         return (*TASK, *(f"models.{key}={value}" for key, value in self.settings.items()))
 
     def runs(self, *parts: str) -> Runs:

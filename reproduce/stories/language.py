@@ -21,8 +21,8 @@ from judging.claims import Claim
 from judging.grammar import Number, Ready, Records, told
 from judging.verdicts import Finding, not_asked
 from pictures.panels import Picture
+from published.numbers import published_numbers
 from reproduce import presets
-from reproduce.drawing.traces import published_numbers
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"

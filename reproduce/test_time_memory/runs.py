@@ -143,7 +143,7 @@ def _agreeing(own: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
 
 @cache
 def _expected(preset: str, model: str) -> dict[str, dict[str, Any]]:
-    """Of each setting of a memory all that its task and model are given."""
+    """All that task and model are given in each setting of a memory."""
     own = [setting for setting in settings(preset) if setting.model == model]
     usual = flat(preset_settings(TASK, model, preset), SECTIONS) if own else {}
     return {setting.name: usual | _changes(setting.words) for setting in own}

@@ -163,7 +163,7 @@ def within(value: float | None, low: float, high: float) -> bool:
 
 
 def chosen(records: Records) -> RunRecord | None:
-    """Of the runs with a result, the one with the lowest training loss (never the test error)."""
+    """The run with the lowest training loss (never the test error), of those with a result."""
     return min(finished(networks(records)), key=_final_training_loss, default=None)
 
 

@@ -42,11 +42,11 @@ def code(task: str, number: int, model: str = "models.m.M") -> Code:
     return Code(task=task, task_code=f"{number:064x}", model=model, model_code="a" * 64)
 
 
-def entry(old: Code, new: Code, **added: object) -> Equivalence:
-    compared = Compared(words="", data={}, weights=None, results="")
+def entry(old: Code, new: Code, words: str = "", **added: object) -> Equivalence:
+    compared = (Compared(words=words, data={}, weights=None, results="0" * 64),)
     settings = {key.replace("__", "."): value for key, value in added.items()}
     return Equivalence(
-        task="t", model="m", commit="c", old=old, new=new, added=settings, compared=(compared,)
+        task="t", model="m", commit="c" * 40, old=old, new=new, added=settings, compared=compared
     )
 
 
@@ -85,6 +85,34 @@ def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
     table.write_text(table.read_text()[:-40])
     with pytest.raises(UserError, match=r"truncated or not JSON .*: restore it"):
         read_table()
+
+
+@pytest.mark.parametrize(
+    ("what", "value"), [("compared", []), ("commit", "HEAD"), ("commit", None)]
+)
+def test_an_entry_that_names_no_proof_is_refused(table: Path, what: str, value: object) -> None:
+    add_entry(entry(A, B))
+    content = json.loads(table.read_text())
+    content["entries"][0][what] = value
+    table.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"{what}.*: restore it"):
+        read_table()
+
+
+def test_an_entry_holds_for_the_choices_of_the_model_that_were_compared() -> None:
+    def with_positions(**settings: object) -> dict[str, dict[str, object]]:
+        return {**CONFIG, "models": {**CONFIG["models"], **settings}}
+
+    words = 'tasks=t preset=smoke models.positions="learned" models.width=64 models.gate=true'
+    add_entry(entry(A, B, words))
+    for settings in ({"positions": "learned", "width": 256}, {"gate": True}, {"other": "x"}):
+        assert [name.code for name in names(A, with_positions(**settings))] == [A, B]
+    # Code that only other positions reach may have changed, and was not run.
+    for settings in ({"positions": "rope"}, {"gate": False}):
+        assert [name.code for name in names(A, with_positions(**settings))] == [A]
+        assert [name.code for name in names(B, with_positions(**settings))] == [B]
+    add_entry(entry(A, B, 'models.positions="rope"'))
+    assert [name.code for name in names(A, with_positions(positions="rope"))] == [A, B]
 
 
 def test_code_of_a_record_is_current_equivalent_or_of_an_earlier_form() -> None:

@@ -173,7 +173,7 @@ def test_words_of_a_claim_have_the_numbers_of_its_rule() -> None:
 
     assert claim(0.8).tolerance == "80% or more"
     assert claim(0.9).tolerance == "90% or more"
-    # Of two rules with different numbers neither can speak for both.
+    # Neither of two rules with different numbers can speak for both.
     rule = each([within(ACCURACY.of(OURS), 0.8), within(ACCURACY.of(THEIRS), 0.9)])
     with pytest.raises(KeyError):
         _ = Claim("", "", rule, "{low:.0%} or more").tolerance

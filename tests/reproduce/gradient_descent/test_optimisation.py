@@ -15,8 +15,8 @@ from ground.errors import UserError
 from judging.trials import in_seeds, sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from pictures.renderer import images
+from published.numbers import published_numbers
 from reproduce.command import main
-from reproduce.drawing.traces import published_numbers
 from reproduce.gradient_descent import descent
 from reproduce.gradient_descent.figure import landscape, panels
 from reproduce.gradient_descent.optimisation import REPRODUCTION, table

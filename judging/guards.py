@@ -1,0 +1,30 @@
+"""Rules that are judged only where something else is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from judging.grammar import Records, Rule
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+
+
+def where_passed(rule: Rule, passed: Mapping[str, Rule]) -> Rule:
+    """A rule on models that come out alike, which shows nothing where they fail alike.
+
+    Args:
+        passed: what has to be sure, by what is said where it is not.
+    """
+
+    def judge(records: Records, level: float) -> Finding:
+        finding = rule.judge(records, level)
+        if finding.verdict == CONTRADICTED:
+            return finding
+        judged = ((reason, of.judge(records, level)) for reason, of in passed.items())
+        reason = next((reason for reason, one in judged if one.verdict != REPRODUCED), "")
+        if not reason:
+            return finding
+        evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
+        return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
+
+    return replace(rule, judge=judge)
