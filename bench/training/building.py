@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
-from ground.files import open_regular
+from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
 from settings.external import load_class
@@ -86,7 +86,17 @@ def build_measurement(configuration: Configuration) -> Measurement:
 
 
 def task_or_measurement(configuration: Configuration) -> Task | Measurement:
-    """The task of a configuration, of either kind."""
+    """The task of a configuration, of either kind.
+
+    Raises:
+        UserError: it refuses its settings, or one of them leads to a pipe or a device, which would
+            be waited for or read without end.
+    """
+    for name in configuration.locations:
+        path = Path(str(configuration.tasks.get(name)))
+        with suppress(OSError, ValueError):  # an address may be too long for a path
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
     return _build_task(json.dumps(configuration.tasks, sort_keys=True))
 
 
