@@ -495,6 +495,29 @@ def test_add_says_what_it_checked_and_what_it_could_not(
         assert f"{metric} from what the record says" in said[part]
 
 
+def test_add_says_what_a_record_tells_of_a_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = several(
+        put(
+            "provenance.command", "python -m bench.train tasks=regbench seed=1 store=/home/me/runs"
+        ),
+        put("provenance.platform", "Linux-6.1-me-x86_64"),
+    )
+    public = several(
+        put("provenance.command", "python -m bench.train tasks=regbench seed=1 store=PATH"),
+        put("provenance.platform", "Linux x86_64"),
+    )
+    for change, told in ((private, "store=/home/me/runs; Linux-6.1-me-x86_64"), (public, None)):
+        path = forged(Forgery(TRAINED, change, ""), tmp_path)
+        assert add.main([str(path), f"to={tmp_path / str(told is None)}"]) == 0
+        said = capsys.readouterr().out
+        assert (f"tells of the machine that made it, to whoever reads it: {told}" in said) == bool(
+            told
+        )
+        assert ("tells of the machine" in said) == bool(told)
+
+
 def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     earlier = Forgery(TRAINED, put("provenance.model_code", A), "", True)
     assert add.main([str(forged(earlier, tmp_path)), f"to={tmp_path / 'to'}"]) == 0
