@@ -150,39 +150,53 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     return model
 
 
-def build_to_train(configuration: Configuration, task: Task, seed: int) -> nn.Module:
-    """The same of a model that is going to be trained here.
+def build_to_train(
+    configuration: Configuration, task: Task, seed: int, copies: int = COPIES_IN_TRAINING
+) -> nn.Module:
+    """The same of a model whose sizes anybody may have chosen.
+
+    Args:
+        copies: of its weights that are going to be held here.
 
     Raises:
-        UserError: as for ``build_model``, or its training is larger than this machine.
+        UserError: as for ``build_model``, or they are larger than this machine.
     """
 
     def build() -> nn.Module:
         model: nn.Module = _construct(configuration.models, "models", task.specification())
         return model
 
-    check_fits(build, configuration.label, resolve_device(configuration.device))
+    check_fits(build, configuration.label, resolve_device(configuration.device), copies)
     return build_model(configuration, task, seed)
 
 
-def check_fits(build: Callable[[], nn.Module], name: str, device: torch.device) -> None:
+def check_fits(
+    build: Callable[[], nn.Module],
+    name: str,
+    device: torch.device,
+    copies: int = COPIES_IN_TRAINING,
+) -> None:
     """Count a model's weights from its shapes alone, before anything is allocated.
 
     Raises:
-        UserError: ``device`` has less memory than training them holds at least.
+        UserError: ``device`` has less memory than so many copies of them.
     """
     try:
         with kept_random_state(torch.device("cpu")), torch.device("meta"):
             sizes = [p.numel() * p.element_size() for p in build().parameters()]
     except Exception:  # it is refused, or looks at values: building it says why
         return
-    held = COPIES_IN_TRAINING * sum(sizes)
+    held = copies * sum(sizes)
     on_gpu = device.type == "cuda"
     memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
     if held > memory:
+        training = (
+            f", and training holds {held / 2**30:,.1f} GiB with their gradients and moments"
+            if copies > 1
+            else ""
+        )
         raise UserError(
-            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights, and training holds "
-            f"{held / 2**30:,.1f} GiB with their gradients and moments, but there are "
+            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights{training}, but there are "
             f"{memory / 2**30:,.1f} GiB of memory here: lower models.layers or models.width"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -223,8 +224,6 @@ def weights_of(path: Path, content: bytes = b"") -> None:
 
 
 def test_a_model_of_another_package_runs_only_when_it_is_named(stranger: Stranger) -> None:
-    import hashlib
-
     content = save({})
     config = {**REGBENCH, "models": {"_target_": "evil_module.M", "size": 2}}
     digest = hashlib.sha256(content).hexdigest()
@@ -240,6 +239,28 @@ def test_a_model_of_another_package_runs_only_when_it_is_named(stranger: Strange
     assert sys.path[-1] == str(stranger.folder)  # where it stands in for no other package
     sys.modules.pop("evil_module")
     sys.path[:] = [entry for entry in sys.path if entry != str(stranger.folder)]
+
+
+@pytest.mark.parametrize(
+    ("section", "size", "sentence"),
+    [
+        ("models", {"layers": 1001}, "layers are at most"),
+        ("models", {"width": 10**6}, r"GiB of weights, but there are .* GiB of memory"),
+        ("tasks", {"test_size": 10**11}, "counts are at most"),
+    ],
+    ids=["deep", "wide", "long"],
+)
+def test_a_record_s_sizes_take_no_more_memory_than_there_is(
+    section: str, size: dict[str, int], sentence: str, stranger: Stranger
+) -> None:
+    content = save({})
+    config = {**REGBENCH, section: {**REGBENCH[section], **size}}
+    config["tasks"] = {**config["tasks"], "training_automata": 9, "validation_size": 9}
+    digest = hashlib.sha256(content).hexdigest()
+    path = stranger.record("regbench", "gpt2", config, weights_sha256=digest)
+    weights_of(path, content)
+    with pytest.raises(UserError, match=sentence):
+        load_run(str(path), stranger.folder)
 
 
 def test_a_file_beside_the_record_stands_in_for_no_library(stranger: Stranger) -> None:
