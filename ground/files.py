@@ -50,7 +50,8 @@ def write_atomically(path: Path, *content: bytes | memoryview) -> None:
 def _own(temporary: Path) -> BinaryIO:
     """The temporary file, once nobody else has it; a killed owner has lost it."""
     while True:
-        file = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # no pipe is waited for
+        file = os.fdopen(os.open(temporary, flags, 0o600), "wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             with suppress(FileNotFoundError):
@@ -60,6 +61,25 @@ def _own(temporary: Path) -> BinaryIO:
             file.close()
             raise
         file.close()  # the owner before us has renamed or removed it
+
+
+def lock(path: Path) -> BinaryIO:
+    """A lock file, made where it is missing, that this process alone has until it closes it. What
+    it holds stays, and nothing else is opened where a link or a pipe lies in its place.
+
+    Raises:
+        BlockingIOError: another process has it.
+        OSError: it cannot be opened.
+    """
+    make_folder(path.parent)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    file = os.fdopen(handle, "r+b", buffering=0)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def open_regular(path: Path) -> BinaryIO:

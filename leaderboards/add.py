@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
     from ground.files import write_atomically
-    from leaderboards.submission import levels
+    from leaderboards.submission import levels, tells
 
     said = _compared([record for record, _, _ in copies], target)
     for record, source, destination in copies:
@@ -49,6 +49,8 @@ def main(words: list[str]) -> int:
         note = " (made from a tree with uncommitted changes)" if record.provenance.dirty else ""
         print(f"added {destination}{note}")
         checked, unchecked = levels(record, said[record.run_id])
+        if told := tells(record):
+            print(f"  it tells of the machine that made it, to whoever reads it: {'; '.join(told)}")
         print(f"  checked: {', '.join(checked)}\n  not checked: {'; '.join(unchecked)}")
     print("make the board again with `python -m leaderboards.build`")
     return OK

@@ -8,10 +8,13 @@ checked here: only running it again can tell. Nothing here imports a task, a mod
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from bench.records.equivalence import form
+from bench.records.privacy import told_word, without_places
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from ground.errors import RUN_FAILED, UserError
@@ -20,6 +23,7 @@ from leaderboards.checks import naming, numbers, training
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.naming import check_name
 
+SYSTEM = re.compile(r"\w+ \w+")  # as bench.records.privacy.told_system has it
 RULES = (*naming.RULES, *numbers.RULES, *training.RULES)
 
 
@@ -66,7 +70,7 @@ def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], li
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = metric in numbers.card_of(record.task).get("follows", {}) and role != "baseline"
+    follows = metric in dict(numbers.follows(record)) and role != "baseline"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for what, words in others.items() if training.is_trained(record) else ():
@@ -77,6 +81,20 @@ def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], li
         checked.remove("settings")
         unchecked.append("its settings and code, which are of an earlier form")
     return checked, unchecked
+
+
+def tells(record: RunRecord) -> list[str]:
+    """What a record of an earlier version, or of another program, tells of the machine that made
+    it: places and addresses in its command and its cause, the build of its system."""
+    made_by, found = record.provenance, []
+    try:
+        words = shlex.split(made_by.command)
+    except ValueError:  # a quote without its end
+        words = ["", *made_by.command.split()]
+    found += [word for word in words[1:] if "=" in word and told_word(word) != word]
+    if record.cause is not None and without_places(record.cause) != record.cause:
+        found.append(record.cause)
+    return found + [made_by.platform] * (not SYSTEM.fullmatch(made_by.platform))
 
 
 def read_checked(

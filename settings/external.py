@@ -38,7 +38,7 @@ def _hyperparameters(target: str) -> list[inspect.Parameter]:
 
 def load_class(target: str) -> type:
     """Import ``package.module.Class``. For a class of somebody else the working directory is
-    searched first, as Python does; for one of this project it is not looked at.
+    searched too, but last: a file there stands in for no library and no installed package.
 
     Raises:
         UserError: no such module or class.
@@ -48,7 +48,7 @@ def load_class(target: str) -> type:
         raise UserError(f"'{target}' is no place of a class: give package.module.Class")
     is_ours = module_name.partition(".")[0] in ("models", "tasks")
     if not is_ours and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.append(str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported

@@ -136,6 +136,12 @@ class Configuration(Settings):
         lengths = (self.training.steps, self.training.epochs)
         if self.takes is None and lengths == (None, None):
             raise ValueError("set training.steps, or training.epochs for a task with epochs")
+        devices, workers = self.training.devices, self.sweep.workers
+        if devices > 1 and workers:  # each of which has one device
+            raise ValueError(
+                f"training.devices={devices} shares one training among processes, and "
+                f"workers={workers} gives each training one: leave one of them out"
+            )
         space = self.sweep.search_space
         sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}
         for place, number in infinite_numbers(sections):

@@ -206,7 +206,7 @@ def read_record(path: Path) -> RunRecord:
     if not isinstance(content, dict):
         raise RECORD.refused(path, "does not hold a run record")
     version = content.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         reads = f"but this version reads schema {SCHEMA_VERSION}"
         raise RECORD.refused(path, f"has record schema {version!r:.40} {reads}")
     claimed = content.pop("content_sha256", None)

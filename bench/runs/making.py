@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +32,7 @@ from ground.errors import RUN_FAILED, UserError
 from ground.files import (
     flush_folder,
     link,
-    make_folder,
+    lock,
     open_regular,
     read_sealed,
     write_atomically,
@@ -294,15 +293,14 @@ class TrainingRun(Run):
 @contextmanager
 def only_one(work: Path) -> Iterator[None]:
     """Refuse to make the same run in two processes at once."""
-    make_folder(work)
-    with (work / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another process is making this very run ({work.name}): wait for it",
-                RUN_FAILED,
-            ) from None
+    try:
+        held = lock(work / "lock")
+    except BlockingIOError:
+        raise UserError(
+            f"another process is making this very run ({work.name}): wait for it",
+            RUN_FAILED,
+        ) from None
+    with held:
         yield
 
 

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from bench.records.equivalence import todays_name
-from bench.records.registry import known, why_misshapen, why_unknown
+from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from bench.runs.obtain import LOCATIONS
 from bench.training.building import (
-    build_model,
     build_task,
+    build_to_train,
     load_weights,
     prepare_data,
     read_weights,
@@ -31,6 +31,7 @@ from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
 from settings.config import first_problem_in_a_sentence, load_groups
+from settings.limits import check_counts, check_sizes
 from settings.settings import Configuration
 from tasks.interface import Task
 
@@ -121,7 +122,7 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    model = build_model(configuration, task, record.seed)
+    model = build_to_train(configuration, task, record.seed, copies=1)
     load_weights(model, weights, path)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
@@ -158,6 +159,10 @@ def recorded_configuration(
         hint = "; trust=PACKAGE imports classes of a package that you trust"
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
+    check_counts(config["tasks"], "tasks")
+    if known_model(record) is not None:
+        check_sizes(config["models"])
+        check_counts(config["models"], "models")
     task = known("tasks", record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import math
 import os
@@ -23,7 +22,7 @@ from bench.search.plan import Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
 from ground.errors import UserError
-from ground.files import make_folder
+from ground.files import lock
 from ground.progress import Report
 from settings.settings import Configuration
 
@@ -136,19 +135,17 @@ def _refusal(configuration: Configuration) -> UserError | None:
 
 @contextmanager
 def _only_driver(store: Store) -> Iterator[None]:
-    make_folder(store.studies)
-    with (store.studies / "driver.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise UserError(
-                f"another sweep (process {lock.read().strip()}) is at work in {store.root}: wait "
-                "for its end, or give this one another store=FOLDER"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    path = store.studies / "driver.lock"
+    try:
+        held = lock(path)
+    except BlockingIOError:
+        raise UserError(
+            f"another sweep (process {path.read_text().strip()}) is at work in {store.root}: wait "
+            "for its end, or give this one another store=FOLDER"
+        ) from None
+    with held:
+        held.truncate(0)
+        held.write(str(os.getpid()).encode())
         yield
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,9 @@ def open_journal(path: Path) -> JournalStorage:
     sealed = _sealed(lines)
     if len(sealed) < len(lines):
         _keep_copy(path, content, len(sealed) + 1)
-    if path.exists():
-        os.truncate(path, sum(map(len, lines[: len(sealed)])))
+    kept = b"".join(lines[: len(sealed)])
+    if kept != content or path.is_symlink():  # what a link leads to is not for a sweep to change
+        write_atomically(path, kept)
     return JournalStorage(_SealedJournal(path, sealed[-1] if sealed else ""))
 
 

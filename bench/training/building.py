@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
-from ground.files import open_regular
+from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
 from settings.external import load_class
@@ -86,7 +86,17 @@ def build_measurement(configuration: Configuration) -> Measurement:
 
 
 def task_or_measurement(configuration: Configuration) -> Task | Measurement:
-    """The task of a configuration, of either kind."""
+    """The task of a configuration, of either kind.
+
+    Raises:
+        UserError: it refuses its settings, or one of them leads to a pipe or a device, which would
+            be waited for or read without end.
+    """
+    for name in configuration.locations:
+        path = Path(str(configuration.tasks.get(name)))
+        with suppress(OSError, ValueError):  # an address may be too long for a path
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
     return _build_task(json.dumps(configuration.tasks, sort_keys=True))
 
 
@@ -140,39 +150,53 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     return model
 
 
-def build_to_train(configuration: Configuration, task: Task, seed: int) -> nn.Module:
-    """The same of a model that is going to be trained here.
+def build_to_train(
+    configuration: Configuration, task: Task, seed: int, copies: int = COPIES_IN_TRAINING
+) -> nn.Module:
+    """The same of a model whose sizes anybody may have chosen.
+
+    Args:
+        copies: of its weights that are going to be held here.
 
     Raises:
-        UserError: as for ``build_model``, or its training is larger than this machine.
+        UserError: as for ``build_model``, or they are larger than this machine.
     """
 
     def build() -> nn.Module:
         model: nn.Module = _construct(configuration.models, "models", task.specification())
         return model
 
-    check_fits(build, configuration.label, resolve_device(configuration.device))
+    check_fits(build, configuration.label, resolve_device(configuration.device), copies)
     return build_model(configuration, task, seed)
 
 
-def check_fits(build: Callable[[], nn.Module], name: str, device: torch.device) -> None:
+def check_fits(
+    build: Callable[[], nn.Module],
+    name: str,
+    device: torch.device,
+    copies: int = COPIES_IN_TRAINING,
+) -> None:
     """Count a model's weights from its shapes alone, before anything is allocated.
 
     Raises:
-        UserError: ``device`` has less memory than training them holds at least.
+        UserError: ``device`` has less memory than so many copies of them.
     """
     try:
         with kept_random_state(torch.device("cpu")), torch.device("meta"):
             sizes = [p.numel() * p.element_size() for p in build().parameters()]
     except Exception:  # it is refused, or looks at values: building it says why
         return
-    held = COPIES_IN_TRAINING * sum(sizes)
+    held = copies * sum(sizes)
     on_gpu = device.type == "cuda"
     memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
     if held > memory:
+        training = (
+            f", and training holds {held / 2**30:,.1f} GiB with their gradients and moments"
+            if copies > 1
+            else ""
+        )
         raise UserError(
-            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights, and training holds "
-            f"{held / 2**30:,.1f} GiB with their gradients and moments, but there are "
+            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights{training}, but there are "
             f"{memory / 2**30:,.1f} GiB of memory here: lower models.layers or models.width"
         )
 

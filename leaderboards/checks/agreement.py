@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.records.identity import settled
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
 from bench.records.schema import Curve, RunRecord
 
 SAME_WORK = 1.25  # FLOPs for a token differ so much at most, by what batches are padded with
 SPEED = "cost.training_flops for each token"
+LENGTH = "cost.training_tokens"  # by what batches are padded with, too
 
 
 @dataclass
@@ -38,7 +40,8 @@ class Together:
 
 
 def _agree(what: str, one: Any, other: Any) -> bool:
-    return bool(max(one, other) <= SAME_WORK * min(one, other) if what == SPEED else one == other)
+    near = what in (SPEED, LENGTH)
+    return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
 
 
 def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
@@ -61,7 +64,11 @@ def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:
         yield SPEED, model, cost.training_flops / cost.training_tokens
+    yield LENGTH, sha256_of([record.identity, cost.training_steps]), cost.training_tokens
     weights = record.weights_sha256
+    if record.provenance.device_class == "cpu":  # where equal code gives equal weights
+        twin = sha256_of([settled(record).identity, record.seed])
+        yield "weights_sha256 by equal code", twin, weights
     yield "seed with its weights_sha256", weights, (record.seed, record.model, settings)
     # Another seed has other weights, and other weights another loss.
     curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 
 from bench.records.code import is_own
 from bench.records.equivalence import Code, Name, todays_name
@@ -14,7 +16,7 @@ from bench.records.provenance import COMPUTING_LIBRARIES, PROTOCOL_VERSION, sha2
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
-from settings.config import model_groups
+from settings.config import DESCRIPTIVE, card, model_groups
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -45,10 +47,19 @@ def _text(record: RunRecord) -> str | None:
         json.dumps(record.model_dump(mode="json"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "it holds text that is not valid Unicode"
-    for name in ("device", "device_class", "platform", "python", "command"):
-        value = getattr(record.provenance, name)
-        if not value.isprintable() or len(value) > MAXIMUM_TEXT:
-            return f"its provenance.{name} is not printable, or longer than {MAXIMUM_TEXT}"
+    made_by = record.provenance
+    texts = {
+        f"provenance.{name}": getattr(made_by, name)
+        for name in ("device", "device_class", "platform", "python", "command")
+    }
+    texts |= {"provenance.libraries": "".join(made_by.libraries.values())}
+    if record.cause is not None:
+        texts |= {"cause": record.cause}
+    for section in ("curves", "arrays", "per_sequence"):
+        texts |= {f"name in {section}": name for name in getattr(record, section)}
+    for what, text in texts.items():
+        if not text.isprintable() or not 0 < len(text) <= MAXIMUM_TEXT:
+            return f"its {what} is not 1 to {MAXIMUM_TEXT} printable characters"
     return None
 
 
@@ -66,13 +77,24 @@ def _names(record: RunRecord) -> str | None:
     external = record.role != "baseline" and known_model(record) is None
     if today:
         trusted = {"models": own.model.partition(".")[0]} if external else {}
-        return why_unknown(record, today.config, trusted)
+        return why_unknown(record, today.config, trusted) or _incomplete(record, today.config)
     classes = {"tasks": (own.task, record.task)}
     if record.role != "baseline" and not external:
         classes["models"] = (own.model, record.model)
     for section, (target, name) in classes.items():
         if not is_own(target) or name not in _owners().get(target, (name,)):
             return f"its config.{section}._target_ is {target[:200]!a}, which is not '{name}'"
+    return None
+
+
+def _incomplete(record: RunRecord, config: Mapping[str, Any]) -> str | None:
+    """A record holds every setting: one that is left out would be another run of the same name."""
+    files = {"tasks": known("tasks", record.task), "models": known_model(record)}
+    for section, file in files.items():
+        left_out = (*DESCRIPTIVE, *(file or {}).get("locations", ()))
+        for key in file or ():
+            if key not in left_out and key not in config[section]:
+                return f"its config has no {section}.{key}"
     return None
 
 
@@ -98,6 +120,9 @@ def _label(record: RunRecord) -> str | None:
     if record.label.casefold() in _labels() or record.model.casefold() in _labels():
         return f"its label {record.label!a} is that of a model of this project"
     if record.role == "baseline":
+        stated = card("tasks", record.task)
+        if "headline" in stated and record.label not in stated.get("predictors", ()):
+            return f"its label {record.label!a} is none of card.predictors of its task"
         called = "".join(c if c.isalnum() else "_" for c in record.label.lower())
     else:
         called = str(record.config["models"].get("_target_")).rpartition(".")[2]
@@ -143,9 +168,11 @@ def _provenance(record: RunRecord) -> str | None:
     if made_by.commit is not None and not COMMIT.fullmatch(made_by.commit):
         return "its provenance.commit is no commit"
     try:
-        datetime.fromisoformat(made_by.started_at)
+        offset = datetime.fromisoformat(made_by.started_at).utcoffset()
     except ValueError:
         return "its provenance.started_at is no time"
+    if offset != timedelta(0):
+        return "its provenance.started_at is no time in UTC"
     return None
 
 

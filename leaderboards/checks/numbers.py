@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import cache
 from typing import Any
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
+from ground.statistics import mean_of
 from settings.config import card
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
@@ -19,6 +19,13 @@ LARGEST_COST = 1e30  # more floating-point operations than any machine has made
 LARGEST_SEED = 2**32 - 1  # that a run can have
 MANY_ITEMS = 100
 ROUNDING = 1e-6  # of sums in another order
+TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as cards call it
+    "mean": mean_of,
+    "last": lambda values: values[-1],
+    "middle": lambda values: values[len(values) // 2],
+    "largest": max,
+    "first in units of the mean": lambda values: values[0] / (mean_of(values) or 1.0),
+}
 
 
 @cache
@@ -30,7 +37,8 @@ def card_of(task: str) -> Mapping[str, Any]:
 def _metrics(record: RunRecord) -> str | None:
     """The headline is the task's, and every number one that its card knows, within its range."""
     stated, headline = card_of(record.task), record.headline
-    for key, value in stated.get("headline", {}).items():
+    known = {"unit": "", **stated["headline"]} if "headline" in stated else {}
+    for key, value in known.items():
         if getattr(headline, key) != value:
             return f"its headline.{key} is {getattr(headline, key)!a:.80}, not {value!a}"
     named = [(f"metrics.{split}", values) for split, values in record.metrics.items()]
@@ -62,29 +70,66 @@ def _is_stated(task: str, metric: str) -> bool:
     return not patterns or any(fnmatch(metric, pattern) for pattern in patterns)
 
 
+def follows(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The metrics that the card derives from what else the record holds, and how; only for the
+    settings of the task that it names."""
+    for metric, how in card_of(record.task).get("follows", {}).items():
+        given = record.config["tasks"]
+        if all(given.get(key) in allowed for key, allowed in how.get("only_with", {}).items()):
+            yield metric, how
+
+
 def _follows(record: RunRecord) -> str | None:
     """A metric is what the card says that it follows from, in the same record."""
-    if record.outcome != "ok" or record.role in ("baseline", "trial"):
+    if record.outcome != "ok" or record.role == "trial":
         return None
-    for metric, how in card_of(record.task).get("follows", {}).items():
-        (take, place), within = next(iter(how.items())), float(how["within"])
-        section, _, name = place.partition(".")
-        curve = record.curves.get(name)
-        values = record.per_sequence.get(name) if section == "per_sequence" else curve and curve.y
-        if not values:
+    for metric, how in follows(record):
+        take, place = next(iter(how.items()))
+        lists = [values for values in _values(record, place) if values]
+        found = record.metrics["test"].get(metric)
+        if not lists and record.role != "baseline":
             return f"it has no {place}, which its {metric} follows from"
-        expected = values[-1] if take == "last" else sum(values) / len(values)
-        found = record.metrics["test"].get(metric, math.nan)  # which no record holds
-        few = max(1.0, MANY_ITEMS / len(values)) ** 0.5  # of which unequal weights even out less
-        if abs(found - expected) > within * few * max(1.0, abs(expected)):
+        if not lists or found is None:
+            continue
+        expected, count = min(
+            ((TAKES[take](values), len(values)) for values in lists),
+            key=lambda one: abs(one[0] - found),
+        )
+        few = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
+        if abs(found - expected) > float(how["within"]) * few * max(1.0, abs(expected)):
             return f"its metrics.test.{metric} is {found}, and the {take} of {place} {expected:g}"
     return None
+
+
+def _values(record: RunRecord, place: str) -> list[list[float]]:
+    """The lists of numbers at a place: all curves or items of that name, each row of an array, or
+    the metrics of that name together. A ``*`` in the place stands for any letters."""
+    section, _, pattern = place.partition(".")
+    held: dict[str, Mapping[str, Any]] = {
+        "per_sequence": record.per_sequence,
+        "curves": {name: curve.y for name, curve in record.curves.items()},
+        "arrays": record.arrays,
+        "metrics": record.metrics["test"],
+    }
+    found = [value for name, value in held[section].items() if fnmatch(name, pattern)]
+    if section == "metrics":
+        return [found]
+    if section == "arrays":
+        found = [row for array in found if isinstance(array, list) for row in array]
+    return [row for row in found if isinstance(row, list) and all(map(_is_number, row))]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _curves(record: RunRecord) -> str | None:
     for name, curve in record.curves.items():
         if len(curve.x) != len(curve.y):
             return f"its curve {name[:80]!a} has more x than y, or fewer"
+        kind = kind_of(record.task, name)
+        if not all(kind.low - ROUNDING <= y <= kind.high + ROUNDING for y in curve.y):
+            return f"its curve {name[:80]!a} holds a number that is no {kind.name}"
     return None
 
 
@@ -97,6 +142,8 @@ def _cost(record: RunRecord) -> str | None:
             return f"its cost.{name} is negative or larger than anything costs"
         if isinstance(value, int) and value > LARGEST_INTEGER:
             return f"its cost.{name} is larger than 64 bits hold"
+    if record.role == "baseline" and (cost.parameters or cost.state_bytes):
+        return "its cost has parameters or state_bytes, and a predictor has none"
     if cost.position_parameters > cost.parameters:
         return "its cost.position_parameters are more than its parameters"
     trials = len(record.study.trials) if record.study else 0

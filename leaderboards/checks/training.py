@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from bench.records.numbers import kind_of
 from bench.records.registry import model_group
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, Study
 from leaderboards.checks.naming import SHA256
 from settings.config import first_problem
 from settings.settings import TrainingSettings
@@ -55,11 +57,11 @@ def _trained(record: RunRecord) -> str | None:
         return None
     if record.weights_sha256 is None:
         return "its weights_sha256 is missing"
-    for name in ("parameters", "training_tokens", "training_steps"):
-        if getattr(cost, name) < 1:
+    for name in ("parameters", "training_tokens", "training_steps", "training_flops"):
+        if (getattr(cost, name) or 0) < 1:
             return f"its cost.{name} is missing"
-    if cost.training_flops is None:
-        return "its cost.training_flops is missing"
+    if cost.wall_seconds <= 0:
+        return "its cost.wall_seconds is missing"
     return _steps(record, settings)
 
 
@@ -92,6 +94,8 @@ def _study(record: RunRecord) -> str | None:
         return f"its role is {record.role}, and it has {'a' if study else 'no'} study"
     if study is None:
         return None
+    if why := _search(record, study):
+        return f"its study {why}"
     sign = -1 if record.headline.direction == "maximise" else 1
     tried = [(sign * t.value, t.parameters) for t in study.trials if t.value is not None]
     if not tried:
@@ -107,6 +111,26 @@ def _study(record: RunRecord) -> str | None:
         and not math.isclose(found, sign * best, rel_tol=1e-3)
     ):
         return f"its metrics.validation.{record.headline.name} is not that of its study"
+    return None
+
+
+def _search(record: RunRecord, study: Study) -> str | None:
+    """What is wrong with a study by itself: its name, and each of its trials."""
+    if not re.fullmatch(f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}", study.name):
+        return f"is called {study.name!a:.80}, and not by task, model and preset"
+    space, kind = study.search_space, kind_of(record.task, record.headline.name)
+    numbers = [trial.number for trial in study.trials]
+    if len(numbers) != len(set(numbers)):
+        return "has two trials of one number"
+    for trial in study.trials:
+        found = trial.parameters
+        if set(found) != set(space) or any(found[key] not in space[key] for key in space):
+            return f"has trial {trial.number} outside its search_space"
+        if trial.value is None:
+            continue
+        if trial.outcome != "ok" or not kind.low <= trial.value <= kind.high:
+            value = f"the value {trial.value:g}, {trial.outcome}"
+            return f"has trial {trial.number} with {value}, and no {kind.name} of a run that is ok"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +19,11 @@ from safetensors.torch import save
 
 from bench import evaluate, generate, prompts
 from bench.records.schema import write_record
+from bench.records.store import Store
+from bench.runs.making import only_one
 from bench.runs.saved import load_run
+from bench.search.driver import _only_driver
+from bench.training.building import task_or_measurement
 from ground.errors import UserError
 from ground.files import ROOT
 from settings.config import compose
@@ -189,6 +194,29 @@ def test_the_note_of_a_store_is_not_believed(stranger: Stranger) -> None:
     assert (stranger.asked, stranger.files()) == ([], before)
 
 
+def test_a_lock_in_a_stranger_s_store_leads_nowhere(stranger: Stranger) -> None:
+    private = stranger.folder.parent / "private.txt"
+    before = private.read_bytes()
+    for folder, name, locked in (
+        ("work/a", "lock", only_one),
+        ("studies", "driver.lock", lambda _: _only_driver(Store(stranger.folder))),
+    ):
+        place = stranger.folder / folder
+        place.mkdir(parents=True)
+        (place / name).symlink_to(private)
+        with pytest.raises(OSError, match="symbolic links"), locked(place):
+            pass
+    assert private.read_bytes() == before
+
+
+def test_a_place_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for text in (tmp_path / "pipe", Path("/dev/zero")):
+        words = ["tasks=bigram", "models=gpt2", "tasks.source=text", f"tasks.text={text}"]
+        with pytest.raises(UserError, match=r"tasks\.text=.* is not a regular file"):
+            task_or_measurement(compose(words))
+
+
 def weights_of(path: Path, content: bytes = b"") -> None:
     weights = path.parent.parent / "work" / path.stem / "weights.safetensors"
     weights.parent.mkdir(parents=True)
@@ -196,8 +224,6 @@ def weights_of(path: Path, content: bytes = b"") -> None:
 
 
 def test_a_model_of_another_package_runs_only_when_it_is_named(stranger: Stranger) -> None:
-    import hashlib
-
     content = save({})
     config = {**REGBENCH, "models": {"_target_": "evil_module.M", "size": 2}}
     digest = hashlib.sha256(content).hexdigest()
@@ -210,8 +236,31 @@ def test_a_model_of_another_package_runs_only_when_it_is_named(stranger: Strange
     found = load_run(str(path), stranger.folder, trust="evil_module")
     assert type(found.model).__name__ == "M"
     assert (stranger.folder / "ran").exists()
+    assert sys.path[-1] == str(stranger.folder)  # where it stands in for no other package
     sys.modules.pop("evil_module")
     sys.path[:] = [entry for entry in sys.path if entry != str(stranger.folder)]
+
+
+@pytest.mark.parametrize(
+    ("section", "size", "sentence"),
+    [
+        ("models", {"layers": 1001}, "layers are at most"),
+        ("models", {"width": 10**6}, r"GiB of weights, but there are .* GiB of memory"),
+        ("tasks", {"test_size": 10**11}, "counts are at most"),
+    ],
+    ids=["deep", "wide", "long"],
+)
+def test_a_record_s_sizes_take_no_more_memory_than_there_is(
+    section: str, size: dict[str, int], sentence: str, stranger: Stranger
+) -> None:
+    content = save({})
+    config = {**REGBENCH, section: {**REGBENCH[section], **size}}
+    config["tasks"] = {**config["tasks"], "training_automata": 9, "validation_size": 9}
+    digest = hashlib.sha256(content).hexdigest()
+    path = stranger.record("regbench", "gpt2", config, weights_sha256=digest)
+    weights_of(path, content)
+    with pytest.raises(UserError, match=sentence):
+        load_run(str(path), stranger.folder)
 
 
 def test_a_file_beside_the_record_stands_in_for_no_library(stranger: Stranger) -> None:

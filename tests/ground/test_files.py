@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.files import link, read_sealed, write_atomically, write_sealed
+from ground.files import link, lock, read_sealed, write_atomically, write_sealed
 from tests.power_cut import PowerCut
 
 
@@ -75,7 +75,27 @@ def test_a_link_in_the_place_of_the_temporary_file_leads_nowhere(tmp_path: Path)
     (tmp_path / ".file.partial").symlink_to(other)
     with pytest.raises(OSError, match="symbolic links"):
         write_atomically(tmp_path / "file", b"content")
+    with pytest.raises(OSError, match="symbolic links"):
+        lock(tmp_path / ".file.partial")
     assert other.read_bytes() == b"mine"
+
+
+def test_a_pipe_in_the_place_of_a_file_that_is_written_is_not_waited_for(tmp_path: Path) -> None:
+    for name in (".file.partial", "lock"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="No such device"):
+        write_atomically(tmp_path / "file", b"content")
+    lock(tmp_path / "lock").close()
+
+
+def test_a_lock_is_one_process_s_and_keeps_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lock"
+    with lock(path) as held:
+        held.write(b"7")
+        with pytest.raises(BlockingIOError):
+            lock(path)
+    lock(path).close()
+    assert path.read_bytes() == b"7"
 
 
 def test_every_flipped_bit_and_every_cut_of_a_sealed_file_is_seen(tmp_path: Path) -> None:

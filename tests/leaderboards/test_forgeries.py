@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bench.records.equivalence import Code, Name
+from bench.records.equivalence import Code, Name, names
 from bench.records.identity import identity_of
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id, read_record
@@ -28,6 +28,11 @@ MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
 PREDICTOR = "regbench/laptop/regbench-3_gram-laptop-*-s0"
 RESTARTED = "three_moons/laptop/three_moons-*-laptop-*-s1"
 BY_SIZE = "learned_embeddings/*/*-s0"
+ASKED = "memory_in_the_loop/laptop/memory_in_the_loop-kernel-*-s0"
+BY_TRIAL = "capacity/laptop/capacity-kernel-laptop-*-s0"
+BY_LEMMA = "gradient_memory/laptop/*-s0"
+BY_DIMENSION = "scaling_laws/laptop/scaling_laws-outer_product-*-s0"
+BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
 A, B = "a" * 64, "b" * 64
 
 
@@ -60,6 +65,21 @@ def headline(value: Any, items: bool = False) -> Change:
     return several(*changes)
 
 
+def better(metric: str, value: float) -> Change:
+    """Another headline, in the table and among the metrics."""
+    return several(put("headline.value", value), put(f"metrics.test.{metric}", value))
+
+
+def trials(**changes: Any) -> Change:
+    """The same in every trial of the study."""
+    return put("study.trials", lambda old: [{**trial, **changes} for trial in old])
+
+
+def unstudied(change: Change) -> Change:
+    """A change of a run that no study chose."""
+    return several(put("role", "single"), put("study", None), put("cost.tuning_trials", 0), change)
+
+
 def drop(place: str) -> Change:
     def change(content: Content) -> None:
         *path, last = place.split(".")
@@ -73,6 +93,7 @@ def drop(place: str) -> Change:
 
 def identify(content: Content) -> None:
     """Work the identity out again, as a careful forger would."""
+    content["provenance"]["library_lock"] = sha256_of(content["provenance"]["libraries"])
     provenance = Provenance.model_validate(content["provenance"])
     baseline = content["label"] if content["role"] == "baseline" else None
     name = Name(Code.of(content["config"], provenance), content["config"])
@@ -242,6 +263,78 @@ FORGERIES = {
     ),
     "a cause of a run that went well": Forgery(TRAINED, put("cause", "luck"), "cause"),
     "a number of a run that failed": Forgery(TRAINED, put("outcome", "diverged"), "outcome"),
+    "another unit": Forgery(TRAINED, put("headline.unit", "% of all"), "headline.unit"),
+    "a share beyond 1 in a curve": Forgery(
+        TRAINED, put("curves.accuracy.y", lambda y: [5.0] * len(y)), "curve 'accuracy'"
+    ),
+    "FLOPs of nothing": Forgery(
+        TRAINED, put("cost.training_flops", 0.0), "cost.training_flops is missing"
+    ),
+    "a training in no time": Forgery(TRAINED, put("cost.wall_seconds", 0.0), "wall_seconds"),
+    "half of the work": Forgery(
+        TRAINED,
+        several(
+            put("cost.training_flops", lambda old: old / 2),
+            put("cost.training_tokens", lambda old: old // 2),
+        ),
+        "cost.training_tokens",
+    ),
+    "a cause of many lines": Forgery(
+        TRAINED,
+        several(
+            put("outcome", "failed"),
+            put("cause", "a\n" * 10),
+            put("headline.value", None),
+            drop("metrics.test"),
+        ),
+        "its cause is not",
+    ),
+    "a curve without a name": Forgery(
+        TRAINED, put("curves", lambda old: {**old, "": {"x": [], "y": []}}), "name in curves"
+    ),
+    "a library of many words": Forgery(
+        TRAINED, put("provenance.libraries.torch", "x" * 20_000), "provenance.libraries", True
+    ),
+    "a time of nowhere": Forgery(
+        TRAINED, put("provenance.started_at", "2020-01-01"), "started_at is no time in UTC"
+    ),
+    "a setting that is left out": Forgery(
+        TRAINED, unstudied(drop("config.models.layers")), "no models.layers", True
+    ),
+    "a setting of the task that is left out": Forgery(
+        TRAINED, unstudied(drop("config.tasks.states")), "no tasks.states", True
+    ),
+    "a study of another name": Forgery(TRAINED, put("study.name", "<b>mine</b>"), "its study is"),
+    "two trials of one number": Forgery(TRAINED, trials(number=0), "two trials"),
+    "trials outside their search space": Forgery(
+        TRAINED,
+        several(put("config.training.lr", 0.7), trials(parameters={"training.lr": 0.7})),
+        "outside its search_space",
+        True,
+    ),
+    "a trial better than can be": Forgery(TRAINED, trials(value=5.0), "the value 5"),
+    "a number of a trial that failed": Forgery(TRAINED, trials(outcome="failed"), "failed"),
+    "a predictor that the task does not have": Forgery(
+        PREDICTOR, several(put("label", "GPT2 tuned"), put("model", "gpt2_tuned")), "label", True
+    ),
+    "a predictor with parameters": Forgery(PREDICTOR, put("cost.parameters", 5), "a predictor has"),
+    "a predictor that is always right": Forgery(PREDICTOR, headline(1.0), "the mean of per_seq"),
+    "a capacity that its trials do not give": Forgery(
+        BY_TRIAL, better("associations", 500.0), "the mean of arrays.associations"
+    ),
+    "a gap that its lemmas do not give": Forgery(
+        BY_LEMMA, better("gradient_gap", 1e-11), "the largest of metrics.gap"
+    ),
+    "an error that no dimension gives": Forgery(
+        BY_DIMENSION, better("error", 0.001), "the last of curves.error"
+    ),
+    "attention that its curve does not give": Forgery(
+        BY_DISTANCE, better("first_position", 0.001), "curves.trained_attention"
+    ),
+    "recall that its curve does not give": Forgery(
+        MEASURED, better("recall", 0.999), "the middle of curves.recall_by_count"
+    ),
+    "a schema that is true": Forgery(TRAINED, put("schema_version", True), "record schema True"),
     "a seed that no run has": Forgery(TRAINED, put("seed", 2**40), "seed", True),
     "a loss curve without its end": Forgery(
         TRAINED,
@@ -268,13 +361,13 @@ def forged(forgery: Forgery, folder: Path) -> Path:
     """The forged record, below ``folder``."""
     source = first(forgery.of)
     content = json.loads(source.read_bytes())
-    names = ("task", "model", "preset", "identity", "seed")
-    before = {name: content[name] for name in (*names, "run_id")}
+    parts = ("task", "model", "preset", "identity", "seed")
+    before = {name: content[name] for name in (*parts, "run_id")}
     forgery.change(content)
     if forgery.identified:
         identify(content)
     if content["run_id"] == before["run_id"]:
-        content["run_id"] = make_run_id(**{name: content[name] for name in names})
+        content["run_id"] = make_run_id(**{name: content[name] for name in parts})
     return sealed(content, folder / "forged")
 
 
@@ -306,7 +399,19 @@ def test_a_forged_record_is_refused_in_one_sentence_that_names_what(
 
 
 @pytest.mark.parametrize(
-    "pattern", [TRAINED, MEASURED, PREDICTOR, RESTARTED, BY_SIZE], ids=lambda p: p.partition("/")[0]
+    "pattern",
+    [
+        TRAINED,
+        MEASURED,
+        PREDICTOR,
+        RESTARTED,
+        BY_SIZE,
+        BY_TRIAL,
+        BY_LEMMA,
+        BY_DIMENSION,
+        BY_DISTANCE,
+    ],
+    ids=lambda p: p.partition("/")[0],
 )
 def test_what_the_forgeries_are_made_of_is_honest(pattern: str, tmp_path: Path) -> None:
     path = forged(Forgery(pattern, lambda content: None, ""), tmp_path)
@@ -344,6 +449,28 @@ def test_a_seed_slipped_under_an_honest_identity_is_no_copy(
         submit(path, [*honest(TRAINED), read_record(first(TRAINED))])
 
 
+def test_a_run_of_equal_code_has_the_same_weights(tmp_path: Path) -> None:
+    """Else an earlier run by proven code would stand in for an honest one, whatever it says."""
+    record = next(
+        r
+        for r in map(read_record, sorted(COMMITTED.glob("*/*/*-s1.json")))
+        if r.weights_sha256 and len(list(names(Code.of(r.config, r.provenance), r.config))) > 1
+    )
+    own = Code.of(record.config, record.provenance)
+    other = next(n for n in names(own, record.config) if n.code != own)
+
+    def made_before(content: Content) -> None:
+        content["config"] = other.config
+        codes = {"model_code": other.code.model_code, "task_code": other.code.task_code}
+        content["provenance"] |= codes | {"started_at": "2000-01-01T00:00:00+00:00"}
+        content["weights_sha256"] = A
+
+    place = f"{record.task}/{record.preset}/{record.run_id}"
+    path = forged(Forgery(place, made_before, "", True), tmp_path)
+    with pytest.raises(UserError, match="weights_sha256 by equal code"):
+        submit(path, [record])
+
+
 def test_add_says_what_it_checked_and_what_it_could_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -361,8 +488,34 @@ def test_add_says_what_it_checked_and_what_it_could_not(
     copied = forged(Forgery(TRAINED, seed(100), ""), tmp_path)
     with pytest.raises(UserError, match="weights_sha256"):
         add.main([str(copied), f"to={tmp_path / 'to'}"])
-    assert add.main([str(first(MEASURED)), f"to={tmp_path / 'to'}"]) == 0
-    assert "recall from what the record says" in capsys.readouterr().out.partition("not checked")[2]
+    capsys.readouterr()
+    for of, metric, part in ((MEASURED, "recall", 0), (ASKED, "accuracy_after", 2)):
+        assert add.main([str(first(of)), f"to={tmp_path / 'to'}"]) == 0
+        said = capsys.readouterr().out.partition("not checked")
+        assert f"{metric} from what the record says" in said[part]
+
+
+def test_add_says_what_a_record_tells_of_a_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = several(
+        put(
+            "provenance.command", "python -m bench.train tasks=regbench seed=1 store=/home/me/runs"
+        ),
+        put("provenance.platform", "Linux-6.1-me-x86_64"),
+    )
+    public = several(
+        put("provenance.command", "python -m bench.train tasks=regbench seed=1 store=PATH"),
+        put("provenance.platform", "Linux x86_64"),
+    )
+    for change, told in ((private, "store=/home/me/runs; Linux-6.1-me-x86_64"), (public, None)):
+        path = forged(Forgery(TRAINED, change, ""), tmp_path)
+        assert add.main([str(path), f"to={tmp_path / str(told is None)}"]) == 0
+        said = capsys.readouterr().out
+        assert (f"tells of the machine that made it, to whoever reads it: {told}" in said) == bool(
+            told
+        )
+        assert ("tells of the machine" in said) == bool(told)
 
 
 def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

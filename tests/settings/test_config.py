@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import train
-from bench.search.plan import some_model
+from bench.search.plan import make_plan, some_model
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.words import word
@@ -271,6 +271,16 @@ def test_the_list_names_every_task_model_and_preset(run_command: Command) -> Non
 def test_what_describes_a_task_or_model_cannot_be_set(word: str) -> None:
     with pytest.raises(UserError, match="there is no setting"):
         compose([*BASE, word])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["training.devices=2"], ["sweep.search_space={training.devices:[1,2]}"]],
+    ids=["for all", "searched"],
+)
+def test_a_pool_of_workers_does_not_share_trainings(words: list[str]) -> None:
+    with pytest.raises(UserError, match=r"training\.devices=2 .* workers=2 .* leave one of them"):
+        make_plan(["tasks=regbench", "models=[gpt2]", "workers=2", *words])
 
 
 def test_epochs_that_are_asked_for_replace_the_steps_of_the_preset() -> None:

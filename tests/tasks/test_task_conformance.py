@@ -134,9 +134,11 @@ def test_every_preset_and_protocol_names_known_arguments(name: str) -> None:
     for block in (*tree["presets"].values(), *tree.get("protocols", {}).values()):
         task = block.get("tasks", {})
         assert task.keys() <= tree.keys() - NOT_ARGUMENTS
-        constructor(name)(
+        made = constructor(name)(
             **{key: value for key, value in tree.items() if key not in NOT_ARGUMENTS} | task
         )
+        # A board takes no other predictor's record.
+        assert made.baselines().keys() <= set(card("tasks", name).get("predictors", ()))
 
 
 def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:

@@ -90,6 +90,18 @@ def test_damage_in_the_middle_of_a_journal_is_said_and_loses_no_trial(kind, told
     assert settings_of(study) == expected
 
 
+@pytest.mark.parametrize("content", [b"mine", None], ids=["a file", "nothing"])
+def test_what_a_link_in_the_place_of_the_journal_leads_to_is_left_alone(content, tmp_path):
+    other, folder = tmp_path / "other", tmp_path / "studies"
+    if content:
+        other.write_bytes(content)
+    folder.mkdir()
+    (folder / "journal.log").symlink_to(other)
+    run_all(open_study(folder, budget=1))
+    assert (other.read_bytes() if content else other.exists()) == (content or False)
+    assert len(open_study(folder, budget=1).describe().trials) == 1
+
+
 def test_half_written_journal_and_stale_locks_are_repaired(tmp_path, capsys):
     run_all(open_study(tmp_path, budget=2))
     journal = tmp_path / "journal.log"
