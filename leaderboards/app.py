@@ -106,8 +106,10 @@ def describe_board(path: Path, board: Board) -> str:
     """Which board this is."""
     which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
     kind = which.get(path.resolve(), "a board")
-    judged = sum(claim.verdict != render.NOT_ASKED for claim in board.claims)
-    return f"{path} is {kind}: {len(board.records)} records, {judged} verdicts."
+    asked = [claim for claim in board.claims if claim.verdict != render.NOT_ASKED]
+    judged = sum(not render.is_smallest(claim) for claim in asked)
+    more = f"{judged} verdicts, and {len(asked) - judged} at preset {render.PRESETS[0]}"
+    return f"{path} is {kind}: {len(board.records)} records, {more}."
 
 
 def tasks(board: Board) -> list[str]:

@@ -20,7 +20,7 @@ from bench.records.schema import RunRecord
 from ground.files import write_atomically
 from ground.reading import Kind
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MAXIMUM_LINES = 1_000_000
 HASH_KEY = "board_sha256"
 HASH_DIGITS = 64
@@ -71,6 +71,8 @@ class Row:
     device: str | None
     run_ids: tuple[str, ...]
     items: int | None = None  # of the test, where the interval is over these too
+    share_of_items: float | None = None  # of the variance of the mean that is from these
+    data_seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,11 @@ class ClaimLine:
     asked_at: str  # of what a preset does not ask: the preset that does,
     cost: str  # and what asking there would take
     run_ids: tuple[str, ...]
+    p: float | None = None  # smallest share of error at which it is decided; 0: no chance enters
+    stays: bool | None = None  # among all of its preset; None: no chance enters, or undecided
+    effect: str = ""
+    set: str | None = None  # when the claim was last set
+    after_runs: bool = False  # after the first of its runs had begun
 
 
 @dataclass(frozen=True)
