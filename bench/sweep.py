@@ -37,6 +37,7 @@ sweep:
                          up to N for each edge
   seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0 (default: from the
                          task's YAML)
+  data_seeds=N           final runs for each of N seeds of the data, with new training seeds
   sampler=random|grid|qmc|tpe
                          default: from the task's YAML;
                          tpe learns from the trials so far; the others are the same settings

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.statistics import LEVEL
+from judging.frozen import Hashes, entry_of, set_after
 from judging.grammar import Rule
+from judging.levels import smallest_p
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding
+
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -66,24 +72,44 @@ class Claim:
         text = self.words.format(**self.rule.numbers) if self.words else self.rule.text
         return f"{text}. Control: {self.control.label} must fail" if self.control else text
 
+    @property
+    def hashes(self) -> Hashes:
+        """By which a change of it is seen."""
+        control = self.control
+        said = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
+        beside = [control.label, control.rule.text, control.rule.numbers] if control else []
+        return Hashes.of(
+            self.name, [said, beside], [self.rule.judge, control and control.rule.judge]
+        )
+
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``."""
         finding = self.rule.judge(records, LEVEL)
         if self.control is not None:
             finding = self.control.check(finding, records, LEVEL)
-        return ClaimResult(self, finding)
+        p = smallest_p(finding, partial(self.rule.judge, records))
+        return ClaimResult(self, finding, p, set_after(self.hashes, records))
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim and what the runs say about it."""
+    """A claim and what the runs say about it.
+
+    Attributes:
+        p: the smallest share of error at which the verdict stands, see :mod:`judging.levels`.
+        after_runs: whether the claim was set, or its test edited, after the first run had begun.
+    """
 
     claim: Claim
     finding: Finding
+    p: float | None = None
+    after_runs: bool = True
 
-    def to_json(self) -> dict[str, Any]:
-        """The entry of a verdict file."""
-        asked = {"asked_at": self.finding.asked_at} if self.finding.asked_at else {}
+    def to_json(self, cost: Callable[[str], str]) -> dict[str, Any]:
+        """The entry of a verdict file; of what is not asked here with the cost of asking."""
+        at = self.finding.asked_at
+        asked = {"asked_at": at, "cost": cost(at)} if at else {}
+        effect, frozen = self.finding.effect, entry_of(self.claim.hashes)
         return {
             "name": self.claim.name,
             "source": self.claim.source,
@@ -93,5 +119,34 @@ class ClaimResult:
             "evidence": self.finding.evidence,
             "seeds": self.finding.seeds,
             "seeds_needed": self.finding.seeds_needed,
+            "p": self.p,
+            "effect": None if effect is None else asdict(effect),
+            "frozen": None if frozen is None else f"{frozen.words}-{frozen.test}",
+            "set": None if frozen is None else frozen.since,
+            "after_runs": self.after_runs,
             **asked,
         }
+
+
+def verdict_file(
+    figure: str,
+    preset: str,
+    title: str,
+    records: Sequence[RunRecord],
+    results: Sequence[ClaimResult],
+    cost: Callable[[str], str],
+) -> bytes:
+    """``verdicts.json``: the same bytes for equal records.
+
+    Args:
+        cost: of asking at a preset, for what is not asked here.
+    """
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "figure": figure,
+        "preset": preset,
+        "title": title,
+        "records": [record.run_id for record in records],
+        "claims": [result.to_json(cost) for result in results],
+    }
+    return f"{json.dumps(content, indent=1, sort_keys=True, allow_nan=False)}\n".encode()

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from bench.records.numbers import items_of, kind_of
+from bench.records.numbers import by_data_seed, drawn_anew, items_of, kind_of
 from bench.records.schema import RunRecord
 from ground.statistics import Items, Kind
 from judging import verdicts
@@ -172,10 +172,11 @@ class Measured:
 def _items(found: Records, name: str, number: Number) -> Items | None:
     if number.items is None:
         return items_of(found, name) if name else None
-    counts = [number.items(record) for record in found]
+    parts = [[number.items(record) for record in part] for part in by_data_seed(found)]
     if number.fresh:
-        return Items(sum(counts), 0.0)
-    return Items(min(counts)) if counts else None
+        return Items(sum(map(sum, parts)), 0.0)
+    own = [Items(min(counts)) for counts in parts]
+    return drawn_anew(own) if len(own) > 1 else (own[0] if own else None)
 
 
 @dataclass(frozen=True)

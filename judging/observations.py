@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bench.records.numbers import by_data_seed, data_seed
 from bench.records.schema import RunRecord
-from ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of
+from ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of, mean_of
 
 Read = Callable[[RunRecord], float | None]
 
@@ -39,6 +40,9 @@ class Sample:
 
     Attributes:
         deterministic: no seed enters it, so that one value is exact.
+        data_seeds: whether an observation is the mean over the training seeds of one data seed. New
+            data come with new training seeds and new items, so that the spread over data seeds
+            holds the variances of all three.
         kind: what its intervals are made by.
         items: the test items that each seed was measured on, as far as the records hold them.
     """
@@ -48,6 +52,7 @@ class Sample:
     deterministic: bool = False
     kind: Kind = REAL
     items: Items | None = None
+    data_seeds: bool = False
 
     @property
     def values(self) -> list[float]:
@@ -58,7 +63,7 @@ class Sample:
     def failures(self) -> list[str]:
         """One clause for each seed whose run gave no number."""
         return [
-            f"{self.label} seed {item.seed} {item.failure}"
+            f"{self.label} {'data seed' if self.data_seeds else 'seed'} {item.seed} {item.failure}"
             for item in self.observations
             if item.failure
         ]
@@ -100,8 +105,9 @@ def latest_of_task(
 
 
 def by_seed(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """The latest run of each seed, in the order of seeds."""
-    return sorted(latest(records, lambda r: r.seed), key=lambda r: r.seed)
+    """The latest run of each training seed of each data seed, in this order."""
+    key = lambda r: (data_seed(r), r.seed)  # noqa: E731
+    return sorted(latest(records, key), key=key)
 
 
 def observe(
@@ -113,7 +119,8 @@ def observe(
     items: Items | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Sample:
-    """One observation for each seed; of several records of one seed the last one made counts.
+    """One observation for each seed, or for each data seed where there are several; of several
+    records of one seed the last one made counts.
 
     Args:
         value: reads the number; None where the record lacks it.
@@ -124,8 +131,32 @@ def observe(
         bounds: range of the number for the runs that gave none, where it is narrower than that of
             its kind.
     """
-    runs = by_seed(records)
-    low, high = bounds or (kind.low, kind.high)
+    parts = by_data_seed(by_seed(records))
+    bounds = bounds or (kind.low, kind.high)
+    found = [_observed(runs, value, bounds, diverged) for runs in parts]
+    if len(parts) > 1:
+        means = (_mean(runs, own) for runs, own in zip(parts, found, strict=True))
+        return Sample(label, tuple(means), kind=kind, items=items, data_seeds=True)
+    runs = [record for part in parts for record in part]
+    deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
+    observations = tuple(one for own in found for one in own)
+    return Sample(label, observations, deterministic, kind, items)
+
+
+def _mean(runs: Sequence[RunRecord], found: Sequence[Observation]) -> Observation:
+    """One observation of a data seed: the mean over its training seeds."""
+    lost = [f"run {one.seed} {one.failure}" for one in found if one.failure]
+    low, high = (
+        mean_of(ends) for ends in zip(*((one.low, one.high) for one in found), strict=True)
+    )
+    return Observation(data_seed(runs[0]), low, high, "; ".join(lost) or None)
+
+
+def _observed(
+    runs: Sequence[RunRecord], value: Read, bounds: tuple[float, float], diverged: float | None
+) -> list[Observation]:
+    """One observation for each run."""
+    low, high = bounds
     observations = []
     for record in runs:
         seed = record.seed
@@ -136,8 +167,7 @@ def observe(
             observations.append(Observation(seed, diverged, diverged, how_it_ended(record)))
         else:
             observations.append(Observation(seed, low, high, how_it_ended(record)))
-    deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
-    return Sample(label, tuple(observations), deterministic, kind, items)
+    return observations
 
 
 def how_it_ended(record: RunRecord) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ground.statistics import LEVEL, MAXIMUM_SEEDS, POWER, Interval
 from judging.grammar import Records, Rule
-from judging.verdicts import UNDECIDED, Finding, place_of
+from judging.verdicts import UNDECIDED, Finding, Verdict, place_of
 
 RESAMPLES = 2000
 
@@ -40,8 +40,11 @@ class Fit:
         return replace(self, slope=self.slope - other.slope, slopes=self.slopes - other.slopes)
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """Percentile bootstrap interval of the slope."""
+        """Percentile bootstrap interval of the slope; so many samples know no smaller tails than
+        one of them."""
         tail = (1 - level) / 2
+        if tail * RESAMPLES < 1:
+            return Interval(-math.inf, math.inf)
         low, high = np.quantile(self.slopes, (tail, 1 - tail))
         return Interval(float(low), float(high))
 
@@ -114,9 +117,12 @@ def slope_between(
         evidence = f"{label}: slope {fit} over {fit.low:g} to {fit.high:g}; {fit.trials} trials"
         if fit.trials < least:
             return Finding(UNDECIDED, f"{evidence} of {least}", fit.trials, least)
-        verdict = place_of(fit.interval(level), low, high)
-        needed = _trials_needed(fit, (low, high), level) if verdict == UNDECIDED else None
-        return Finding(verdict, evidence, fit.trials, needed)
+
+        def at(level: float) -> Verdict:
+            return place_of(fit.interval(level), low, high)
+
+        needed = _trials_needed(fit, (low, high), level) if at(level) == UNDECIDED else None
+        return Finding(at(level), evidence, fit.trials, needed, at=at)
 
     return Rule(f"the slope of {label}", judge)
 

@@ -12,36 +12,35 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from ground.effects import Effect, effect_of
 from ground.statistics import (
     COUNT,
     LEVEL,
     MAXIMUM_SEEDS,
     POWER,
-    ROUNDING,
     Interval,
     Items,
     Kind,
-    Part,
-    deviation_of,
     difference_interval,
     interval_of,
     mean_of,
     over_seeds_and_items,
     paired_items,
-    parts_of_difference,
-    seeds_needed,
     share_limits,
 )
 from judging.observations import Sample
+from judging.settling import counted, fixed_of_difference, fixed_parts, more_seeds
 
 Verdict = Literal["reproduced", "contradicted", "not enough evidence", "not asked here"]
 REPRODUCED: Verdict = "reproduced"
 CONTRADICTED: Verdict = "contradicted"
 UNDECIDED: Verdict = "not enough evidence"
 NOT_ASKED: Verdict = "not asked here"
+
+At = Callable[[float], Verdict]
 
 FEW = 10  # test items whose interval is called one of few
 
@@ -56,6 +55,8 @@ class Finding:
             spread and effect stay as they are; None where it is settled or cannot be computed.
         topic: of a question that is not asked, what the preset leaves out, such as "N = 500".
         asked_at: the preset that asks it.
+        effect: how large the difference is that decides.
+        at: the verdict of the same test at another level; without it, that has to be judged again.
     """
 
     verdict: Verdict
@@ -64,6 +65,8 @@ class Finding:
     seeds_needed: int | None = None
     topic: str = ""
     asked_at: str = ""
+    effect: Effect | None = None
+    at: At | None = field(default=None, compare=False, repr=False)
 
 
 def not_asked(topic: str, reason: str, asked_at: str = "") -> Finding:
@@ -78,16 +81,27 @@ def mean_within(
     be inside for "reproduced" and outside for "contradicted"."""
     if not sample.observations:
         return no_runs(sample)
-    verdict = agreed(
-        place_of(sample.interval(values, level), low, high) for values in sample.possibilities()
-    )
-    needed = None
+
+    def at(level: float) -> Verdict:
+        found = (sample.interval(values, level) for values in sample.possibilities())
+        return agreed(place_of(interval, low, high) for interval in found)
+
+    verdict, needed, effect = at(level), None, None
     interval = sample.interval(sample.values, level) if sample.values else None
+    if sample.values and low != high:
+        effect = _from_end(sample, low, high)
     if verdict == UNDECIDED and not sample.failures and interval is not None:
-        fixed = _fixed(over_seeds_and_items(sample.values, sample.kind, sample.items))
-        needed = _needed((sample,), mean_of(sample.values), (low, high), level, fixed)
-    evidence = f"{sample.label} {describe_mean(sample, level)}"
-    return Finding(verdict, with_failures(evidence, sample), _count(sample), needed)
+        fixed = fixed_parts(over_seeds_and_items(sample.values, sample.kind, sample.items))
+        needed = more_seeds((sample,), mean_of(sample.values), (low, high), level, fixed)
+    evidence = with_failures(f"{sample.label} {describe_mean(sample, level)}", sample)
+    return Finding(verdict, evidence, counted(sample), needed, effect=effect, at=at)
+
+
+def _from_end(sample: Sample, low: float, high: float) -> Effect:
+    """How far the mean is from the nearest end of what a claim allows."""
+    mean = mean_of(sample.values)
+    end = min((low, high), key=lambda one: abs(mean - one))
+    return effect_of(f"{sample.label} minus {end:g}", sample.values, [end], sample.kind.name)
 
 
 def difference_above(
@@ -133,17 +147,19 @@ def _difference(
 ) -> Finding:
     if not a.observations or not b.observations:
         return no_runs(a, b)
-    verdict = agreed(
-        place(_interval(x, y, a, b, level, together))
-        for x, y in itertools.product(a.possibilities(), b.possibilities())
-    )
+    paired = together or paired_items(a.items, b.items)
+
+    def at(level: float) -> Verdict:
+        both = itertools.product(a.possibilities(), b.possibilities())
+        return agreed(place(_interval(x, y, a, b, level, paired)) for x, y in both)
+
+    verdict = at(level)
     if not a.values or not b.values:
         evidence = f"{a.label} {describe_mean(a, level)}, {b.label} {describe_mean(b, level)}"
-        return Finding(verdict, with_failures(evidence, a, b), _count(a, b))
+        return Finding(verdict, with_failures(evidence, a, b), counted(a, b))
     difference = mean_of(a.values) - mean_of(b.values)
-    interval = _interval(a.values, b.values, a, b, level, together)
-    together = together or paired_items(a.items, b.items)
-    items = together or (a.items if a.items and b.items else None)
+    interval = _interval(a.values, b.values, a, b, level, paired)
+    items = paired or (a.items if a.items and b.items else None)
     evidence = (
         f"{a.label} {mean_of(a.values):.3f}, {b.label} {mean_of(b.values):.3f}: difference "
         f"{difference:+.3f}{in_words(interval, level, items, min(len(a.values), len(b.values)))}"
@@ -152,9 +168,10 @@ def _difference(
     unsettled = verdict == UNDECIDED and not a.failures and not b.failures
     exact = a.deterministic and b.deterministic
     if unsettled and not exact and interval is not None:
-        fixed = _fixed_of_difference(a, b, together)
-        needed = _needed((a, b), difference, edges, level, fixed)
-    return Finding(verdict, with_failures(evidence, a, b), _count(a, b), needed)
+        needed = more_seeds((a, b), difference, edges, level, fixed_of_difference(a, b, paired))
+    effect = effect_of(f"{a.label} minus {b.label}", a.values, b.values, a.kind.name)
+    evidence = with_failures(evidence, a, b)
+    return Finding(verdict, evidence, counted(a, b), needed, effect=effect, at=at)
 
 
 def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> Finding:
@@ -168,17 +185,21 @@ def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> 
     if not tests:
         return Finding(UNDECIDED, "there is nothing to compare with", 0)
     found = [test(level) for test in tests]
-    strict = 1 - (1 - level) / len(tests)
-    contradicted = any(test(strict).verdict == CONTRADICTED for test in tests)
-    unasked = next((finding for finding in found if finding.verdict == NOT_ASKED), None)
-    if unasked is not None and not contradicted:
-        return unasked
+    parts = [at_levels(one, level, test) for one, test in zip(found, tests, strict=True)]
+
+    def at(level: float) -> Verdict:
+        strict = 1 - (1 - level) / len(parts)
+        if any(part(strict) == CONTRADICTED for part in parts):
+            return CONTRADICTED
+        given = {part(level) for part in parts}
+        if NOT_ASKED in given:
+            return NOT_ASKED
+        return REPRODUCED if given == {REPRODUCED} else UNDECIDED
+
+    verdict = at(level)
+    if verdict == NOT_ASKED:
+        return next(finding for finding in found if finding.verdict == NOT_ASKED)
     findings = [finding for finding in found if finding.verdict != NOT_ASKED]
-    verdict: Verdict = UNDECIDED
-    if contradicted:
-        verdict = CONTRADICTED
-    elif all(finding.verdict == REPRODUCED for finding in findings):
-        verdict = REPRODUCED
     # A part that is contradicted, but not surely enough, has no such number: nor has the whole.
     needed = [finding.seeds_needed for finding in findings if finding.verdict != REPRODUCED]
     known = [seeds for seeds in needed if seeds is not None]
@@ -187,7 +208,26 @@ def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> 
         "; ".join(finding.evidence for finding in findings),
         min(finding.seeds for finding in findings),
         max(known) if verdict == UNDECIDED and known and len(known) == len(needed) else None,
+        effect=_of_parts(verdict, findings),
+        at=at,
     )
+
+
+def at_levels(finding: Finding, level: float, test: Callable[[float], Finding]) -> At:
+    """The verdict of a test at any level, of which ``finding`` is what it found at one: judged
+    again where the finding does not know, or where its verdict was changed afterwards."""
+    if finding.at is not None and finding.at(level) == finding.verdict:
+        return finding.at
+    return lambda other: test(other).verdict
+
+
+def _of_parts(verdict: Verdict, findings: Sequence[Finding]) -> Effect | None:
+    """The smallest effect where all parts have to hold, the largest of those that contradict."""
+    own = [one.effect for one in findings if one.effect and one.verdict == verdict]
+    known = [one for one in own if one.standardised is not None] or own
+    choose = max if verdict == CONTRADICTED else min
+    sizes = lambda one: abs(one.standardised or one.difference)  # noqa: E731
+    return choose(known, key=sizes) if known else None
 
 
 def share_of_seeds(
@@ -203,7 +243,7 @@ def share_of_seeds(
     if not count:
         return no_runs(sample)
 
-    def place(successes: int, of: int) -> Verdict:
+    def place(successes: int, of: int, level: float = level) -> Verdict:
         if of < 2 and not sample.deterministic:
             return UNDECIDED
         limits = share_limits(successes, of, level)
@@ -213,7 +253,11 @@ def share_of_seeds(
 
     fewest = sum(item.low >= 1 for item in sample.observations)
     most = sum(item.high >= 1 for item in sample.observations)
-    verdict = agreed([place(fewest, count), place(most, count)])
+
+    def at(level: float) -> Verdict:
+        return agreed([place(fewest, count, level), place(most, count, level)])
+
+    verdict = at(level)
     needed = None
     if verdict == UNDECIDED and fewest == most:
         needed = _shares_needed(place, fewest / count, count)
@@ -223,7 +267,7 @@ def share_of_seeds(
         f"{sample.label}: {fewest} of {count} seeds{unknown} "
         f"({level:.0%} interval of the true share {limits[0]:.2f} to {limits[1]:.2f})"
     )
-    return Finding(verdict, with_failures(evidence, sample), count, needed)
+    return Finding(verdict, with_failures(evidence, sample), count, needed, at=at)
 
 
 def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: int) -> int | None:
@@ -303,7 +347,6 @@ def _interval(
 ) -> Interval | None:
     if not a.deterministic and not b.deterministic:
         return difference_interval(x, y, a.kind, (a.items, b.items), level, together)
-    together = together or paired_items(a.items, b.items)
     if together is not None and min(len(x), len(y)) == 1:
         # What no seed enters moves with the test items, and so does the other, with the same ones.
         kind = Kind("difference", a.kind.low - a.kind.high, a.kind.high - a.kind.low)
@@ -314,46 +357,3 @@ def _interval(
     if of_a is None or of_b is None:
         return None
     return Interval(of_a.low - of_b.high, of_a.high - of_b.low)
-
-
-def _needed(
-    samples: Sequence[Sample],
-    value: float,
-    edges: Sequence[float],
-    level: float,
-    fixed: Sequence[Part],
-) -> int | None:
-    """More seeds than there are, since these have not settled it."""
-    varying = [sample for sample in samples if not sample.deterministic]
-    deviations = [deviation_of(sample.values) for sample in varying]
-    if max(deviations, default=0.0) <= ROUNDING:  # equal seeds: more of them may well be equal too
-        return None
-    gap, *others = sorted(abs(value - edge) for edge in edges)
-    between = others and min(edges) < value < max(edges)
-    opposite = others[0] if between else math.inf
-    found = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed, opposite=opposite)
-    return None if found is None else max(found, _count(*samples) + 1)
-
-
-def _fixed(parts: Sequence[Part], seeds: int = 1) -> list[Part]:
-    """What more seeds make no smaller: test items, without the chance that each seed meets anew."""
-    over_items = parts[seeds:]
-    total = math.fsum(variance for variance, _ in over_items)
-    return [(total, over_items[0][1])] if total > 0 else []
-
-
-def _fixed_of_difference(a: Sample, b: Sample, together: Items | None) -> list[Part]:
-    if together is not None:
-        parts = parts_of_difference(a.values, b.values, a.kind, (None, None), together)
-        return _fixed(parts, 2)
-    return [
-        part
-        for sample in (a, b)
-        if not sample.deterministic
-        for part in _fixed(over_seeds_and_items(sample.values, sample.kind, sample.items))
-    ]
-
-
-def _count(*samples: Sample) -> int:
-    counts = [len(sample.observations) for sample in samples if not sample.deterministic]
-    return min(counts, default=1)

@@ -106,8 +106,10 @@ def describe_board(path: Path, board: Board) -> str:
     """Which board this is."""
     which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
     kind = which.get(path.resolve(), "a board")
-    judged = sum(claim.verdict != render.NOT_ASKED for claim in board.claims)
-    return f"{path} is {kind}: {len(board.records)} records, {judged} verdicts."
+    asked = [claim for claim in board.claims if claim.verdict != render.NOT_ASKED]
+    small = sum(map(render.is_smallest, asked))
+    verdicts = f"{len(asked) - small} verdicts, and {small} at smoke"
+    return f"{path} is {kind}: {len(board.records)} records, {verdicts}."
 
 
 def tasks(board: Board) -> list[str]:
@@ -290,9 +292,8 @@ def show_verdicts(board: Board, task: str, preset: str) -> None:
     st.html(render.block(f'<p class="lead">{render.verdict_counts(claims)}</p>'))
     known = {record.run_id for record in board.records}
     for figure, settings in unique((claim.figure, claim.preset) for claim in claims):
-        of_figure = [
-            claim for claim in claims if (claim.figure, claim.preset) == (figure, settings)
-        ]
+        own = figure, settings
+        of_figure = [claim for claim in claims if (claim.figure, claim.preset) == own]
         runs = of_figure[0].run_ids
         here = sum(run_id in known for run_id in runs)
         about = f"{figure} · judged from {len(runs)} records, {here} of them on this board"

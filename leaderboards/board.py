@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.records.numbers import items_of, kind_of
+from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
 from bench.records.schema import RunRecord
-from ground.statistics import Direction, Interval, mean_interval, rank_ranges
+from ground.statistics import Direction, Interval, Mean, rank_ranges
 from judging.fairness import marks
 from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
@@ -91,8 +91,8 @@ def _row(
     setting: Setting, metric: str, direction: Direction | None, unit: str, headline: bool
 ) -> Row:
     first = setting.first
-    items = items_of(setting.records, metric)
-    summary = mean_interval(setting.values(metric), kind_of(first.task, metric), items)
+    items, parts = items_of(setting.records, metric), components_of(setting.records, metric)
+    summary = over_seeds(setting.records, setting.values(metric), metric)
     outcome, cause = setting.outcome(metric)
     costs = [r.cost for r in setting.records if r.outcome == "ok"] or [first.cost]
     flops = [cost.training_flops for cost in costs if cost.training_flops is not None]
@@ -138,6 +138,8 @@ def _row(
         items=items.count if items and summary.interval else None,
         mark=found[0].word if found else "",
         marks=tuple(map(str, found)),
+        share_of_items=parts.share_of_items if parts and items and summary.interval else None,
+        data_seeds=len(by_data_seed(setting.records)),
     )
 
 
@@ -191,15 +193,15 @@ def _lines(setting: Setting) -> list[Line]:
     described = ", ".join(part for part in (setting.name, some) if part)
     lines = []
     for name in names:
-        points: dict[float, list[float | None]] = defaultdict(list)
-        curves = [record.curves[name] for record in finished if name in record.curves]
-        for curve in curves:
+        points: dict[float, dict[str, float]] = defaultdict(dict)
+        curves = [(r, r.curves[name]) for r in finished if name in r.curves]
+        for record, curve in curves:
             for x, y in zip(curve.x, curve.y, strict=True):
-                points[x].append(y)
+                points[x][record.run_id] = y
         if not points:
             continue
         xs = sorted(points)
-        means = [mean_interval(points[x], kind_of(setting.first.task, name)) for x in xs]
+        means = [_over_seeds([r for r, _ in curves], points[x], name) for x in xs]
         lines.append(
             replace(
                 _blank_line(setting),
@@ -214,6 +216,12 @@ def _lines(setting: Setting) -> list[Line]:
             )
         )
     return lines
+
+
+def _over_seeds(records: Sequence[RunRecord], found: Mapping[str, float], name: str) -> Mean:
+    """A point of a curve, which some of the runs have; their records have no items of it."""
+    own = [record for record in records if record.run_id in found]
+    return over_seeds(own, [found[record.run_id] for record in own], name)
 
 
 def _blank_line(setting: Setting) -> Line:

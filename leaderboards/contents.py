@@ -74,6 +74,8 @@ class Row:
     items: int | None = None  # of the test, where the interval is over these too
     mark: str = ""  # the gravest of its marks (judging.fairness); "" where nothing was trained
     marks: tuple[str, ...] = ()  # all of them, each with its reason
+    share_of_items: float | None = None  # of the variance of the mean that is from these
+    data_seeds: int | None = None
 
     @property
     def fair(self) -> bool:
@@ -124,6 +126,11 @@ class ClaimLine:
     asked_at: str  # of what a preset does not ask: the preset that does,
     cost: str  # and what asking there would take
     run_ids: tuple[str, ...]
+    p: float | None = None  # smallest share of error at which it is decided; 0: no chance enters
+    stays: bool | None = None  # among all of its preset; None: no chance enters, or undecided
+    effect: str = ""
+    set: str | None = None  # when the claim was last set
+    after_runs: bool = False  # after the first of its runs had begun
 
 
 @dataclass(frozen=True)

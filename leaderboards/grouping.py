@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from bench.records.identity import one_of_each
+from bench.records.equivalence import Code, Name
+from bench.records.identity import identity_of, one_of_each
+from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 from ground.errors import VERIFICATION_FAILED, UserError
 
@@ -24,7 +26,8 @@ ALWAYS_NAMED = ("corpus",)
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one identity, one for each seed, in the order of seeds."""
+    """The records of one identity, one for each seed, in the order of seeds; those of other data
+    seeds follow."""
 
     records: tuple[RunRecord, ...]
     name: str  # what sets it apart from the label's other settings in its group
@@ -107,21 +110,23 @@ def collect(records: Iterable[RunRecord]) -> list[Setting]:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
     kept = one_of_each(record for record in records if record.role != "trial")
-    lengths = _lengths(kept)
+    rows = _rows_of(kept)
+    lengths = _lengths(kept, rows)
     by_identity: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     line_groups: dict[str, str] = {}
     for record in kept:
-        group, line_group = _group(record), _group(record, size=False)
+        first = rows[record.identity]
+        group, line_group = _group(first), _group(first, size=False)
         own = {training_steps(record)} if record.role != "baseline" else lengths[group] or {0}
         for length in sorted(own):
             mine = f"{group}-{length}" if len(lengths[group]) > 1 else group
             split = len(lengths[line_group]) > 1
             line_groups[mine] = f"{line_group}-{length}" if split else line_group
-            by_identity[mine, record.identity].append(record)
+            by_identity[mine, first.identity].append(record)
     for same in by_identity.values():
-        same.sort(key=lambda r: (r.seed, r.run_id))
+        same.sort(key=lambda r: (data_seed(r), r.seed, r.run_id))
         for one, other in pairwise(same):
-            if one.seed == other.seed:
+            if (one.identity, one.seed) == (other.identity, other.seed):
                 raise UserError(
                     f"the records {one.run_id} and {other.run_id} have the same identity and seed, "
                     "so one run would count twice: delete one of them",
@@ -143,14 +148,40 @@ def training_steps(record: RunRecord) -> int:
     return int(training.get("steps") or 0)
 
 
-def _lengths(records: Iterable[RunRecord]) -> dict[str, set[int]]:
+def _rows_of(records: Sequence[RunRecord]) -> dict[str, RunRecord]:
+    """Identity -> the record whose row and group a run of it belongs to: its own, or that of the
+    lowest data seed where runs differ in the data seed and in the hashes of the data alone. Of one
+    data seed there may be one set of data only: text from two places has one data seed, too."""
+    families: dict[str, dict[str, RunRecord]] = defaultdict(dict)
+    for record in records:
+        families[_beside_data(record)].setdefault(record.identity, record)
+    rows: dict[str, RunRecord] = {}
+    for family in families.values():
+        seeds = {data_seed(record) for record in family.values()}
+        first = min(family.values(), key=data_seed)
+        joined = len(seeds) == len(family)
+        rows |= {identity: first if joined else own for identity, own in family.items()}
+    return rows
+
+
+def _beside_data(record: RunRecord) -> str:
+    """What makes a run the same run, without its data and their seed."""
+    tasks = {**record.config.get("tasks", {}), "data_seed": None}
+    name = Name(Code.of(record.config, record.provenance), {**record.config, "tasks": tasks})
+    provenance = record.provenance.model_copy(update={"data": {}})
+    baseline = record.label if record.role == "baseline" else None
+    return f"{record.task} {record.model} {identity_of(name, record.preset, provenance, baseline)}"
+
+
+def _lengths(records: Iterable[RunRecord], rows: Mapping[str, RunRecord]) -> dict[str, set[int]]:
     """How long the models of each group, and of each curve by training size, were trained. Those
     trained longer than others are not ranked with them, and what needs no training stands beside
     each."""
     lengths: dict[str, set[int]] = defaultdict(set)
     for record in records:
         if record.role != "baseline":
-            for group in (_group(record), _group(record, size=False)):
+            first = rows[record.identity]
+            for group in (_group(first), _group(first, size=False)):
                 lengths[group].add(training_steps(record))
     return lengths
 

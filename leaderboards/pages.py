@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.grouping import without_length
-from leaderboards.render import NOT_ASKED, VERDICTS, WAYS, covered, plain, standing
+from leaderboards.render import (
+    NOT_ASKED,
+    VERDICTS,
+    WAYS,
+    covered,
+    doubts,
+    from_items,
+    p_of,
+    plain,
+    standing,
+)
 from leaderboards.render import PRESETS as BY_SCALE
+from leaderboards.verdicts import DECIDED
 from settings.config import card, choices
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
+SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
 IN_README = "regbench"  # the task of which the README shows a table
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
@@ -114,16 +127,43 @@ def summary(board: Board) -> str:
         return "No record is committed yet.\n"
     shown = [table(rows) for rows in most_telling(tables_of(board), IN_README)]
     best = most_demanding(figures_of(board))
-    verdicts = Counter(claim.verdict for figure in best for claim in figure.claims)
+    tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
+    claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
+    verdicts = Counter(claim.verdict for claim in claims)
     left_out = verdicts.pop(NOT_ASKED, 0)
-    counts = ", ".join(f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word])
     rest = f"; {left_out} more are asked only at a larger preset" if left_out else ""
     line = (
-        f"**{verdicts.total()} published claims of {len(best)} figures and tables**, each at the "
-        f"most demanding preset run so far: {counts}{rest} "
-        "([by figure](docs/results/README.md))."
+        f"**{verdicts.total()} published claims of {len({one.figure for one in claims})} figures "
+        f"and tables**, each at the most demanding preset run so far: {in_words(verdicts)}{rest} "
+        f"([by figure](docs/results/README.md)). {how_sure(claims)}"
     )
-    return "\n".join([*shown, line, ""])
+    small = Counter(claim.verdict for claim in tests)
+    small.pop(NOT_ASKED, None)
+    apart = (
+        f"Preset `{SMALLEST}` tests the machinery in minutes and counts for nothing above: "
+        f"{in_words(small)} of {len({one.figure for one in tests})} more figures and tables, which "
+        "were run at no other preset."
+    )
+    return "\n".join([*shown, line, *(["", apart] if small.total() else []), ""])
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """How many got which verdict."""
+    return ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts.get(word))
+
+
+def how_sure(claims: Iterable[ClaimLine]) -> str:
+    """How many decided verdicts stay when all questions are taken together, and how many claims
+    were set after their runs had begun."""
+    decided = [claim for claim in claims if claim.verdict in DECIDED]
+    tests = [claim for claim in decided if claim.stays is not None]
+    stay, late = sum(claim.stays is True for claim in tests), sum(c.after_runs for c in decided)
+    return (
+        f"Of the {len(decided)} decided ones {len(decided) - len(tests)} rest on no test, and "
+        f"{stay} of {len(tests)} tests stay at a false discovery rate of {FALSE_DISCOVERIES:.0%} "
+        "among all questions of their preset (Benjamini and Hochberg); "
+        f"{late} are on claims that were set, or last reworded, after their runs had begun."
+    )
 
 
 def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
@@ -164,13 +204,13 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "",
         f"How many published claims got which verdict: {WORDS}.",
         "",
-        *row_of("claims of", "preset", *VERDICTS),
-        "|---" * (2 + len(VERDICTS)) + "|",
+        *_counts([one for one in figures_of(board) if one.preset != SMALLEST], homes),
+        "",
+        f"Preset `{SMALLEST}` tests the machinery in minutes; its verdicts are in no count above.",
+        "",
+        *_counts([one for one in figures_of(board) if one.preset == SMALLEST], homes),
     ]
-    for figure in figures_of(board):
-        counts = Counter(claim.verdict for claim in figure.claims)
-        link = f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
-        lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
+    lines += ["", *_late(figures_of(board))]
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
     for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
         rows = [row for rows in own for row in rows if row.kind == "measured"]
@@ -178,6 +218,32 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
     return "\n".join([*lines, ""])
+
+
+def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
+    """A table of verdicts, and for each preset how sure they are."""
+    head = *row_of("claims of", "preset", *VERDICTS), "|---" * (2 + len(VERDICTS)) + "|"
+    lines = []
+    for figure in figures:
+        counts = Counter(claim.verdict for claim in figure.claims)
+        link = f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
+        lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
+    presets = dict.fromkeys(sorted((one.preset for one in figures), key=_by_demand))
+    for preset in presets:
+        own = [claim for one in figures if one.preset == preset for claim in one.claims]
+        lines += ["", f"`{preset}`: {in_words(Counter(c.verdict for c in own))}. {how_sure(own)}"]
+    return [*head, *lines] if lines else []
+
+
+def _late(figures: Sequence[Figure]) -> list[str]:
+    """Decided claims that were set when a run of theirs could have been seen, folded."""
+    lines = [*row_of("claim", "figure", "preset", "set"), "|---" * 4 + "|"]
+    for figure in figures:
+        for claim in figure.claims:
+            if claim.after_runs and claim.verdict in DECIDED:
+                told = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
+                lines += row_of(*told, (claim.set or "not frozen")[:16])
+    return [folded("Decided claims that were set after their runs had begun", "\n".join(lines))]
 
 
 def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
@@ -239,9 +305,14 @@ def verdicts(figure: Figure) -> str:
     ]
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
-    evidence = [*row_of("claim", "evidence", "counts as reproduced"), "|---|---|---|"]
+    evidence = [
+        *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "set"),
+        "|---" * 6 + "|",
+    ]
     for claim in figure.claims:
-        evidence += row_of(*map(markdown, (claim.name, claim.evidence, claim.tolerance)))
+        told = claim.name, claim.evidence, claim.effect, p_of(claim), claim.tolerance
+        when = (claim.set or "")[:10]
+        evidence += row_of(*map(markdown, (*told, when)))
     return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
 
 
@@ -253,7 +324,7 @@ def _verdict(claim: ClaimLine) -> str:
     if claim.asked_at:
         cost = f", {markdown(claim.cost)}" if claim.cost else ""
         return f"{sign} {claim.verdict} (asked at {markdown_code(claim.asked_at)}{cost})"
-    return f"{sign} {claim.verdict}"
+    return f"{sign} {claim.verdict}" + "".join(f"; {doubt}" for doubt in doubts(claim))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -262,7 +333,7 @@ def table(rows: Sequence[Row]) -> str:
     metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
     variant = f" ({markdown(first.variant)})" if first.variant else ""
     repeated = any((row.seeds or 0) > 1 for row in rows)
-    over = f"mean over seeds, interval {covered(rows)}"
+    over = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
     alone = Counter(row.label for row in rows)
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]

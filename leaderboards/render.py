@@ -331,12 +331,19 @@ def notes(shown: Iterable[Row | Line]) -> str:
 
 def verdict_counts(claims: Iterable[ClaimLine]) -> str:
     """How many claims got which verdict, and how many are not asked, if any."""
-    counts = Counter(claim.verdict for claim in claims)
-    return " · ".join(
+    shown = list(claims)
+    counts = Counter(claim.verdict for claim in shown)
+    words = [
         f"{sign} {counts[verdict]} {verdict}"
         for verdict, (sign, _) in VERDICTS.items()
         if verdict != NOT_ASKED or counts[NOT_ASKED]
-    )
+    ]
+    return " · ".join([*words, *(["in no headline count"] if any(map(is_smallest, shown)) else [])])
+
+
+def is_smallest(claim: ClaimLine) -> bool:
+    """Whether a verdict is of the preset that only tests the machinery: no headline counts it."""
+    return claim.preset.split()[:1] == [PRESETS[0]]
 
 
 def verdict_card(claim: ClaimLine) -> str:
@@ -350,13 +357,33 @@ def verdict_card(claim: ClaimLine) -> str:
         )
     if claim.verdict == NOT_ASKED:
         seeds = asked_at(claim)
+    size = " · ".join(part for part in (claim.effect, p_of(claim) and f"p {p_of(claim)}") if part)
+    doubt = "; ".join(doubts(claim))
+    beside = "".join(f'<p class="muted">{html(text)}</p>' for text in (size, doubt) if text)
     return (
         f'<div class="card {kind}"><p class="verdict">{sign} {html(claim.verdict)}</p>'
         f'<p class="sentence">{html(claim.sentence)}</p>'
-        f"<p>{html(claim.evidence)}</p>"
+        f"<p>{html(claim.evidence)}</p>{beside}"
         f'<p class="muted">{html(seeds)} · counts as reproduced: {html(claim.tolerance)} · '
         f"{html(claim.source)}</p></div>"
     )
+
+
+def doubts(claim: ClaimLine) -> list[str]:
+    """What a reader of a decided verdict must know beside it."""
+    lost = "does not stay when all questions of the preset are taken together"
+    late = "the claim was set, or last reworded, after the runs had begun"
+    decided = claim.verdict in ("reproduced", "contradicted")
+    return [
+        text
+        for text, holds in ((lost, claim.stays is False), (late, claim.after_runs))
+        if decided and holds
+    ]
+
+
+def p_of(claim: ClaimLine) -> str:
+    """The p-value of a verdict; nothing where nothing was decided or no chance enters."""
+    return f"{claim.p:.2g}" if claim.p else ""
 
 
 def asked_at(claim: ClaimLine) -> str:
@@ -372,6 +399,15 @@ def covered(rows: Iterable[Row]) -> str:
     if not known - {None}:
         return "over seeds"
     return "over seeds and test items" + (", where the records hold these" if None in known else "")
+
+
+def from_items(rows: Iterable[Row]) -> str:
+    """Which share of the variance of a table's means is from test items, as a clause."""
+    known = sorted(row.share_of_items for row in rows if row.share_of_items is not None)
+    if not known:
+        return ""
+    ends = dict.fromkeys(f"{share:.0%}" for share in (known[0], known[-1]))
+    return f" ({' to '.join(ends)} of its variance from items)"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

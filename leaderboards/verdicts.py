@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ground.effects import Effect, discoveries
 from ground.errors import UserError
 from ground.reading import Kind, Several, read_all
+from ground.statistics import LEVEL
 from leaderboards.contents import ClaimLine
+
+DECIDED = ("reproduced", "contradicted")
 
 
 class _Frozen(BaseModel):
@@ -30,6 +35,11 @@ class Claim(_Frozen):
     seeds_needed: int | None = None
     asked_at: str = ""
     cost: str = ""
+    p: float | None = Field(default=None, ge=0, le=1)
+    effect: Effect | None = None
+    frozen: str | None = None
+    set: str | None = None
+    after_runs: bool = True
 
 
 class VerdictFile(_Frozen):
@@ -64,14 +74,40 @@ def read_verdicts(
 def claim_lines(files: Iterable[VerdictFile]) -> list[ClaimLine]:
     """One line for each claim, by figure and preset; the order inside a file is kept."""
     ordered = sorted(files, key=lambda file: (file.figure, file.preset))
-    return [
+    lines = [
         ClaimLine(
             figure=file.figure,
             title=file.title,
             preset=file.preset,
             run_ids=tuple(file.records),
-            **claim.model_dump(),
+            effect="" if claim.effect is None else str(claim.effect),
+            **claim.model_dump(exclude={"effect", "frozen"}),
         )
         for file in ordered
         for claim in file.claims
     ]
+    return corrected(lines)
+
+
+def corrected(lines: Sequence[ClaimLine]) -> list[ClaimLine]:
+    """The lines, marked with whether a verdict stays when all questions of its preset are taken
+    together (:func:`ground.effects.discoveries`). What was asked and left open is a question too;
+    what no chance enters is none, and would only make room for the others."""
+    kept = list(lines)
+    for preset in {line.preset for line in lines}:
+        own = [i for i, line in enumerate(lines) if line.preset == preset and _is_a_test(line)]
+        stay = discoveries([_p(lines[i]) for i in own])
+        for i, stays in zip(own, stay, strict=True):
+            if lines[i].verdict in DECIDED:
+                kept[i] = replace(lines[i], stays=stays)
+    return kept
+
+
+def _is_a_test(line: ClaimLine) -> bool:
+    return line.p != 0 and line.verdict != "not asked here"
+
+
+def _p(line: ClaimLine) -> float | None:
+    """Verdicts of before p-values were kept were decided at the level of all."""
+    decided = line.verdict in DECIDED
+    return 1 - LEVEL if decided and line.p is None else line.p

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from ground.files import ROOT, write_atomically
 from ground.words import wants_help
-from judging.claims import ClaimResult
+from judging import frozen
+from judging.claims import ClaimResult, verdict_file
 from judging.verdicts import CONTRADICTED
 from pictures.renderer import images
 from reproduce.console import print_verdicts
@@ -33,7 +35,6 @@ from settings.config import choices, compose, parse
 if TYPE_CHECKING:
     from settings.settings import Configuration
 
-SCHEMA_VERSION = 1
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
 # How runs are made, which changes no result: two such views would be one.
 EXECUTION = (
@@ -49,6 +50,7 @@ EXECUTION = (
 HELP = """\
 usage: python -m reproduce                       what there is
        python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
+       python -m reproduce claims [update=true]  when each claim was last set
 
   preset=NAME       smoke (default), laptop, gpu, paper
   seeds=N           seeds of each model (default: as the preset says)
@@ -78,6 +80,9 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
             print(f"  {name:10} {known.title}\n{'':13}{known.source}")
         return OK
     name, *rest = words
+    if name == "claims":
+        hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
+        return frozen.main(rest, hashes, partial(judge_again, reproductions))
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
@@ -319,31 +324,27 @@ def write(
     results = [claim.judge(records) for claim in reproduction.claims]
     note = "" if reproduction.note is None else reproduction.note(records)
     picture = framed(reproduction.panels(records), records, view, note)
-    verdicts = {
-        "schema_version": SCHEMA_VERSION,
-        "figure": name,
-        "preset": view.name,
-        "title": reproduction.title,
-        "records": [record.run_id for record in records],
-        "claims": [entry(reproduction, result) for result in results],
-    }
+    title, cost = reproduction.title, reproduction.cost
     files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
     files["curves.json"] = picture.to_json()
     if reproduction.table is not None:
         files["table.md"] = reproduction.table(records).encode()
     files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
-    text = json.dumps(verdicts, indent=1, sort_keys=True, allow_nan=False)
-    files["verdicts.json"] = f"{text}\n".encode()
+    files["verdicts.json"] = verdict_file(name, view.name, title, records, results, cost)
     for file, content in files.items():
         write_atomically(folder / file, content)
     return results
 
 
-def entry(reproduction: Reproduction, result: ClaimResult) -> dict[str, Any]:
-    """A claim's entry in a verdict file; of what is not asked here also what asking would cost."""
-    asked_at = result.finding.asked_at
-    cost = {"cost": reproduction.cost(asked_at)} if asked_at else {}
-    return {**result.to_json(), **cost}
+def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
+    """Write every committed verdict file anew, from the records that it names."""
+    known = {record.run_id: record for record in read_records([COMMITTED])}
+    for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):
+        old = json.loads(path.read_text())
+        own, records = reproductions[old["figure"]], [known[run] for run in old["records"]]
+        results = [claim.judge(records) for claim in own.claims]
+        given = (old["figure"], old["preset"], own.title, records, results, own.cost)
+        write_atomically(path, verdict_file(*given))
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

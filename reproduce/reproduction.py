@@ -97,7 +97,7 @@ def _cost_of(planned: Callable[[str, int | None], Plan], preset: str) -> str:
     for words in plan.sweeps:
         sweep = make_plan([*words, f"preset={preset}"])
         trials = (min(entry.settings, sweep.settings.n_trials) for entry in sweep.entries)
-        count += sum(trials) + len(sweep.entries) * sweep.settings.seeds
+        count += sum(trials) + len(sweep.entries) * sweep.settings.finals
         steps |= _steps(entry.configuration for entry in sweep.entries)
     lengths = [f"{number:,}" for number in sorted({min(steps), max(steps)})] if steps else []
     return f"{count:,} runs" + (f" of {' to '.join(lengths)} steps" if lengths else "")

@@ -84,9 +84,15 @@ class SweepSettings(Settings):
     n_trials: Count
     extend: int = Field(default=0, ge=0, le=20)
     seeds: Count
+    data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
     workers: int = Field(ge=0, le=LARGEST_THREADS)
     storage: str
+
+    @property
+    def finals(self) -> int:
+        """Final runs of each model."""
+        return self.seeds * self.data_seeds
 
 
 class Configuration(Settings):
@@ -147,6 +153,16 @@ class Configuration(Settings):
         for place, number in infinite_numbers(sections):
             raise ValueError(f"{place}={number} is not finite: give an ordinary number")
         return self
+
+    def of_each_data_seed(self) -> list[Configuration]:
+        """The first final run of a sweep for each data seed. No two have a training seed in common:
+        what is drawn with it would be the same, and count as new."""
+        first, step = int(self.tasks.get("data_seed") or 0), self.sweep.seeds
+        others = [
+            {"seed": self.seed + n * step, "tasks": {**self.tasks, "data_seed": first + n}}
+            for n in range(1, self.sweep.data_seeds)
+        ]
+        return [self, *(self.model_copy(update=changes) for changes in others)]
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
+from itertools import groupby
 
 from bench.records.schema import RunRecord
-from ground.statistics import KINDS, REAL, Items, Kind, deviation_of, mean_of
+from ground.components import Components, Table, components, residual_of
+from ground.statistics import KINDS, REAL, Items, Kind, Mean, deviation_of, mean_interval, mean_of
 from settings.config import card, choices
 
 
@@ -32,13 +34,76 @@ def _stated(task: str) -> Mapping[str, Sequence[str]]:
     return numbers
 
 
+def data_seed(record: RunRecord) -> int:
+    """The seed that a run's data were drawn with; 0 where its task draws none."""
+    return int(record.config.get("tasks", {}).get("data_seed") or 0)
+
+
+def by_data_seed(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """The runs of each data seed."""
+    return [list(own) for _, own in groupby(sorted(records, key=data_seed), key=data_seed)]
+
+
+def over_seeds(
+    records: Sequence[RunRecord], values: Sequence[float | None], metric: str = ""
+) -> Mean:
+    """Mean and interval of a number of the runs of one row.
+
+    Data of another seed bring new training seeds and new test items with them. Runs of several data
+    seeds therefore count as one number each: the spread of these holds the variances between data
+    seeds, between training seeds within them, and of items (the nested analysis of variance).
+
+    Args:
+        values: one for each record; None where a run gave none.
+    """
+    kind = kind_of(records[0].task, metric) if records else REAL
+    items = items_of(records, metric) if metric else None
+    parts = by_data_seed(records)
+    if len(parts) < 2:
+        return mean_interval(values, kind, items)
+    known = {r.run_id: v for r, v in zip(records, values, strict=True) if v is not None}
+    found = [[known[run.run_id] for run in part if run.run_id in known] for part in parts]
+    return mean_interval([mean_of(part) if part else None for part in found], kind, items)
+
+
 def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Items | None:
-    """The test items behind a metric of some seeds of one setting; None where the records hold no
-    number for each, or where not all seeds were measured on the same ones.
+    """The test items behind a metric of one row; None where the records hold no number for each,
+    or where not all runs of a data seed were measured on the same ones.
 
     Args:
         minus: a second metric of the same items, which is subtracted from the first.
     """
+    parts = by_data_seed(records)
+    if len(parts) > 1:
+        return drawn_anew([items_of(part, metric, minus) for part in parts])
+    rows = _table(records, metric, minus)
+    drawn = {record.provenance.data.get("test", "") for record in records}
+    if rows is None or len(drawn) > 1:
+        return None
+    items = tuple(mean_of(column) for column in zip(*rows, strict=True))
+    count = len(items)
+    variance = deviation_of(items) ** 2 / count
+    return Items(count, variance, residual_of(rows), "test sequences", items, drawn.pop())
+
+
+def drawn_anew(items: Sequence[Items | None]) -> Items | None:
+    """The items of several data seeds: the spread over these holds their variance."""
+    known = [own for own in items if own is not None]
+    if len(known) < len(items):
+        return None
+    name = f"{known[0].name} of {len(known)} data seeds"
+    return Items(sum(own.count for own in known), 0.0, name=name)
+
+
+def components_of(records: Sequence[RunRecord], metric: str) -> Components | None:
+    """What the printed mean of a metric varies by; None where the records do not say."""
+    tables = [_table(part, metric) for part in by_data_seed(records)]
+    known = [table for table in tables if table and len(table) > 1 and len(table[0]) > 1]
+    return components(known) if known and len(known) == len(tables) else None
+
+
+def _table(records: Sequence[RunRecord], metric: str, minus: str = "") -> Table | None:
+    """Runs that ended well by test items."""
     kept = [record for record in records if record.outcome == "ok"]
     rows = [record.per_sequence.get(metric, []) for record in kept]
     if minus:
@@ -46,24 +111,4 @@ def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Item
         rows = [
             [a - b for a, b in zip(*pair, strict=True)] for pair in zip(rows, less, strict=True)
         ]
-    drawn = {record.provenance.data.get("test", "") for record in records}
-    if not rows or not rows[0] or len({len(row) for row in rows}) > 1 or len(drawn) > 1:
-        return None
-    items = tuple(mean_of(column) for column in zip(*rows, strict=True))
-    count = len(items)
-    variance = deviation_of(items) ** 2 / count
-    return Items(count, variance, _residual(rows, items), "test sequences", items, drawn.pop())
-
-
-def _residual(rows: Sequence[Sequence[float]], items: Sequence[float]) -> float:
-    """The variance of the mean that comes from chance in each seed and item: what is left of the
-    table of seeds by items without the means of both."""
-    seeds, count = len(rows), len(items)
-    if seeds < 2 or count < 2:
-        return 0.0
-    centre = mean_of(items)
-    squares = 0.0
-    for row in rows:
-        own = mean_of(row) - centre
-        squares += sum((x - own - item) ** 2 for x, item in zip(row, items, strict=True))
-    return squares / ((seeds - 1) * (count - 1)) / (seeds * count)
+    return rows if rows and rows[0] and len({len(row) for row in rows}) == 1 else None

@@ -91,8 +91,8 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             _drive(contenders, executor, report)
         from bench.runs.obtain import obtain_baselines
 
-        baselines = obtain_baselines(configuration, report)
-    return SweepResult([contender.result for contender in contenders], baselines)
+        found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
+    return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
 
 
 def execute(job: Job, report: Report) -> RunRecord | UserError:
@@ -257,7 +257,7 @@ class _Contender:
     @property
     def runs(self) -> int:
         """Trials and final runs, as far as the space has grown."""
-        return self.configuration.sweep.seeds + (0 if self.given else self.study.budget)
+        return self.configuration.sweep.finals + (0 if self.given else self.study.budget)
 
     def best(self) -> Setting | None:
         """The best setting so far; None if no trial gave a number."""
@@ -332,9 +332,10 @@ class _Contender:
             self._keep_failure()
             return
         study, best = given.study if given else self.study.describe(), self.entry.at(setting)
-        self._supersede(identify(best).all)
-        for seed in range(best.seed, best.seed + best.sweep.seeds):
-            yield Job("final run", best.model_copy(update={"seed": seed}), "final", study)
+        self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
+        for first in best.of_each_data_seed():
+            for seed in range(first.seed, first.seed + best.sweep.seeds):
+                yield Job("final run", first.model_copy(update={"seed": seed}), "final", study)
 
     def _keep_failure(self) -> None:
         """A model without any number is a row with its cause: that of its last trial."""

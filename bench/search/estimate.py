@@ -80,7 +80,7 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     configuration = entry.at(setting)
     sweep, training = configuration.sweep, configuration.training
     trials = min(sweep.n_trials, entry.settings)
-    runs = trials + sweep.seeds
+    runs = trials + sweep.finals
     counted = Estimate(entry.words[0], configuration.label, name, trials, runs)
     if configuration.takes is not None:
         return replace(counted, cause=f"{configuration.task} has no training steps to time")

@@ -15,7 +15,7 @@ from ground.words import word
 from settings.config import choices, compose, models_of, parse
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
-SHORT_NAMES = ("n_trials", "extend", "seeds", "workers", "sampler", "storage")
+SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "workers", "sampler", "storage")
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,9 @@ def make_plan(words: Sequence[str]) -> Plan:
     for key in sorted(own.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
     sweep = entries[0].configuration.sweep
+    if sweep.data_seeds > 1 and "data_seed" not in entries[0].configuration.tasks:
+        task = entries[0].configuration.task
+        raise UserError(f"the data of {task} have no seed: leave data_seeds={sweep.data_seeds} out")
     searched = {key for key in sweep.search_space if key.startswith("models.")}
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.

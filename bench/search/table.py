@@ -10,13 +10,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench.records.numbers import items_of, kind_of
+from bench.records.numbers import items_of, over_seeds
 from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.driver import ModelResult, SweepResult
 from ground.screen import console
-from ground.statistics import Mean, mean_interval
 
 
 def print_sweep(result: SweepResult, store: Path) -> None:
@@ -71,30 +70,22 @@ def _budgets(models: Sequence[ModelResult]) -> str | None:
     return f"not the same number of trials ({each}): fewer than {most} are all of a smaller space"
 
 
-def _summary(records: Sequence[RunRecord]) -> Mean:
-    """Over seeds and test items; a run that did not end well has no number, whatever was measured
-    before."""
-    values = [r.headline.value if r.outcome == "ok" else None for r in records]
-    if not records:
-        return mean_interval(values)
-    task, name = records[0].task, records[0].headline.name
-    return mean_interval(values, kind_of(task, name), items_of(records, name))
-
-
 def _model_row(model: ModelResult) -> tuple[float | None, list[str]]:
     """What it is ranked by, and its cells."""
     worked = model.trials - len(model.failures)
     trials = f"{worked}/{model.trials}" if model.failures else f"{model.trials}"
     if not model.records:
         return None, [model.label, "failed", "", "", "", trials, "", ""]
-    summary = _summary(model.records)
+    # A run that did not end well has no number, whatever was measured before.
+    values = [r.headline.value if r.outcome == "ok" else None for r in model.records]
+    summary = over_seeds(model.records, values, model.records[0].headline.name)
     interval = summary.interval
     seconds = statistics.fmean(record.cost.wall_seconds for record in model.records)
     return summary.mean, [
         model.label,
         "failed" if summary.mean is None else f"{summary.mean:.4f}",
         "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
-        f"{len(model.records) - summary.failures}/{len(model.records)}",
+        f"{len(values) - values.count(None)}/{len(values)}",
         f"{model.records[0].cost.parameters:,}",
         trials,
         f"{seconds:.0f}",

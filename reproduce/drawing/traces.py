@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from bench.records.numbers import items_of, kind_of
+from bench.records import numbers
 from bench.records.schema import Curve, RunRecord
 from ground.statistics import Mean, mean_interval
 from judging.grammar import metric
@@ -29,10 +29,8 @@ Summarise = Callable[[Sequence[float | None]], Mean]
 def summary(runs: Sequence[RunRecord], value: str | Value) -> Mean:
     """Mean and interval over the seeds of one setting; of a metric by its kind and with its test
     items, as in verdicts."""
-    if not isinstance(value, str):
-        return mean_interval([value(run) for run in runs])
-    kind = kind_of(runs[0].task if runs else "", value)
-    return mean_interval([metric(value)(run) for run in runs], kind, items_of(runs, value))
+    read, name = (metric(value), value) if isinstance(value, str) else (value, "")
+    return numbers.over_seeds(runs, [read(run) for run in runs], name)
 
 
 def over_seeds(

@@ -24,6 +24,7 @@ from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
 from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from ground.progress import silent
+from leaderboards.grouping import collect
 from tests.bench.records import make_record
 
 ROOT = Path(__file__).parents[2]
@@ -194,6 +195,22 @@ def test_running_again_runs_only_what_is_missing(tmp_path):
 
 def failed_finals(store):
     return [r for r in read_records([store / "records"]) if r.outcome != "ok"]
+
+
+def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
+    words = [*TINY, "models=memory_unit", f"store={tmp_path}", "n_trials=2", "seeds=2"]
+    one = run_sweep(words, silent)
+    two = run_sweep([*words, "data_seeds=2"], silent)
+    assert {record.run_id for record in one} < {record.run_id for record in two}
+    finals = [record for record in two if record.role == "final"]
+    drawn = [(record.config["tasks"]["data_seed"], record.seed) for record in finals]
+    assert drawn == [(0, 0), (0, 1), (1, 2), (1, 3)]  # no training seed twice
+    assert len({record.provenance.data["test"] for record in finals}) == 2
+    assert len({record.study.name for record in finals}) == 1  # the same search
+    kept = sorted(path.stem for path in (tmp_path / "records").glob("*.json"))
+    assert kept == sorted(record.run_id for record in two)  # none is superseded
+    of_models = [setting for setting in collect(two) if not setting.is_reference]
+    assert [len(setting.records) for setting in of_models] == [4]
 
 
 def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):

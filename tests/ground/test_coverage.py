@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from bench.records.numbers import over_seeds as over_seeds_of
 from ground.statistics import (
     REAL,
     SHARE,
@@ -23,7 +24,14 @@ from ground.statistics import (
     over_seeds,
     seeds_needed,
 )
+from tests.bench.records import make_record
 from tests.bench.tables import answers, chances, items_in, seeds_in
+
+
+def record(seed, value, rows, data):
+    config = {"tasks": {"data_seed": data}}
+    given = {"metrics": {"test": {"accuracy": value}}, "per_sequence": {"accuracy": list(rows)}}
+    return make_record(seed=seed, run_id=f"r{seed}", task="none", config=config, **given)
 
 
 def covered(truth, found):
@@ -98,6 +106,30 @@ def test_coverage_of_normal_numbers_over_items(count):
         table = of_seeds + generator.standard_normal(30) + generator.standard_normal((count, 30))
         hits.append(covered(0.0, interval_of(seeds_in(table), REAL, items_in(table))))
     assert_coverage(hits)
+
+
+@pytest.mark.parametrize(("of_data", "seeds"), [(0.0, 3), (0.3, 3), (0.3, 1)])
+def test_coverage_over_data_seeds_with_training_seeds_and_items_in_them(of_data, seeds):
+    """Each data seed has its own level, training seeds and test items."""
+    generator = np.random.default_rng([seeds, round(100 * of_data)])
+    hits, alone = [], []
+    for _ in range(600):
+        data = of_data * generator.standard_normal((3, 1, 1))
+        training = 0.1 * generator.standard_normal((3, seeds, 1))
+        items = 0.5 * generator.standard_normal((3, 1, 30))
+        table = data + training + items + 0.5 * generator.standard_normal((3, seeds, 30))
+        runs = [
+            record(k * seeds + n, row.mean(), rows=row, data=k)
+            for k, part in enumerate(table)
+            for n, row in enumerate(part)
+        ]
+        values = [run.metrics["test"]["accuracy"] for run in runs]
+        hits.append(covered(0.0, over_seeds_of(runs, values, "accuracy").interval))
+        if seeds > 1:
+            alone.append(covered(0.0, interval_of(seeds_in(table[0]), REAL, items_in(table[0]))))
+    assert_coverage(hits)
+    if of_data and alone:
+        assert np.mean(alone) < 0.7  # one data seed tells nothing of others
 
 
 # Seeds needed

@@ -11,7 +11,6 @@ import pytest
 from bench.records.schema import RunRecord, read_records
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
-from reproduce.command import entry
 
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
 
@@ -26,5 +25,5 @@ def test_the_claims_say_so_of_these_records_today(path: Path) -> None:
     file = json.loads(path.read_text())
     records = [committed()[run_id] for run_id in file["records"]]
     reproduction = reproductions()[file["figure"]]
-    judged = [entry(reproduction, claim.judge(records)) for claim in reproduction.claims]
+    judged = [one.judge(records).to_json(reproduction.cost) for one in reproduction.claims]
     assert json.loads(json.dumps(judged)) == file["claims"]

@@ -38,7 +38,6 @@ from judging.verdicts import (
     UNDECIDED,
 )
 from reproduce.bigram.bigram import REPRODUCTION, plan
-from reproduce.command import entry
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
 from reproduce.reproduction import View
 from tests.bench.records import make_record
@@ -233,7 +232,9 @@ def test_a_drawn_number_is_a_quantity_too() -> None:
 def test_result_is_what_a_verdict_file_holds() -> None:
     rule = within(ACCURACY.of(OURS), low=0.8)
     content = (
-        Claim("accuracy", "It is.", rule, source="figure 9").judge(runs(0.9, 0.91, 0.92)).to_json()
+        Claim("accuracy", "It is.", rule, source="figure 9")
+        .judge(runs(0.9, 0.91, 0.92))
+        .to_json(str)
     )
     assert content == {
         "name": "accuracy",
@@ -244,6 +245,16 @@ def test_result_is_what_a_verdict_file_holds() -> None:
         "evidence": "ours 0.910 (95% interval 0.885 to 0.935)",
         "seeds": 3,
         "seeds_needed": None,
+        "p": 0.0028,  # 0.91 is 0.11, or 0.11 / (0.01 / √3) errors, above 0.8: two-sided t, 2 df
+        "effect": {
+            "of": "ours minus 0.8",
+            "difference": 0.11,
+            "unit": "real",
+            "standardised": 6.20609,  # 11 · Γ(1) / (Γ(1/2) √1): Hedges 1981 at two degrees
+        },
+        "frozen": None,
+        "set": None,
+        "after_runs": True,  # a claim that is not frozen
     }
 
 
@@ -255,7 +266,7 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
     records = [run(seed, 0.3, task="bigram", config=config) for seed in range(3)]
     results = [claim.judge(records) for claim in REPRODUCTION.claims]
     unasked = [r for r in results if r.finding.verdict == NOT_ASKED]
-    entries = [entry(REPRODUCTION, result) for result in results]
+    entries = [result.to_json(REPRODUCTION.cost) for result in results]
     # Independently of the cost's words: the plan says how many runs there are, and how long.
     count = len(plan("laptop", None).runs)
     assert count == 32

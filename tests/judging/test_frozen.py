@@ -1,0 +1,162 @@
+"""Claims cannot change unseen: neither their words nor their numbers nor the code that judges."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ground.errors import UserError
+from ground.files import ROOT
+from judging import frozen
+from judging.claims import Claim, Control
+from judging.frozen import Entry, differing, read_frozen, set_after, updated, write_frozen
+from judging.grammar import Number, Rule, Runs, above, each, once, trained_for, within
+from judging.trials import settled
+from leaderboards.build import FOLDER
+from reproduce.__main__ import reproductions
+from tests.judging.samples import record
+
+CLAIMS = {name: [claim.hashes for claim in one.claims] for name, one in reproductions().items()}
+ACCURACY = Number("accuracy", "accuracy")
+OURS, THEIRS = Runs("ours", model="a"), Runs("theirs", model="b", settings={"models.layers": 2})
+NOW = "2026-11-22T06:00:00+00:00"
+FROM_NOW_ON = "2026-11-22T08:00:00+00:00"  # what is older is counted on the pages of results
+LEAST = 0.8
+
+
+def claim(rule: Rule, sentence: str = "It is so.", control: Control | None = None) -> Claim:
+    return Claim("n", sentence, rule, source="figure 9", control=control)
+
+
+def own_rule(least: float) -> Rule:
+    return Rule("as often as is needed", lambda found, level: settled(len(found) > least, ""))
+
+
+def changed(one: Claim, other: Claim) -> list[str]:
+    return differing({"f": [other.hashes]}, updated({"f": [one.hashes]}, {}, NOW))
+
+
+def test_every_claim_is_as_it_was_frozen() -> None:
+    assert differing(CLAIMS, read_frozen()) == []
+    assert frozen.main([], CLAIMS, pytest.fail) == 0
+    assert all(len({one.name for one in own}) == len(own) for own in CLAIMS.values())
+
+
+WITHIN = within(ACCURACY.of(OURS), low=0.8)
+CONTROL = Control("untrained", WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "how"),
+    [
+        (claim(WITHIN), claim(WITHIN, "It is nearly so."), "set anew"),
+        (claim(WITHIN), claim(within(ACCURACY.of(OURS), low=0.79)), "set anew"),
+        (claim(WITHIN), claim(WITHIN, control=CONTROL), "set anew"),
+        (
+            claim(WITHIN, control=CONTROL),
+            claim(WITHIN, control=replace(CONTROL, label="x")),
+            "anew",
+        ),
+        # The words stay, and the test does not.
+        (claim(own_rule(3)), claim(own_rule(2)), "test was edited"),
+        (claim(WITHIN), claim(replace(WITHIN, judge=own_rule(0).judge)), "edited"),
+        (
+            claim(above(ACCURACY.of(OURS), ACCURACY.of(THEIRS))),
+            claim(
+                above(ACCURACY.of(OURS), ACCURACY.of(THEIRS.but("theirs", {"models.layers": 1})))
+            ),
+            "test was edited",
+        ),
+        (
+            claim(once(trained_for(9, "gpu"), WITHIN)),
+            claim(once(trained_for(8, "gpu"), WITHIN)),
+            "test was edited",
+        ),
+        (claim(each([WITHIN])), claim(each([WITHIN, WITHIN])), "test was edited"),
+    ],
+)
+def test_each_change_of_a_claim_is_seen(one: Claim, other: Claim, how: str) -> None:
+    assert changed(one, one) == []
+    (found,) = changed(one, other)
+    assert how in found
+
+
+def test_a_constant_of_the_module_belongs_to_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = Rule("often", lambda found, level: settled(len(found) > LEAST, ""))
+    known = updated({"f": [claim(rule).hashes]}, {}, NOW)
+    monkeypatch.setitem(globals(), "LEAST", 0.1)
+    assert differing({"f": [claim(rule).hashes]}, known) == ["f, n: its test was edited"]
+
+
+def test_times_stay_with_what_did_not_change(tmp_path: Path) -> None:
+    path, later = tmp_path / "frozen.yaml", "2026-12-01T00:00:00+00:00"
+    write_frozen(updated({"f": [claim(own_rule(3)).hashes]}, {}, NOW), path)
+    (entry,) = (known := read_frozen(path))["f"].values()
+    assert (entry.set, entry.edited, entry.since) == (NOW, "", NOW)
+    same = updated({"f": [claim(own_rule(3)).hashes]}, known, later)
+    assert same == known
+    (edited,) = updated({"f": [claim(own_rule(2)).hashes]}, known, later)["f"].values()
+    assert (edited.set, edited.edited, edited.since) == (NOW, later, later)
+    (anew,) = updated({"f": [claim(own_rule(3), "Other words.").hashes]}, known, later)[
+        "f"
+    ].values()
+    assert (anew.set, anew.edited) == (later, "")
+    assert differing({}, known) == ["f: is gone"]
+    with pytest.raises(UserError, match="cannot be given here"):
+        frozen.main(["updat=true"], {}, pytest.fail)
+
+
+def test_one_run_that_began_before_the_claim_is_enough_to_have_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = claim(own_rule(3))
+    before, after = (
+        record(n, 0.9, started=f"{day}T00:00:00")
+        for n, day in enumerate(("2026-11-21", "2026-11-23"))
+    )
+    assert set_after(one.hashes, [after])  # it is not frozen at all
+    (entry,) = updated({"f": [one.hashes]}, {}, NOW)["f"].values()
+    monkeypatch.setattr(frozen, "_by_words", lambda: {entry.words: entry})
+    assert not set_after(one.hashes, [after])
+    assert set_after(one.hashes, [before, after])
+    monkeypatch.setattr(frozen, "_by_words", lambda: {entry.words: entry._replace(test="0")})
+    assert set_after(one.hashes, [after])  # its test is another one now
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "verdicts").glob("*.json")), ids=lambda p: p.stem)
+def test_a_claim_that_was_set_after_its_runs_is_named_among_the_decisions(path: Path) -> None:
+    decisions = (ROOT / "docs" / "decisions.md").read_text()
+    late = [one for one in json.loads(path.read_text())["claims"] if one["after_runs"]]
+    new = [one["name"] for one in late if one["p"] is not None and one["set"] > FROM_NOW_ON]
+    assert [name for name in new if name not in decisions] == []
+
+
+def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
+    """Those of the first version of the file were dated by the history of the claims."""
+    place = "judging/frozen.yaml"
+    first = _git("log", "--diff-filter=A", "--format=%H", "--", place).split()
+    if not first:
+        pytest.skip("there is no history here")
+    old = set(_git("show", f"{first[-1]}:{place}").splitlines())
+    made: dict[str, datetime] = {}
+    for line in _git("blame", "--line-porcelain", "HEAD", "--", place).splitlines():
+        key, _, value = line.partition(" ")
+        if key == "author-time":
+            time = datetime.fromtimestamp(int(value), UTC)
+        elif line.startswith("\t") and line[1:] not in old:
+            made[line[1:]] = time
+    for line, committed in made.items():
+        for entry in (yaml.safe_load(line) or {}).values() if ": {" in line else ():
+            kept = Entry(**entry)
+            assert datetime.fromisoformat(kept.since) > committed - timedelta(days=1), line
+
+
+def _git(*words: str) -> str:
+    found = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout if found.returncode == 0 else ""
