@@ -71,6 +71,7 @@ class Asked:
             raise UserError(f"dry_run={dry_run} is neither true nor false")
         figures = _figures(own.get("figures", []), known)
         others = tuple(word for _, word in values.values())
+        preset = str(preset)
         store = Path(str(own.get("store", cls.store)))
         return cls(preset, _hours(own.get("hours")), workers, figures, store, dry_run, others)
 

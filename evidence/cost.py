@@ -86,7 +86,8 @@ class Speeds:
             if not found:
                 return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
             together = math.fsum(record.cost.wall_seconds for record in found)
-            return Cost(*[together / len({record.identity for record in found}) * PREDICTORS] * 3)
+            all_of_them = together / len({record.identity for record in found}) * PREDICTORS
+            return Cost(all_of_them, all_of_them, all_of_them)
         same = self._measured.get(training_key(configuration.resolved(), 0))
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]

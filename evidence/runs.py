@@ -90,19 +90,17 @@ def _predictors(configuration: Configuration, shelf: Shelf) -> PlannedRun:
 def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
     """A model of a sweep: the final runs of the setting that a search chose, else trials first."""
     configuration = entry.configuration
-    seeds = range(configuration.seed, configuration.seed + configuration.sweep.seeds)
     chosen = _chosen(entry, shelf)
     if chosen is not None:
-        for seed in seeds:
-            yield _single(chosen.model_copy(update={"seed": seed}), shelf, "final")
+        for final in chosen.final_runs():
+            yield _single(final, shelf, "final")
         return
     trials = [_single(entry.at(setting), shelf, "trial") for setting in _settings(entry)]
     yield from trials
-    for seed in seeds:
+    for final in configuration.final_runs():
         # The first final run has the weights of a trial.
-        key = f"final {seed} of {' '.join(entry.words)} {dict(entry.space)}"
-        training = trials[0].training if seed == configuration.seed else key
-        final = configuration.model_copy(update={"seed": seed})
+        key = f"final {final.seed} of {' '.join(entry.words)} {dict(entry.space)}"
+        training = trials[0].training if final.seed == configuration.seed else key
         yield PlannedRun(final, "final", key, training)
 
 

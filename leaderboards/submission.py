@@ -14,16 +14,16 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from bench.records.equivalence import form
-from bench.records.privacy import told_word, without_places
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from ground.errors import RUN_FAILED, UserError
+from ground.privacy import told_word, without_places
 from ground.reading import read_all
 from leaderboards.checks import naming, numbers, training
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.naming import check_name
 
-SYSTEM = re.compile(r"\w+ \w+")  # as bench.records.privacy.told_system has it
+SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
 RULES = (*naming.RULES, *numbers.RULES, *training.RULES)
 
 

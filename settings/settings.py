@@ -164,6 +164,14 @@ class Configuration(Settings):
         ]
         return [self, *(self.model_copy(update=changes) for changes in others)]
 
+    def final_runs(self) -> list[Configuration]:
+        """All final runs of a sweep at this setting: its seeds, of each data seed."""
+        return [
+            first.model_copy(update={"seed": first.seed + n})
+            for first in self.of_each_data_seed()
+            for n in range(self.sweep.seeds)
+        ]
+
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
         training = self.training.model_dump(mode="json", exclude={"checkpoint_every"})

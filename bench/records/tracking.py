@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.records.database import alone_at, sqlite_file
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from ground.database import alone_at, sqlite_file
 from ground.errors import UserError
 
 METRICS_PER_BATCH = 1000  # MLflow refuses more in one call

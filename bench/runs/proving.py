@@ -26,12 +26,12 @@ from bench.records.equivalence import (
     form,
     todays_name,
 )
-from bench.records.privacy import told_word
 from bench.records.provenance import sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
+from ground.privacy import told_word
 from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from bench.records.identity import Identity
-from bench.records.privacy import told_message, without_places
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import kept_random_state, resolve_device
 from bench.training.memory import peak_memory
@@ -20,6 +19,7 @@ from bench.training.probe import UnfitModel
 from bench.training.training import Stopped, set_numerics
 from ground.errors import UserError
 from ground.files import write_atomically
+from ground.privacy import told_message, without_places
 from ground.progress import Report
 from ground.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task

@@ -333,9 +333,8 @@ class _Contender:
             return
         study, best = given.study if given else self.study.describe(), self.entry.at(setting)
         self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
-        for first in best.of_each_data_seed():
-            for seed in range(first.seed, first.seed + best.sweep.seeds):
-                yield Job("final run", first.model_copy(update={"seed": seed}), "final", study)
+        for final in best.final_runs():
+            yield Job("final run", final, "final", study)
 
     def _keep_failure(self) -> None:
         """A model without any number is a row with its cause: that of its last trial."""

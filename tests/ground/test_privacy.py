@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.records import provenance
-from bench.records.privacy import told_command, told_message, told_word
 from bench.runs.obtain import obtain
 from bench.training.building import build_task
 from ground.files import ROOT
+from ground.privacy import told_command, told_message, told_word
 from settings.config import compose
 
 WORDS = ["tasks=regbench", "models=gpt2", "training.steps=1"]
