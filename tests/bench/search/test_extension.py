@@ -103,7 +103,9 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder):
 
 def by_hand(space, extend, error, trials=10**6):
     """What is searched in the end, and the best of each model."""
-    grids = {key: sorted(values) for key, values in space.items()}
+    # Of equals the first of the grid is chosen: one that can grow is sorted, others are as given.
+    grows = {key: extend > 0 and tuple(values) in REACH for key, values in space.items()}
+    grids = {key: sorted(values) if grows[key] else values for key, values in space.items()}
     spaces = {
         model: [key for key in keys if key in grids or key == HEADS] for model, keys in KEYS.items()
     }
@@ -156,7 +158,7 @@ def test_all_contenders_end_with_the_grid_that_the_long_way_finds(
     for contender in contenders:
         study = contender.study.describe()
         assert {k: sorted(v) for k, v in study.search_space.items() if k in grids} == {
-            key: grids[key] for key in study.search_space if key in grids
+            key: sorted(grids[key]) for key in study.search_space if key in grids
         }
         whole = math.prod(map(len, study.search_space.values()))
         assert len(study.trials) == contender.result.trials == whole
