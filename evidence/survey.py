@@ -190,7 +190,7 @@ class Survey:
     @cached_property
     def candidates(self) -> list[Candidate]:
         """For each reproduction with open claims the runs that its plan misses; where none is
-        missing, as many further seeds as would settle a claim."""
+        missing, as many further seeds as would settle a claim, once."""
         return [one for review in self.reviews.values() for one in self._candidates(review)]
 
     def _candidates(self, review: Review) -> list[Candidate]:
@@ -200,6 +200,8 @@ class Survey:
             return []
         if review.missing:
             return [Candidate(review.figure, words, tuple(review.missing), frozenset(names))]
+        if self._was_extended(review):
+            return []
         found = []
         needed = {r.claim.name: r.finding.seeds_needed for r in review.open}
         for seeds in sorted({number for number in needed.values() if number is not None}):
@@ -208,6 +210,14 @@ class Survey:
             settled = {n for n, number in needed.items() if number and number <= seeds}
             found.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
         return found
+
+    def _was_extended(self, review: Review) -> bool:
+        """Whether a reproduction has more seeds than its plan already. Who adds seeds until a claim
+        falls finds some that fall by chance, so they are added once."""
+        names = {name for run in review.runs for name in run.identities}
+        last = max(run.configuration.seed for run in review.runs)
+        known = [*self.shelf.committed, *self.shelf.local]
+        return any(record.identity in names and record.seed > last for record in known)
 
     def runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
         """The runs of a reproduction with other words than those of the survey."""

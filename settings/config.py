@@ -66,6 +66,7 @@ def model_groups() -> list[str]:
     return ["models", *dict.fromkeys(below)]
 
 
+@lru_cache(maxsize=256)  # asked for every run that is composed
 def models_of(task: str) -> str:
     """The group that a task's models come from: "models", or what its YAML file ``takes``."""
     return str(group_file("tasks", task).get("takes", "models"))
