@@ -90,6 +90,7 @@ class Review:
 
     Attributes:
         note: why records of the store could not be judged with the committed ones.
+        committed: claims that the committed records decide by themselves.
     """
 
     figure: str
@@ -98,22 +99,29 @@ class Review:
     results: tuple[ClaimResult, ...]
     runs: tuple[PlannedRun, ...]
     note: str = ""
+    committed: frozenset[str] = frozenset()
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Claim -> verdict."""
-        return {result.claim.name: result.finding.verdict for result in self.results}
+        """Claim -> verdict; none is decided before all runs are there."""
+        waiting = {result.claim.name for result in self.open}
+        found = {result.claim.name: result.finding.verdict for result in self.results}
+        return {n: v if v in OPEN or n not in waiting else UNDECIDED for n, v in found.items()}
 
     @property
     def open(self) -> list[ClaimResult]:
-        """Claims without a decided verdict that the preset itself asks."""
+        """Claims without a decided verdict that the preset itself asks. A part of the runs decides
+        nothing: who stops at the first decision finds some that fall by chance."""
         here = ("", self.request.view.preset)
-        return [
-            result
-            for result in self.results
-            if result.finding.verdict == UNDECIDED
-            or (result.finding.verdict == NOT_ASKED and result.finding.asked_at in here)
-        ]
+
+        def is_open(result: ClaimResult) -> bool:
+            finding = result.finding
+            if finding.verdict == NOT_ASKED:
+                return finding.asked_at in here
+            partly = bool(self.missing) and result.claim.name not in self.committed
+            return partly or finding.verdict == UNDECIDED
+
+        return [result for result in self.results if is_open(result)]
 
     @property
     def missing(self) -> list[PlannedRun]:
@@ -146,16 +154,16 @@ class Survey:
     def _review(self, name: str) -> Review:
         reproduction = self._reproductions[name]
         request = Request.read(self._words[name], name, reproduction)
-        changed = bool(request.view.overrides)
-        if not changed and not self.shelf.local:  # what is committed is all there is to judge
+        changed, results = bool(request.view.overrides), ()
+        if not changed:
             results = _judged(reproduction, self.shelf.committed)
-            if not any(result.finding.verdict in OPEN for result in results):
-                return Review(name, reproduction, request, results, ())
-        runs = tuple(planned(request.plan(reproduction), self.shelf))
+        decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
+        if results and len(decided) == len(results) and not self.shelf.local:
+            return Review(name, reproduction, request, results, ())  # its plan is not looked at
+        runs, note = tuple(planned(request.plan(reproduction), self.shelf)), ""
         if changed or self.shelf.local:
             results, note = self._with_local(reproduction, runs, changed)
-            return Review(name, reproduction, request, results, runs, note)
-        return Review(name, reproduction, request, results, runs)
+        return Review(name, reproduction, request, results, runs, note, decided)
 
     def _with_local(
         self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool

@@ -230,7 +230,7 @@ def test_what_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     while not list(records.glob("*.json")) and time.monotonic() < deadline:
         assert killed.poll() is None
         time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.5))
+    time.sleep(random.uniform(0, 0.1))
     killed.kill()
     killed.wait()
     before = {path: path.stat().st_mtime_ns for path in records.glob("*.json")}
@@ -249,6 +249,7 @@ def test_what_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     plan = FIGURES["scaling_laws"].plan("smoke", None)
     made = [r for r in read_records([records]) if r.role != "baseline"]
     assert len(made) == len(plan.runs)
-    assert "not enough evidence -> " in done.stdout
-    assert "python -m leaderboards.add" in done.stdout
+    if len(before) < len(made):  # it was not quicker than the kill
+        assert "not enough evidence -> " in done.stdout
+        assert "python -m leaderboards.add" in done.stdout
     assert not Shelf("smoke", Store(tmp_path)).weights

@@ -106,6 +106,8 @@ def _value(key: str, text: str) -> Any:
         return Path(text)
     if key not in LOWEST:
         return text
-    if not re.fullmatch(r"[0-9]+", text) or int(text) < LOWEST[key]:
-        raise RecipeError(f"{key}={text} is no whole number of at least {LOWEST[key]}")
+    if not re.fullmatch(r"[0-9]{1,15}", text) or int(text) < LOWEST[key]:
+        raise RecipeError(
+            f"{key}={text:.40} is no whole number of at least {LOWEST[key]} and 15 digits at most"
+        )
     return int(text)

@@ -144,6 +144,7 @@ def test_settings() -> None:
         ([*GOOD, "seed"], "no value"),
         ([*GOOD, "seed="], "no value"),
         ([*GOOD, "seed=-1"], "whole number"),
+        ([*GOOD, "seed=" + "9" * 5000], "whole number"),
         ([*GOOD, "workers=0"], "at least 1"),
         ([*GOOD, "tokenizer=bert"], "gpt2, grammar"),
         (GOOD[1:], "writer= is missing"),
