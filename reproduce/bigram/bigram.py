@@ -7,6 +7,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
     Number,
@@ -329,4 +330,5 @@ CLAIMS = (
 )
 
 SOURCE = f"{PAPER}, sections 3 to 5; {SLIDES}"
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)
+CONTROL = UNTRAINED.by(bigram_probes="tasks.steps=1", three_gradient_steps="tasks.sequences=1")
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Records, Rule, each, within
 from judging.trials import drawn, finished, over_trials
 from pictures import models
@@ -228,5 +229,12 @@ CLAIMS = (
 
 SOURCE = f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}"
 REPRODUCTION = Reproduction(
-    TITLE, SOURCE, measured.plan, measured.select, CLAIMS, panels, measured.variant
+    TITLE,
+    SOURCE,
+    measured.plan,
+    measured.select,
+    CLAIMS,
+    panels,
+    measured.variant,
+    control=UNTRAINED.by(capacity="models.steps=1"),
 )

@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, SHARE, mean_of
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Records, Rule, above, each, largest_of, within
 from judging.power_laws import Fit, fit_power_law, slope_difference
 from judging.trials import drawn, exact, fact, over_trials, paired
@@ -341,4 +342,5 @@ REPRODUCTION = Reproduction(
     runs.variant,
     varied=runs.VARIED,
     table=table,
+    control=UNTRAINED.by(learned_embeddings="tasks.steps=1"),
 )

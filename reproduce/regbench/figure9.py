@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from published.numbers import published_numbers
@@ -143,5 +144,13 @@ CLAIMS = (
     *(_ngram(order) for order in (2, 3)),
 )
 REPRODUCTION = Reproduction(
-    TITLE, SOURCE, plan, select, CLAIMS, panels, regbench.variant, varied=regbench.VARIED
+    TITLE,
+    SOURCE,
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    regbench.variant,
+    varied=regbench.VARIED,
+    control=UNTRAINED,
 )

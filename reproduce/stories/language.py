@@ -17,12 +17,13 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.errors import UserError
+from judging import presets
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Number, Ready, Records, told
 from judging.verdicts import Finding, not_asked
 from pictures.panels import Picture
 from published.numbers import published_numbers
-from reproduce import presets
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
@@ -63,7 +64,14 @@ def reproduction(
     told_corpus = partial(told, before=lambda records: f"{corpus_line(records)}: ")
     told_claims = tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims)
     return Reproduction(
-        title, source, plan, select, told_claims, panels, note=corpus_line, **others
+        title,
+        source,
+        plan,
+        select,
+        told_claims,
+        panels,
+        note=corpus_line,
+        **{"control": UNTRAINED, **others},
     )
 
 

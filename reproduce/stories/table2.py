@@ -15,6 +15,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground import escaping
 from ground.statistics import SHARE
+from judging import presets
 from judging.claims import Claim
 from judging.grammar import (
     Measured,
@@ -30,7 +31,6 @@ from judging.grammar import (
 )
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.panels import Row as PanelRow
-from reproduce import presets
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.reproduction import Plan

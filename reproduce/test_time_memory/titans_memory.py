@@ -9,6 +9,7 @@ from functools import partial
 from bench.records.schema import RunRecord
 from ground.statistics import SHARE
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
     Number,
@@ -387,4 +388,5 @@ REPRODUCTION = Reproduction(
     runs.variant_of,
     varied=VARIED,
     table=table,
+    control=UNTRAINED.by(test_time_memory="models.steps=1 models.rate=1e-9"),
 )

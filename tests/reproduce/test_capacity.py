@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
+from judging.presets import preset_settings
 from judging.trials import sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
 from pictures.models import look
@@ -16,7 +17,6 @@ from pictures.renderer import images
 from reproduce.capacity import capacity
 from reproduce.capacity.capacity import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
-from reproduce.presets import preset_settings
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
