@@ -106,15 +106,15 @@ class Untrained:
     numbers stand in the run's place. What was searched stays at the first value of its grid.
 
     Attributes:
-        keys: task -> the words that make a twin of a measurement, which trains by itself; those
-            count that its model knows. A measurement without any has no twin.
+        keys: task or model -> the words that make a twin of a measurement, which trains by itself.
+            A measurement without any has no twin.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict)
     label: str = "the untrained network"
 
     def by(self, **keys: str) -> Untrained:
-        """The same with words for tasks that are measurements, with steps of their own."""
+        """The same with words for measurements, by task or by model, as their steps are called."""
         return replace(self, keys={**self.keys, **keys})
 
     @property
@@ -172,14 +172,16 @@ class Untrained:
 
     def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
         """Whether they differ in nothing but the length of the training and what was searched."""
-        keys = (word.partition("=")[0] for word in self._words(run.task))
+        keys = (word.partition("=")[0] for word in self._words(run.task, run.model))
         free = {*keys, *(run.study.search_space if run.study else ())}
         own, other = flat(run.config, run.config), flat(twin.config, twin.config)
-        same_data = run.provenance.data == twin.provenance.data or run.task in self.keys
+        same_data = run.provenance.data == twin.provenance.data or bool(
+            {run.task, run.model} & self.keys.keys()
+        )
         return same_data and all(other.get(k) == v for k, v in own.items() if k not in free)
 
-    def _words(self, task: str) -> list[str]:
-        return self.keys.get(task, STEP).split()
+    def _words(self, task: str, model: str, usual: str = STEP) -> list[str]:
+        return self.keys.get(task, self.keys.get(model, usual)).split()
 
     def configurations(
         self, runs: Iterable[Sequence[str]], sweeps: Iterable[Sequence[str]]
@@ -198,10 +200,8 @@ class Untrained:
 
     def _of(self, words: Sequence[str], seeds: int) -> dict[str, Configuration]:
         usual = compose(words)
-        known = flat(usual.resolved(), usual.resolved())
-        if usual.takes is not None and usual.task not in self.keys:
-            return {}
-        short = [w for w in self._words(usual.task) if w.partition("=")[0] in known]
+        by_itself = usual.takes is not None
+        short = self._words(usual.task, usual.model, "" if by_itself else STEP)
         every = range(usual.seed, usual.seed + seeds) if short else ()
         seeded = [compose([*words, *short, f"seed={seed}"]) for seed in every]
         return {f"{one.task} {one.model} {one.seed} {one.resolved()}": one for one in seeded}

@@ -18,6 +18,7 @@ from judging.grammar import (
     measured,
     metric,
     once,
+    provided,
     setting,
     trained_for,
     where,
@@ -287,8 +288,8 @@ CLAIMS = (
     Claim(
         "nothing leaks",
         "The first occurrence of a trigger tells nothing about its output: no model is right "
-        "there more often than chance.",
-        leaks_nothing(by=0.008),
+        "there more often than chance, also where the best is right nearly always later.",
+        provided(within(ACCURACY.of(of_row("gpt2/2")), low=0.97), leaks_nothing(by=0.008)),
         source=f"{PAPER}, section 3",
     ),
     _random("two layers of attention", "gpt2/2"),

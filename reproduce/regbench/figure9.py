@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.controls import UNTRAINED
+from judging.controls import NOTHING_TRAINED, UNTRAINED
 from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from published.numbers import published_numbers
@@ -136,6 +136,7 @@ def _ngram(order: int) -> Claim:
         f"accuracy and TVD within {NGRAM_TOLERANCE:g} of the published lines; without training one "
         "value is exact",
         source=NGRAM_SOURCE,
+        control=NOTHING_TRAINED,
     )
 
 
