@@ -83,9 +83,8 @@ class Reproduction:
 
     def __post_init__(self) -> None:
         """A claim without a source or a control of its own has that of the figure."""
-        given = {"source": self.source, "control": self.control}
         own = tuple(
-            replace(one, **{key: getattr(one, key) or value for key, value in given.items()})
+            replace(one, source=one.source or self.source, control=one.control or self.control)
             for one in self.claims
         )
         object.__setattr__(self, "claims", own)

@@ -199,7 +199,7 @@ def leaks_nothing(by: float) -> Rule:
         lost = any(sample.failures for sample in samples)
         if values and not lost and low <= min(values) <= max(values) <= high:
             evidence = f"from {min(values):.4f} to {max(values):.4f} in {len(values)} runs"
-            return Finding(REPRODUCED, evidence, len(values))
+            return Finding(REPRODUCED, evidence, min(len(one.values) for one in samples))
         return each([within(one, low, high) for one in found]).judge(records, level)
 
     text = (

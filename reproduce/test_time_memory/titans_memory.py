@@ -174,6 +174,11 @@ def as_many(count: int) -> Rule:
     return once(ready, memorised("capacity", runs.CAPACITY, count))
 
 
+def recalled_more(metric: str, one: str, other: str) -> Rule:
+    """By the README's network, in one setting than in another."""
+    return above(of(runs.WEIGHTS, metric, one), of(runs.WEIGHTS, metric, other), 0.3)
+
+
 def gains_from_stamps(*models: str) -> Rule:
     """Memories that find the latest value more often where each key has its time."""
     return each(above(of(m, "tracking_stamped"), of(m, "tracking_latest"), 0.3) for m in models)
@@ -269,7 +274,7 @@ BATTERY = (
         "weights forget without replay",
         "A memory in the weights of a perceptron recalls a first batch significantly less once "
         "it was trained on others.",
-        above(*(of(runs.WEIGHTS, "backward_transfer", s) for s in ("", runs.NO_REPLAY)), 0.3),
+        recalled_more("backward_transfer", "", runs.NO_REPLAY),
         "backward transfer with replay of all is more than {by:g} above that without",
         source=README,
     ),
@@ -318,7 +323,6 @@ ROWS = (
     ),
 )
 
-STREAMS = (runs.STREAM, runs.STREAM_ALONE)
 EXPERIMENTS = (
     *(
         Claim(
@@ -351,7 +355,7 @@ EXPERIMENTS = (
         "a stream needs replay",
         "In a stream of memorising and asking, training again on everything seen is crucial for "
         "good recall.",
-        above(*(of(runs.WEIGHTS, "stream_recall", s) for s in STREAMS), 0.3),
+        recalled_more("stream_recall", runs.STREAM, runs.STREAM_ALONE),
         "recall in the stream is more than {by:g} above that without replay",
         source=f"{README}, testing forgetting",
     ),

@@ -22,8 +22,14 @@ FILES = ["curves.json", "figure.png", "figure.svg", "records.txt", "verdicts.jso
 
 
 def fill(folder: Path, steps: bool = True, outcome: str = "ok") -> Path:
+    """Six networks, and their untrained twins."""
     for seed in range(6):
-        write_record(moons(seed, 3, steps, outcome), folder)
+        run = moons(seed, 3, steps, outcome)
+        write_record(run, folder)
+        untrained = moons(seed, 3, False)
+        config = {**run.config, "training": {"restarts": 1, "steps": 1}}
+        twin = {"config": config, "role": "control", "run_id": f"untrained-{seed}"}
+        write_record(untrained.model_copy(update=twin), folder)
     return folder
 
 
