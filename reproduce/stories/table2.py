@@ -246,7 +246,7 @@ BOTH = (
 DIVERGED = Number("", lambda record: 0.0, SHARE, diverged=1.0)
 # Overfitting, the end of what longer training helps, and a warm-up too short are matters of 80,000
 # steps: a training of hundreds, in which nothing is seen twice, says nothing of them.
-AT_FULL_LENGTH = trained_for(160_000, "paper", "what 80,000 steps leave")
+AT_FULL_LENGTH = trained_for(80_000, "paper", "what 80,000 steps leave")
 CLAIMS = (
     Claim(
         "the first setting is the best",

@@ -174,7 +174,6 @@ def test_momentum_replay_and_decay_compare_settings_of_one_memory() -> None:
     for name, verdict in (
         ("momentum and random writes", REPRODUCED),
         ("forgetting gives up the old", REPRODUCED),
-        ("forgetting gains for the new", CONTRADICTED),  # each half of the trade by itself
         ("weights forget without replay", REPRODUCED),
     ):
         assert judged(records, name) == verdict
@@ -194,8 +193,8 @@ def test_claims_over_materials_need_every_material() -> None:
 def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     records = [
         *readme("one", one_recall=0.0, one_diverged=0.99),
-        *readme("many", many_recall_50=0.995),
-        *readme("many, ten times the step", many_50_diverged=0.99),
+        *readme("many", many_recall_50=0.995, many_50_diverged=0.01),
+        *readme("many, ten times the step", many_50_diverged=0.99),  # which nobody asks
         *readme("stream", stream_recall=0.9),
         *readme("stream, nothing replayed", stream_recall=0.2),
         *readme("capacity", capacity_recall_200=0.995),
@@ -204,7 +203,7 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     for name, verdict in (
         ("one sequence is memorised", CONTRADICTED),
         ("fifty sequences are memorised", REPRODUCED),
-        ("gradients explode", REPRODUCED),
+        ("gradients explode", CONTRADICTED),
         ("a stream needs replay", REPRODUCED),
         ("ten thousand sequences fit", NOT_ASKED),  # as many are not run below gpu
         ("a second batch drives out the first", REPRODUCED),
