@@ -12,7 +12,6 @@ from judging.claims import Claim
 from judging.controls import UNTRAINED, Control
 from judging.grammar import (
     Measured,
-    Number,
     Records,
     Rule,
     above,
@@ -28,6 +27,7 @@ from pictures.models import label
 from reproduce.reproduction import Reproduction
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.figure import TITLE, panels, table
+from reproduce.test_time_memory.metrics import KEPT, NEW, NEWEST, OLDEST, STALE, items_behind
 
 TITANS = "Behrouz, Zhong and Mirrokni 2025, Titans (arXiv 2501.00663)"
 README = 'README "Titans: Learning to memorise at test time" (github.com/suyash144/titans)'
@@ -35,36 +35,6 @@ FACTS = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538), capacity of linear mem
 OWN = "the battery of this project; what theory says of the memory"
 
 LABELS = {model: label(model) for model in runs.MEMORIES}
-
-NEWEST, OLDEST = "recall_newest_quarter", "recall_oldest_quarter"
-NEW, STALE, KEPT = "overwrite_new", "overwrite_stale", "overwrite_untouched"
-# Into how many the task's ``items`` are divided for a share; the others are of all of them.
-PARTS = {"overwrite": 4, "tracking": 4, "exceptions": 2, NEWEST: 2, OLDEST: 2}
-SEQUENCES = {"one_recall": 1, "forgetting_first_after": 50, "forgetting_second_after": 50}
-
-
-def items_behind(metric: str) -> Number:
-    """A metric with the number of questions that it is a mean over; every seed draws its own."""
-
-    def count(record: RunRecord) -> int:
-        trials = int(setting(record, "tasks.trials"))
-        return trials if "diverged" in metric else trials * _asked(record, metric)
-
-    return Number("", metric, items=count, fresh=True)
-
-
-def _asked(record: RunRecord, metric: str) -> int:
-    """The questions to one memory."""
-    last = metric.rpartition("_")[2]
-    if metric in SEQUENCES:
-        return SEQUENCES[metric]
-    if last.isdigit() and setting(record, "tasks.material") == runs.INTEGERS:
-        return int(last)
-    if metric == "recall":
-        counts = setting(record, "tasks.counts")
-        return int(counts[len(counts) // 2])
-    divided = (parts for name, parts in PARTS.items() if metric.startswith(name))
-    return int(setting(record, "tasks.items")) // next(divided, 1)
 
 
 def of(model: str, metric: str, variant: str = "") -> Measured:
@@ -179,6 +149,16 @@ def recalled_more(metric: str, one: str, other: str) -> Rule:
     return above(of(runs.WEIGHTS, metric, one), of(runs.WEIGHTS, metric, other), 0.3)
 
 
+def erased_by(less: str, more: str) -> Rule:
+    """The oldest pairs, in one setting of the linear neural memory and not in the other."""
+    return above(of(runs.LINEAR, OLDEST, less), of(runs.LINEAR, OLDEST, more))
+
+
+def lowered_by_momentum(metric: str) -> Rule:
+    """Nothing that was written later is added to the newest."""
+    return above(of(runs.LINEAR, metric), of(runs.LINEAR, metric, runs.MOMENTUM), 0.1)
+
+
 def gains_from_stamps(*models: str) -> Rule:
     """Memories that find the latest value more often where each key has its time."""
     return each(above(of(m, "tracking_stamped"), of(m, "tracking_latest"), 0.3) for m in models)
@@ -258,16 +238,18 @@ BATTERY = (
         "momentum and random writes",
         "On writes without order a large momentum lowers the recall of the linear neural "
         "memory: gradients of the past are added to keys of today.",
-        above(of(runs.LINEAR, "recall"), of(runs.LINEAR, "recall", runs.MOMENTUM), 0.1),
+        lowered_by_momentum("recall"),
         "recall at momentum 0.5 is more than {by:g} above that at 0.9",
+        control=Control("the newest quarter alone", lowered_by_momentum(NEWEST)),
         source=OWN,
     ),
     Claim(
         "forgetting gives up the old",
         "Decay of the weights erases the oldest pairs.",
-        above(of(runs.LINEAR, OLDEST, runs.NO_DECAY), of(runs.LINEAR, OLDEST, runs.DECAY)),
+        erased_by(runs.NO_DECAY, runs.DECAY),
         "recall of the oldest quarter without decay is more than {by:g} above that with a decay of "
         "0.02 a step",
+        control=Control("a smaller rate in its place", erased_by(runs.NO_DECAY, "")),
         source=f"{TITANS}, equations 13 and 14",
     ),
     Claim(
@@ -394,7 +376,5 @@ REPRODUCTION = Reproduction(
     runs.variant_of,
     varied=VARIED,
     table=table,
-    control=UNTRAINED.by(
-        stored_in_weights="models.steps=1", neural_memory_linear="models.rate=1e-9"
-    ),
+    control=UNTRAINED.by(stored_in_weights="models.steps=1"),
 )
