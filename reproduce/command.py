@@ -241,9 +241,10 @@ class Request:
             with progress() as show:
                 estimates = estimate(sweep, show)
             print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
-        controls = reproduction.control.configurations(plan.runs, plan.sweeps)
-        if configurations or controls:
-            print_run_count([*configurations, *controls])
+        if configurations:
+            print_run_count(configurations)
+        if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
+            print(f"and {len(controls)} controls: the same before their training")
 
     def plan(self, reproduction: Reproduction) -> Plan:
         """The reproduction's plan with complete command lines."""

@@ -64,7 +64,9 @@ def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:
         yield SPEED, model, cost.training_flops / cost.training_tokens
-    if record.role != "control":  # one batch of sequences of many lengths: another seed's is another
+    if (
+        record.role != "control"
+    ):  # one batch of sequences of many lengths: another seed's is another
         yield LENGTH, sha256_of([record.identity, cost.training_steps]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights

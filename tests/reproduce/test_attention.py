@@ -361,7 +361,8 @@ def test_figure_15_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(tiny, {"figure15": figure15.REPRODUCTION}) == OK
     said = capsys.readouterr().out
     assert "corpus: grammar (generated) · tokens of the grammar tokenizer" in said
-    assert "Memory Mosaic, unevenness" in said
+    assert "GPT2, RoPE, change beyond training" in said
+    assert len(list((tmp_path / "controls").glob("*.json"))) == 3
     [folder] = (tmp_path / "reproductions" / "figure15").iterdir()
     picture = Picture.read(folder / "curves.json")
     assert picture.note == "corpus: grammar (generated) · tokens of the grammar tokenizer"

@@ -62,8 +62,8 @@ def test_a_level_that_was_never_reached_counts_against_the_claim() -> None:
         run = moons(seed, 3, steps=True)
         metrics = {k: v for k, v in run.metrics["test"].items() if "half_error" not in k}
         runs.append(run.model_copy(update={"metrics": {"test": metrics}}))
-    results = [claim.judge(runs) for claim in figure5.REPRODUCTION.claims]
-    found = {result.claim.name: result.finding.verdict for result in results}
+    claims = figure5.REPRODUCTION.claims
+    found = {claim.name: claim.without_control(runs).verdict for claim in claims}
     assert found["three heads, longest period, seen system"] == CONTRADICTED
     assert found["three heads, one step for each moon"] == REPRODUCED
 
