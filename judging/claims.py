@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.statistics import LEVEL
+from judging.controls import AnyControl, is_twin, without_twins
 from judging.frozen import Hashes, entry_of, set_after
 from judging.grammar import Rule
 from judging.levels import smallest_p
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding
+from judging.verdicts import Finding
 
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Control:
-    """What must not satisfy a claim: an untrained model, a model known to lack the property, a
-    context that tells nothing.
-
-    Attributes:
-        label: what it is, in words.
-        rule: the claim's rule put to it.
-    """
-
-    label: str
-    rule: Rule
-
-    def check(self, finding: Finding, records: Sequence[RunRecord], level: float) -> Finding:
-        """What is left of a reproduced claim: a test that its control passes tells nothing."""
-        if finding.verdict != REPRODUCED:
-            return finding
-        own = self.rule.judge(records, level)
-        if own.verdict == REPRODUCED:
-            verdict, so = UNDECIDED, "holds too, so that the claim tells nothing"
-        elif own.seeds == 0:
-            verdict, so = UNDECIDED, "was not run"
-        else:
-            verdict, so = REPRODUCED, f"fails as it must ({own.evidence})"
-        evidence = f"{finding.evidence}. The control, {self.label}, {so}"
-        return replace(finding, verdict=verdict, evidence=evidence)
 
 
 @dataclass(frozen=True)
@@ -56,7 +29,8 @@ class Claim:
         rule: when it counts as reproduced, and how that is tested.
         words: the rule in better words than its own, with its numbers in braces.
         source: paper, section, figure or table, where it is not that of the figure it belongs to.
-        control: what must fail the same test; only then the claim counts as reproduced.
+        control: what must fail the same test, since only then the claim counts as reproduced;
+            without it, that of the reproduction it belongs to.
     """
 
     name: str
@@ -64,31 +38,32 @@ class Claim:
     rule: Rule
     words: str = ""
     source: str = ""
-    control: Control | None = None
+    control: AnyControl | None = None
 
     @property
     def tolerance(self) -> str:
         """When the claim counts as reproduced, with the numbers of the test."""
         text = self.words.format(**self.rule.numbers) if self.words else self.rule.text
-        return f"{text}. Control: {self.control.label} must fail" if self.control else text
+        return f"{text}. {self.control.text}" if self.control else text
 
     @property
     def hashes(self) -> Hashes:
         """By which a change of it is seen."""
-        control = self.control
         said = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
-        beside = [control.label, control.rule.text, control.rule.numbers] if control else []
-        return Hashes.of(
-            self.name, [said, beside], [self.rule.judge, control and control.rule.judge]
-        )
+        beside, test = self.control.parts if self.control else ([], None)
+        return Hashes.of(self.name, [said, beside], [self.rule.judge, test])
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
-        """The verdict on this claim: a pure function of ``records``."""
-        finding = self.rule.judge(records, LEVEL)
+        """The verdict on this claim: a pure function of ``records``, twins of runs included."""
+        runs, finding = without_twins(records), self.without_control(records)
         if self.control is not None:
-            finding = self.control.check(finding, records, LEVEL)
-        p = smallest_p(finding, partial(self.rule.judge, records))
-        return ClaimResult(self, finding, p, set_after(self.hashes, records))
+            finding = self.control.check(finding, self.rule, records, LEVEL)
+        p = smallest_p(finding, partial(self.rule.judge, runs))
+        return ClaimResult(self, finding, p, set_after(self.hashes, runs))
+
+    def without_control(self, records: Sequence[RunRecord]) -> Finding:
+        """What the rule alone says of the runs."""
+        return self.rule.judge(without_twins(records), LEVEL)
 
 
 @dataclass(frozen=True)
@@ -136,17 +111,19 @@ def verdict_file(
     results: Sequence[ClaimResult],
     cost: Callable[[str], str],
 ) -> bytes:
-    """``verdicts.json``: the same bytes for equal records.
+    """``verdicts.json``: the same bytes for equal records, of which the twins stand apart.
 
     Args:
         cost: of asking at a preset, for what is not asked here.
     """
+    controls = sorted(record.run_id for record in records if is_twin(record))
     content = {
         "schema_version": SCHEMA_VERSION,
         "figure": figure,
         "preset": preset,
         "title": title,
-        "records": [record.run_id for record in records],
+        "records": [record.run_id for record in without_twins(records)],
+        **({"controls": controls} if controls else {}),
         "claims": [result.to_json(cost) for result in results],
     }
     return f"{json.dumps(content, indent=1, sort_keys=True, allow_nan=False)}\n".encode()

@@ -294,6 +294,22 @@ def once(ready: Ready, rule: Rule) -> Rule:
     return replace(rule, judge=judge)
 
 
+def provided(premise: Rule, rule: Rule) -> Rule:
+    """The rule, of runs in which something else holds without which it would say nothing: a model
+    has no sink where another has one. Unlike ``once`` it has an answer elsewhere: not enough."""
+
+    def judge(records: Records, level: float) -> Finding:
+        found = premise.judge(records, level)
+        if found.verdict == verdicts.REPRODUCED:
+            return rule.judge(records, level)
+        if found.verdict == verdicts.NOT_ASKED:
+            return found
+        evidence = f"{found.evidence}, so that the claim would say nothing"
+        return replace(found, verdict=verdicts.UNDECIDED, evidence=evidence)
+
+    return replace(rule, text=f"{rule.text}; judged where {premise.text}", judge=judge)
+
+
 def where(holds: Callable[[Records], bool], topic: str, reason: str, asked_at: str = "") -> Ready:
     """Ready where something holds; elsewhere the topic is not asked, for this reason."""
     return lambda records: None if holds(records) else not_asked(topic, reason, asked_at)

@@ -14,7 +14,13 @@ from ground.statistics import Direction, Interval, Mean, rank_ranges
 from judging.fairness import marks
 from leaderboards import published_rows as published
 from leaderboards.contents import Board, Line, RecordLine, Row
-from leaderboards.grouping import Setting, collect, task_settings, training_size
+from leaderboards.grouping import (
+    OFF_THE_BOARD,
+    Setting,
+    collect,
+    task_settings,
+    training_size,
+)
 from leaderboards.verdicts import VerdictFile, claim_lines
 from published.numbers import PublishedFile, directions
 
@@ -37,7 +43,9 @@ def build_board(
     Raises:
         UserError: a record occurs twice under two names.
     """
-    kept = sorted((r for r in records if r.role != "trial"), key=lambda record: record.run_id)
+    kept = sorted(
+        (r for r in records if r.role not in OFF_THE_BOARD), key=lambda record: record.run_id
+    )
     settings = collect(kept)
     known = directions(published_files)
     groups = _groups(settings)

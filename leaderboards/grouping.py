@@ -20,6 +20,7 @@ from ground.errors import VERIFICATION_FAILED, UserError
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
 SIZE_PREFIX = "training_"
+OFF_THE_BOARD = ("trial", "control")  # roles
 # A number on text says nothing without the text, even where there is no other to tell it from.
 ALWAYS_NAMED = ("corpus",)
 
@@ -104,12 +105,12 @@ def training_size(record: RunRecord) -> tuple[str, int] | None:
 
 
 def collect(records: Iterable[RunRecord]) -> list[Setting]:
-    """All settings, sorted; records of trials are left out.
+    """All settings, sorted; records of trials and of controls are left out.
 
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
-    kept = one_of_each(record for record in records if record.role != "trial")
+    kept = one_of_each(record for record in records if record.role not in OFF_THE_BOARD)
     rows = _rows_of(kept)
     lengths = _lengths(kept, rows)
     by_identity: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)

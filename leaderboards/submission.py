@@ -70,7 +70,7 @@ def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], li
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = metric in dict(numbers.follows(record)) and role != "baseline"
+    follows = metric in dict(numbers.follows(record)) and role not in ("baseline", "control")
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for what, words in others.items() if training.is_trained(record) else ():

@@ -43,7 +43,8 @@ class Claim(_Frozen):
 
 
 class VerdictFile(_Frozen):
-    """The verdicts on one published figure, from the records that it names."""
+    """The verdicts on one published figure, from the records that it names, and those of its
+    controls."""
 
     schema_version: Literal[1]
     figure: str = Field(pattern="^[a-z][a-z0-9_]{0,79}$")
@@ -51,6 +52,7 @@ class VerdictFile(_Frozen):
     title: str
     records: Several[str]
     claims: Several[Claim]
+    controls: Several[str] = Field(default_factory=list)
 
 
 VERDICTS = Kind(

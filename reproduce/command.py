@@ -24,11 +24,12 @@ from ground.files import ROOT, write_atomically
 from ground.words import wants_help
 from judging import frozen
 from judging.claims import ClaimResult, verdict_file
+from judging.controls import is_twin, without_twins
+from judging.presets import refuse_mixtures
 from judging.verdicts import CONTRADICTED
 from pictures.renderer import images
 from reproduce.console import print_verdicts
 from reproduce.drawing.frame import framed
-from reproduce.presets import refuse_mixtures
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import choices, compose, parse
 
@@ -94,8 +95,9 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     records = request.existing(reproduction, given) if given else request.obtain(reproduction)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
-    print_verdicts(name, reproduction, results, records, request.view, folder)
-    trained = [record for record in records if record.role != "baseline"]
+    shown = without_twins(records)
+    print_verdicts(name, reproduction, results, shown, request.view, folder)
+    trained = [record for record in shown if record.role != "baseline"]
     if trained and not any(record.outcome == "ok" for record in trained):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
@@ -170,7 +172,7 @@ class Request:
             raise UserError(f"there is no folder {folder}: give one with run records")
         read = read_records([folder])
         here = [r for r in read if r.preset == self.view.preset and r.role != "trial"]
-        found = reproduction.select(one_of_each(here))
+        found = reproduction.select(one_of_each(without_twins(here)))
         plan = reproduction.plan(self.view.preset, None)
         trained = any(record.role != "baseline" for record in found)
         if not found or ((plan.runs or plan.sweeps) and not trained):
@@ -181,10 +183,10 @@ class Request:
         refuse_two_settings(found, reproduction.variant)
         for record in found:
             reproduction.check(record.config)
-        return found
+        return [*found, *reproduction.control.twins(found, one_of_each(filter(is_twin, here)))]
 
     def obtain(self, reproduction: Reproduction) -> list[RunRecord]:
-        """Every run that the plan names: served from the store, or made."""
+        """Every run that the plan names, and the twins of its controls: served, or made."""
         from bench.runs.obtain import obtain_baselines
         from bench.search.batch import make_all
         from bench.sweep import run_sweep
@@ -193,6 +195,7 @@ class Request:
         plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
         records: dict[str, RunRecord] = {}
+        twins: list[RunRecord] = []
         with progress() as show:
             for words in plan.sweeps:
                 records |= {r.run_id: r for r in run_sweep(words, show)}
@@ -201,7 +204,11 @@ class Request:
             for words in plan.baselines:
                 found = obtain_baselines(compose(words), show)
                 records |= {record.run_id: record for record in found}
-        return self._with_committed(reproduction, one_of_each(records.values()))
+            if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
+                twins = one_of_each(make_all(controls, show, "control"))
+        runs = self._with_committed(reproduction, one_of_each(records.values()))
+        mine = reproduction.control.twins(runs, twins)
+        return list({record.run_id: record for record in [*runs, *mine]}.values())
 
     def _with_committed(
         self, reproduction: Reproduction, records: Sequence[RunRecord]
@@ -213,9 +220,10 @@ class Request:
         if not served:
             return chosen
         if len(served) == len(chosen) and self.seeds is None and not self.view.overrides:
-            chosen = served = self.existing(reproduction, COMMITTED)
+            chosen = self.existing(reproduction, COMMITTED)
+            served = without_twins(chosen)
         print(
-            f"{len(served)} of {len(chosen)} records are the project's own, below "
+            f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
             f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
             "here)\n"
         )
@@ -235,6 +243,8 @@ class Request:
             print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
         if configurations:
             print_run_count(configurations)
+        if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
+            print(f"and {len(controls)} controls: the same before their training")
 
     def plan(self, reproduction: Reproduction) -> Plan:
         """The reproduction's plan with complete command lines."""
@@ -322,6 +332,7 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     """
     results = [claim.judge(records) for claim in reproduction.claims]
+    given, records = records, without_twins(records)
     note = "" if reproduction.note is None else reproduction.note(records)
     picture = framed(reproduction.panels(records), records, view, note)
     title, cost = reproduction.title, reproduction.cost
@@ -330,7 +341,7 @@ def write(
     if reproduction.table is not None:
         files["table.md"] = reproduction.table(records).encode()
     files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
-    files["verdicts.json"] = verdict_file(name, view.name, title, records, results, cost)
+    files["verdicts.json"] = verdict_file(name, view.name, title, given, results, cost)
     for file, content in files.items():
         write_atomically(folder / file, content)
     return results
@@ -341,7 +352,8 @@ def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
     known = {record.run_id: record for record in read_records([COMMITTED])}
     for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):
         old = json.loads(path.read_text())
-        own, records = reproductions[old["figure"]], [known[run] for run in old["records"]]
+        own, named = reproductions[old["figure"]], [*old["records"], *old.get("controls", [])]
+        records = [known[run] for run in named]
         results = [claim.judge(records) for claim in own.claims]
         given = (old["figure"], old["preset"], own.title, records, results, own.cost)
         write_atomically(path, verdict_file(*given))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.claims import Claim
+from judging.controls import NoControl, Untrained
 from pictures.panels import Picture
 from settings.config import compose
 from settings.settings import Configuration
@@ -64,6 +65,7 @@ class Reproduction:
         varied: settings that the figure chooses itself, such as "models.layers".
         table: the numbers as a Markdown table, where the original is a table.
         note: a line about the records that the console shows, such as their corpus.
+        control: of the claims that name none.
     """
 
     title: str
@@ -77,10 +79,14 @@ class Reproduction:
     varied: tuple[str, ...] = ()
     table: Callable[[Sequence[RunRecord]], str] | None = None
     note: Callable[[Sequence[RunRecord]], str] | None = None
+    control: Untrained | NoControl = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """A claim without a source of its own has that of the figure."""
-        own = tuple(replace(one, source=one.source or self.source) for one in self.claims)
+        """A claim without a source or a control of its own has that of the figure."""
+        own = tuple(
+            replace(one, source=one.source or self.source, control=one.control or self.control)
+            for one in self.claims
+        )
         object.__setattr__(self, "claims", own)
 
     def cost(self, preset: str) -> str:

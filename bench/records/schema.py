@@ -22,7 +22,8 @@ SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
-Role = Literal["single", "trial", "final", "baseline"]
+# A "control" is made to fail a claim: it stands in no figure, table or board.
+Role = Literal["single", "trial", "final", "baseline", "control"]
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 

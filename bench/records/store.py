@@ -28,6 +28,11 @@ class Store:
         return self.root / "trials"
 
     @property
+    def controls(self) -> Path:
+        """Records of runs that must fail a claim: no board is made of them."""
+        return self.root / "controls"
+
+    @property
     def studies(self) -> Path:
         """Optuna's journals."""
         return self.root / "studies"
@@ -47,7 +52,7 @@ class Store:
 
     def record_folder(self, role: str) -> Path:
         """Where records of a role are kept."""
-        return self.trials if role == "trial" else self.records
+        return {"trial": self.trials, "control": self.controls}.get(role, self.records)
 
 
 def record_path(record: RunRecord, store: Path) -> Path:

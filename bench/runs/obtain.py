@@ -63,7 +63,9 @@ def _find(identity: Identity, role: Role) -> RunRecord | None:
     places = [records / f"{run_id}.json" for run_id in run_ids]
     if c.committed and role != "trial":
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
-    return next((r for path in places if (r := _read(path, identity.all, c.seed))), None)
+    found = (_read(path, identity.all, c.seed) for path in places)
+    of_controls = role == "control"  # whose committed records lie beside the others
+    return next((r for r in found if r and (r.role == "control") == of_controls), None)
 
 
 def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
@@ -117,7 +119,7 @@ def serve_or_make(
         record = _run(identity, store, report or silent).make(role, study)
         if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
-            own: Role = "trial" if role == "trial" else "single"
+            own: Role = "single" if role == "final" else role
             obtain(training_configuration(configuration), role=own, report=report)
         write_record(record, store.record_folder(role))
     _track(record, configuration)

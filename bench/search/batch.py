@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.records.schema import RunRecord
+from bench.records.schema import Role, RunRecord
 from bench.records.store import Store
 from bench.search.driver import Job, execute
 from bench.search.executors import Executor, InProcess, Pool
@@ -13,7 +13,9 @@ from ground.progress import Report
 from settings.settings import Configuration
 
 
-def make_all(configurations: Sequence[Configuration], report: Report) -> list[RunRecord]:
+def make_all(
+    configurations: Sequence[Configuration], report: Report, role: Role = "single"
+) -> list[RunRecord]:
     """One run for each configuration, in as many worker processes as the settings say.
 
     Raises:
@@ -29,7 +31,7 @@ def make_all(configurations: Sequence[Configuration], report: Report) -> list[Ru
     executor: Executor = InProcess(execute, report)
     if workers:
         executor = Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    jobs = [Job(f"seed {c.seed}", c, "single") for c in configurations]
+    jobs = [Job(f"seed {c.seed}", c, role) for c in configurations]
     records = []
     deaths = []
     with executor:

@@ -64,12 +64,18 @@ def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:
         yield SPEED, model, cost.training_flops / cost.training_tokens
-    yield LENGTH, sha256_of([record.identity, cost.training_steps]), cost.training_tokens
+    if (
+        record.role != "control"
+    ):  # one batch of sequences of many lengths: another seed's is another
+        yield LENGTH, sha256_of([record.identity, cost.training_steps]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
         twin = sha256_of([settled(record).identity, record.seed])
         yield "weights_sha256 by equal code", twin, weights
-    yield "seed with its weights_sha256", weights, (record.seed, record.model, settings)
+    # A first step of the rate 0 leaves the weights that a seed begins with, whatever the dropout or
+    # the positions: untrained twins share them, and with no run that was trained.
+    own = None if record.role == "control" else settings
+    yield "seed with its weights_sha256", weights, (record.seed, record.model, own)
     # Another seed has other weights, and other weights another loss.
     curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])
     yield "weights_sha256 with its curve 'training_loss'", curve, weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from bench.records.schema import RunRecord
 from ground.statistics import Kind
 from judging.claims import Claim
+from judging.controls import Control
 from judging.grammar import Records, within
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.style import MODELS as COLOURS
@@ -68,6 +70,8 @@ def _widths(record: RunRecord, colour: str) -> Trace:
     return Trace(name, coefficients(record), widths, mark="dots", colour=colour)
 
 
+OF_OTHERS = "of the head half of them further on"
+MOVED = partial(rank_correlation, moved=True)
 CLAIMS = (
     Claim(
         "width of the peak and λ",
@@ -81,6 +85,9 @@ CLAIMS = (
         "positions joined by straight lines, first falls to twice its flat level (the median over "
         "all but the newest eighth; 0 if it is never above), is at least {low:g} with its whole "
         "95 % interval over seeds",
+        control=Control(
+            f"λ {OF_OTHERS}", within(measured(MOSAIC, OF_OTHERS, MOVED, CORRELATION), low=0.0)
+        ),
     ),
 )
 

@@ -6,8 +6,6 @@ Attention is in units of uniform attention, 1 / time, so that windows of two len
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,24 +55,16 @@ def coefficients(record: RunRecord) -> list[float]:
     return [float(value) for layer in record.arrays["leaky_coefficients"] for value in layer]
 
 
-def rank_correlation(record: RunRecord) -> float | None:
-    """Spearman's correlation over heads of λ and the width of the peak; None if all are equal."""
+def rank_correlation(record: RunRecord, moved: bool = False) -> float | None:
+    """Spearman's correlation over heads of λ and the width of the peak; None if all are equal. With
+    ``moved`` each head has the λ of another."""
     from scipy.stats import spearmanr  # a second to import
 
     widths = peak_widths(heads(record, TRAINED))
     if len(set(widths)) < 2:
         return None
-    return float(spearmanr(coefficients(record), widths).statistic)
-
-
-def recent_peak(windows: str) -> Callable[[RunRecord], float]:
-    """Attention to the newest pair over the flat level, mean over heads."""
-
-    def value(record: RunRecord) -> float:
-        curves = heads(record, windows)
-        return float(_ratio(curves[:, -2], flat_level(curves), curves.shape[-1]).mean())
-
-    return value
+    found = coefficients(record)
+    return float(spearmanr(np.roll(found, len(found) // 2 * moved), widths).statistic)
 
 
 def change_beyond(record: RunRecord) -> float:
@@ -84,12 +74,6 @@ def change_beyond(record: RunRecord) -> float:
     near = curves[:, -reach : -(reach // 2)].mean(axis=-1)
     far = curves[:, :-reach].mean(axis=-1)
     return float(np.exp(np.abs(np.log(_ratio(far, near, curves.shape[-1]))).mean()))
-
-
-def oldest_third(record: RunRecord) -> float:
-    """Attention to the oldest third of the longer windows, mean over heads."""
-    curves = heads(record, EXTENDED)
-    return float(curves[:, : curves.shape[-1] // 3].mean())
 
 
 def _ratio(a: Heads, b: Heads, most: int) -> Heads:

@@ -7,6 +7,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
     Number,
@@ -17,6 +18,7 @@ from judging.grammar import (
     measured,
     metric,
     once,
+    provided,
     setting,
     trained_for,
     where,
@@ -197,7 +199,7 @@ def leaks_nothing(by: float) -> Rule:
         lost = any(sample.failures for sample in samples)
         if values and not lost and low <= min(values) <= max(values) <= high:
             evidence = f"from {min(values):.4f} to {max(values):.4f} in {len(values)} runs"
-            return Finding(REPRODUCED, evidence, len(values))
+            return Finding(REPRODUCED, evidence, min(len(one.values) for one in samples))
         return each([within(one, low, high) for one in found]).judge(records, level)
 
     text = (
@@ -286,8 +288,8 @@ CLAIMS = (
     Claim(
         "nothing leaks",
         "The first occurrence of a trigger tells nothing about its output: no model is right "
-        "there more often than chance.",
-        leaks_nothing(by=0.008),
+        "there more often than chance, also where the best is right nearly always later.",
+        provided(within(ACCURACY.of(of_row("gpt2/2")), low=0.97), leaks_nothing(by=0.008)),
         source=f"{PAPER}, section 3",
     ),
     _random("two layers of attention", "gpt2/2"),
@@ -329,4 +331,5 @@ CLAIMS = (
 )
 
 SOURCE = f"{PAPER}, sections 3 to 5; {SLIDES}"
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)
+CONTROL = UNTRAINED.by(bigram_probes="tasks.steps=1", three_gradient_steps="tasks.sequences=1")
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)

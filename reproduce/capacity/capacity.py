@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import UNTRAINED, Control
 from judging.grammar import Records, Rule, each, within
 from judging.trials import drawn, finished, over_trials
 from pictures import models
@@ -171,6 +172,7 @@ CLAIMS = (
         "A sum of outer products recalls half of N associations where d² is about 2 N log N: "
         "N log N / d² is about one half at every width.",
         between(measured.HALF, 32, 128, 0.5, 0.6),
+        control=Control("a trained matrix", between(measured.TRAINED, 32, 128, 0.5, 0.6)),
         source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
@@ -178,6 +180,7 @@ CLAIMS = (
         "It recalls all of them as often as not where d² is about 8 N log N. (The limits were "
         "set after a first run of 16 draws.)",
         between(measured.WHOLE, 64, 128, 0.09, 0.14),
+        control=Control("half of them recalled", between(measured.HALF, 64, 128, 0.09, 0.14)),
         source=f"{SLIDES}; derived for unit embeddings",
     ),
     Claim(
@@ -226,7 +229,15 @@ CLAIMS = (
     ),
 )
 
+TRAINED_MEMORIES = ("trained_linear", "trained_low_rank", "mlp", "stored_in_weights")
 SOURCE = f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}"
 REPRODUCTION = Reproduction(
-    TITLE, SOURCE, measured.plan, measured.select, CLAIMS, panels, measured.variant
+    TITLE,
+    SOURCE,
+    measured.plan,
+    measured.select,
+    CLAIMS,
+    panels,
+    measured.variant,
+    control=UNTRAINED.by(**dict.fromkeys(TRAINED_MEMORIES, "models.steps=1")),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.records.schema import RunRecord
 from judging.grammar import Records, Runs
 from judging.observations import latest_of_task
-from reproduce.presets import preset_settings
+from judging.presets import preset_settings
 from reproduce.reproduction import Plan
 from settings.config import group_file
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, LEVEL, SHARE, mean_of
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
     Number,
@@ -340,4 +341,5 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant)
+CONTROL = UNTRAINED.by(factual_recall="tasks.steps=1 tasks.phase_steps=1")
+REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)

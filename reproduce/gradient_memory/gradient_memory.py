@@ -10,6 +10,7 @@ from itertools import product
 
 from ground.statistics import SHARE, mean_interval, mean_of
 from judging.claims import Claim
+from judging.controls import NOTHING_TRAINED
 from judging.grammar import (
     Drawn,
     Records,
@@ -303,4 +304,6 @@ CLAIMS = (
 )
 
 SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels)
+REPRODUCTION = Reproduction(
+    TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels, control=NOTHING_TRAINED
+)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
     Number,
@@ -314,5 +315,13 @@ CLAIMS = (
 SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4"
 VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr")
 REPRODUCTION = Reproduction(
-    TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant, varied=VARIED
+    TITLE,
+    SOURCE,
+    runs.plan,
+    runs.select,
+    CLAIMS,
+    panels,
+    runs.variant,
+    varied=VARIED,
+    control=UNTRAINED,
 )

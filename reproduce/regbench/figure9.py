@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import NOTHING_TRAINED, UNTRAINED
 from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from published.numbers import published_numbers
@@ -135,6 +136,7 @@ def _ngram(order: int) -> Claim:
         f"accuracy and TVD within {NGRAM_TOLERANCE:g} of the published lines; without training one "
         "value is exact",
         source=NGRAM_SOURCE,
+        control=NOTHING_TRAINED,
     )
 
 
@@ -143,5 +145,13 @@ CLAIMS = (
     *(_ngram(order) for order in (2, 3)),
 )
 REPRODUCTION = Reproduction(
-    TITLE, SOURCE, plan, select, CLAIMS, panels, regbench.variant, varied=regbench.VARIED
+    TITLE,
+    SOURCE,
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    regbench.variant,
+    varied=regbench.VARIED,
+    control=UNTRAINED,
 )

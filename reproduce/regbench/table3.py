@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Measured, Records, Rule, above, each, once, within
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from published.numbers import published_numbers
@@ -182,4 +183,5 @@ REPRODUCTION = Reproduction(
     regbench.variant,
     varied=regbench.VARIED,
     table=table,
+    control=UNTRAINED,
 )

@@ -10,6 +10,7 @@ import numpy as np
 from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, SHARE, mean_interval, mean_of
 from judging.claims import Claim
+from judging.controls import NOTHING_TRAINED
 from judging.grammar import Number, Records, Rule, each, measured, once, within
 from judging.power_laws import Fit, fit_power_law, signed, slope_between
 from judging.trials import over_trials, paired
@@ -333,4 +334,13 @@ CLAIMS = (
 )
 
 SOURCE = f"{PAPER}; {SLIDES}"
-REPRODUCTION = Reproduction(TITLE, SOURCE, runs.plan, runs.select, CLAIMS, panels, runs.variant)
+REPRODUCTION = Reproduction(
+    TITLE,
+    SOURCE,
+    runs.plan,
+    runs.select,
+    CLAIMS,
+    panels,
+    runs.variant,
+    control=NOTHING_TRAINED,
+)

@@ -25,6 +25,7 @@ from judging.grammar import (
     measured,
     metric,
     once,
+    provided,
     setting,
     told,
     within,
@@ -172,6 +173,9 @@ def _after_training(records: Records) -> Panel:
     return Panel("after training", x=blocks, traces=traces, legend="lower left")
 
 
+BOTH = f"judged where the training loss of both fell by {language.LEARNED:g} nat or more"
+
+
 def _ahead(depth: int, depths: Depths) -> Claim:
     """The Mosaic's lead at a small depth."""
     blocks = "one block" if depth == 1 else f"{depth} blocks"
@@ -180,7 +184,8 @@ def _ahead(depth: int, depths: Depths) -> Claim:
         f"ahead at depth {depth}",
         f"With {blocks} the Memory Mosaic has a lower validation loss than the transformer.",
         _at_depth(depth, depths, above(theirs, ours)),
-        "the transformer's loss minus the Mosaic's lies above {by:g} with its whole 95 % interval",
+        "the transformer's loss minus the Mosaic's lies above {by:g} with its whole 95 % interval; "
+        f"{BOTH}",
     )
 
 
@@ -193,7 +198,7 @@ def _equal(depth: int, depths: Depths) -> Claim:
         f"With {depth} blocks the two have the same training and validation loss.",
         _at_depth(depth, depths, rule),
         "both losses differ by {high:g} nats or less, with the whole 95 % intervals (published at "
-        "12 blocks: 0.007 or less)",
+        f"12 blocks: 0.007 or less); {BOTH}",
     )
 
 
@@ -201,7 +206,8 @@ def _at_depth(depth: int, depths: Depths, rule: Rule) -> Rule:
     """The rule, asked where there are runs of this depth."""
     asked_at = next(preset for preset, known in depths.items() if depth in known)
     any_model = Runs(f"depth {depth}", settings={"models.layers": depth})
-    return once(measured(any_model, f"depth = {depth}", asked_at), rule)
+    both = each(language.learned(runs(model, depth)) for model in MODELS)
+    return once(measured(any_model, f"depth = {depth}", asked_at), provided(both, rule))
 
 
 def _loss(model: str, depth: int, name: str, of: str = "", **changes: Any) -> Measured:

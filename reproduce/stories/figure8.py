@@ -11,7 +11,9 @@ import numpy as np
 
 from bench.records.schema import Curve, RunRecord
 from ground.statistics import LOSS, REAL
-from judging.claims import Claim, Control
+from judging import presets
+from judging.claims import Claim
+from judging.controls import Control
 from judging.grammar import (
     Drawn,
     Measured,
@@ -28,7 +30,6 @@ from judging.grammar import (
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
 from pictures import models
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce import presets
 from reproduce.drawing.traces import curve_over_seeds, level
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan

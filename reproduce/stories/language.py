@@ -17,12 +17,14 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.errors import UserError
+from ground.statistics import REAL
+from judging import presets
 from judging.claims import Claim
-from judging.grammar import Number, Ready, Records, told
+from judging.controls import UNTRAINED
+from judging.grammar import Number, Ready, Records, Rule, Runs, told, within
 from judging.verdicts import Finding, not_asked
 from pictures.panels import Picture
 from published.numbers import published_numbers
-from reproduce import presets
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
@@ -34,6 +36,7 @@ METRICS = {"train_loss": "training", "loss": "validation"}
 PUBLISHED_METRICS = {"train_loss": "train_loss", "loss": "window_loss"}
 # What a model loses that knows nothing of GPT-2's 50,257 tokens: the worst that a loss counts as.
 UNINFORMED = math.log(50_257)
+LEARNED = 1.0  # nats of training loss
 
 
 def runs_of(models: Sequence[str], seeds: int | None, *words: str) -> tuple[tuple[str, ...], ...]:
@@ -63,7 +66,14 @@ def reproduction(
     told_corpus = partial(told, before=lambda records: f"{corpus_line(records)}: ")
     told_claims = tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims)
     return Reproduction(
-        title, source, plan, select, told_claims, panels, note=corpus_line, **others
+        title,
+        source,
+        plan,
+        select,
+        told_claims,
+        panels,
+        note=corpus_line,
+        **{"control": UNTRAINED, **others},
     )
 
 
@@ -177,6 +187,17 @@ def loss(metric: str, measured: str | None = None, **changes: Any) -> Number:
     a run that gave none it may have been anything up to that of a model that knows nothing."""
     name = f"{METRICS[metric]} loss"
     return Number(name, measured or metric, bounds=(0.0, UNINFORMED), **changes)
+
+
+def learned(runs: Runs) -> Rule:
+    """Models that have learned something: two that have not are equal, or one ahead of the other by
+    how it begins, for no reason."""
+
+    def fall(record: RunRecord) -> float | None:
+        curve = record.curves.get("training_loss")
+        return None if curve is None else curve.y[0] - curve.y[-1]
+
+    return within(Number("fall of the training loss", fall, REAL).of(runs), low=LEARNED)
 
 
 def published_number(short: str, name: str, label: str) -> float | None:

@@ -9,6 +9,7 @@ from bench.records.schema import RunRecord
 from ground import escaping
 from ground.statistics import COUNT
 from judging.claims import Claim
+from judging.controls import NOTHING_TRAINED
 from judging.grammar import Drawn, Records, Rule, each, once, told, where, within
 from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
@@ -147,4 +148,6 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = language.reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, table=table)
+REPRODUCTION = language.reproduction(
+    TITLE, SOURCE, plan, select, CLAIMS, panels, table=table, control=NOTHING_TRAINED
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.grammar import Records, Runs
-from reproduce.presets import flat, preset_settings
+from judging.presets import flat, preset_settings
 from reproduce.reproduction import Plan
 from settings.config import parse
 

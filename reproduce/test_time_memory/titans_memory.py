@@ -9,9 +9,9 @@ from functools import partial
 from bench.records.schema import RunRecord
 from ground.statistics import SHARE
 from judging.claims import Claim
+from judging.controls import UNTRAINED, Control
 from judging.grammar import (
     Measured,
-    Number,
     Records,
     Rule,
     above,
@@ -27,6 +27,7 @@ from pictures.models import label
 from reproduce.reproduction import Reproduction
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.figure import TITLE, panels, table
+from reproduce.test_time_memory.metrics import KEPT, NEW, NEWEST, OLDEST, STALE, items_behind
 
 TITANS = "Behrouz, Zhong and Mirrokni 2025, Titans (arXiv 2501.00663)"
 README = 'README "Titans: Learning to memorise at test time" (github.com/suyash144/titans)'
@@ -34,36 +35,6 @@ FACTS = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538), capacity of linear mem
 OWN = "the battery of this project; what theory says of the memory"
 
 LABELS = {model: label(model) for model in runs.MEMORIES}
-
-NEWEST, OLDEST = "recall_newest_quarter", "recall_oldest_quarter"
-NEW, STALE, KEPT = "overwrite_new", "overwrite_stale", "overwrite_untouched"
-# Into how many the task's ``items`` are divided for a share; the others are of all of them.
-PARTS = {"overwrite": 4, "tracking": 4, "exceptions": 2, NEWEST: 2, OLDEST: 2}
-SEQUENCES = {"one_recall": 1, "forgetting_first_after": 50, "forgetting_second_after": 50}
-
-
-def items_behind(metric: str) -> Number:
-    """A metric with the number of questions that it is a mean over; every seed draws its own."""
-
-    def count(record: RunRecord) -> int:
-        trials = int(setting(record, "tasks.trials"))
-        return trials if "diverged" in metric else trials * _asked(record, metric)
-
-    return Number("", metric, items=count, fresh=True)
-
-
-def _asked(record: RunRecord, metric: str) -> int:
-    """The questions to one memory."""
-    last = metric.rpartition("_")[2]
-    if metric in SEQUENCES:
-        return SEQUENCES[metric]
-    if last.isdigit() and setting(record, "tasks.material") == runs.INTEGERS:
-        return int(last)
-    if metric == "recall":
-        counts = setting(record, "tasks.counts")
-        return int(counts[len(counts) // 2])
-    divided = (parts for name, parts in PARTS.items() if metric.startswith(name))
-    return int(setting(record, "tasks.items")) // next(divided, 1)
 
 
 def of(model: str, metric: str, variant: str = "") -> Measured:
@@ -88,10 +59,20 @@ def all_within(
     return each(rules, "", **numbers)
 
 
-def sums_cannot_overwrite(low: float, high: float, both: float, kept: float) -> Rule:
+SUMS = (runs.HEBB, runs.KERNEL, runs.RIDGE)
+
+
+def instead(model: str, rule: Rule) -> Control:
+    """A memory known to lack the property in the place of those that have it."""
+    return Control(f"{LABELS[model]} in their place", rule)
+
+
+def sums_cannot_overwrite(
+    low: float, high: float, both: float, kept: float, models: Sequence[str] = SUMS
+) -> Rule:
     """Old and new values are each found at times, nothing else is, and the other keys are kept."""
     rules = []
-    for model in (runs.HEBB, runs.KERNEL, runs.RIDGE):
+    for model in models:
         new, stale = of(model, NEW), of(model, STALE)
         number = replace(new.number, read=partial(_sum, new, stale), kind=SHARE)
         together = number.of(new.runs, f"{new.label} + {STALE}")
@@ -106,17 +87,17 @@ def _sum(a: Measured, b: Measured, record: RunRecord) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def forgets_the_oldest_first(gap: float, loss: float, even: float) -> Rule:
+def forgets_oldest(gap: float, loss: float, even: float, model: str = runs.DELTA) -> Rule:
     """The delta rule has the newest quarter and not the oldest; the sum, where it is so full that
     it loses some, has as much of one as of the other."""
     new, old = of(runs.HEBB, f"{NEWEST}_most"), of(runs.HEBB, f"{OLDEST}_most")
-    first = above(of(runs.DELTA, NEWEST), of(runs.DELTA, OLDEST), gap)
+    first = above(of(model, NEWEST), of(model, OLDEST), gap)
     rules = [first, within(new, high=loss), above(new, old, -even), above(old, new, -even)]
     return each(rules, gap=gap, loss=loss, even=even)
 
 
-def most_fragile(exact: float, clean: float) -> Rule:
-    """Ridge recalls clean keys, and with noisy ones less than each other memory that does so. A run
+def most_fragile(exact: float, clean: float, fragile: str = runs.RIDGE) -> Rule:
+    """It recalls clean keys, and with noisy ones less than each other memory that does so. A run
     without a number recalls none of its clean keys."""
 
     def recalls_clean(records: Records, model: str) -> bool | None:
@@ -124,13 +105,13 @@ def most_fragile(exact: float, clean: float) -> Rule:
         return sum(found) / len(found) >= clean if found else None
 
     def rivals(records: Records, that_do: bool) -> list[str]:
-        others = [model for model in runs.MEMORIES if model != runs.RIDGE]
+        others = [model for model in runs.MEMORIES if model != fragile]
         return [model for model in others if recalls_clean(records, model) is that_do]
 
     def rules(records: Records) -> list[Rule]:
         noisy = "recall_noise_1"
-        found = [above(of(model, noisy), of(runs.RIDGE, noisy)) for model in rivals(records, True)]
-        return [within(of(runs.RIDGE, "recall_noise_0"), low=exact), *found] if found else []
+        found = [above(of(model, noisy), of(fragile, noisy)) for model in rivals(records, True)]
+        return [within(of(fragile, "recall_noise_0"), low=exact), *found] if found else []
 
     def left_out(records: Records) -> str:
         names = ", ".join(LABELS[model] for model in rivals(records, False))
@@ -163,6 +144,29 @@ def as_many(count: int) -> Rule:
     return once(ready, memorised("capacity", runs.CAPACITY, count))
 
 
+def recalled_more(metric: str, one: str, other: str) -> Rule:
+    """By the README's network, in one setting than in another."""
+    return above(of(runs.WEIGHTS, metric, one), of(runs.WEIGHTS, metric, other), 0.3)
+
+
+def erased_by(less: str, more: str) -> Rule:
+    """The oldest pairs, in one setting of the linear neural memory and not in the other."""
+    return above(of(runs.LINEAR, OLDEST, less), of(runs.LINEAR, OLDEST, more))
+
+
+def lowered_by_momentum(metric: str) -> Rule:
+    """Nothing that was written later is added to the newest."""
+    return above(of(runs.LINEAR, metric), of(runs.LINEAR, metric, runs.MOMENTUM), 0.1)
+
+
+def gains_from_stamps(*models: str) -> Rule:
+    """Memories that find the latest value more often where each key has its time."""
+    return each(above(of(m, "tracking_stamped"), of(m, "tracking_latest"), 0.3) for m in models)
+
+
+OVERWRITES = {NEW: {"low": 0.95}, STALE: {"high": 0.05}, KEPT: {"low": 0.9}}
+PROPORTIONAL = {"slope_items_by_numbers": {"low": 0.75, "high": 1.25}}
+EXCEPTIONS = {"exceptions_recalled": {"low": 0.95}, "exceptions_answered_by_rule": {"high": 0.05}}
 BATTERY = (
     Claim(
         "sums cannot overwrite",
@@ -172,6 +176,7 @@ BATTERY = (
         "the share of new values and that of old ones lie in {low:g} to {high:g} each, their sum "
         "is at least {both:g}, and at least {kept:g} of the others are kept, with the whole 95 % "
         "interval, for each of the three",
+        control=instead(runs.DELTA, sums_cannot_overwrite(0.25, 0.75, 0.9, 0.95, [runs.DELTA])),
         source=OWN,
     ),
     Claim(
@@ -180,24 +185,26 @@ BATTERY = (
         "old one, and keep the keys that were not rewritten.",
         all_within(
             (runs.DELTA, runs.NEAREST),
-            {NEW: {"low": 0.95}, STALE: {"high": 0.05}, KEPT: {"low": 0.9}},
+            OVERWRITES,
             new=0.95,
             stale=0.05,
             kept=0.9,
         ),
         "the share of new values is at least {new:g}, that of old ones at most {stale:g}, and at "
         "least {kept:g} of the others are kept",
+        control=instead(runs.HEBB, all_within((runs.HEBB,), OVERWRITES)),
         source=OWN,
     ),
     Claim(
         "the delta rule forgets the oldest first",
         "After one pass the delta rule has lost the oldest pairs and holds the newest; a sum "
         "loses all ages alike.",
-        forgets_the_oldest_first(gap=0.7, loss=0.9, even=0.1),
+        forgets_oldest(gap=0.7, loss=0.9, even=0.1),
         "for the delta rule recall of the newest quarter is more than {gap:g} above that of the "
         "oldest; for the sum, at the largest count of the capacity curve, recall of the newest "
         "quarter is at most {loss:g}, so that there is a loss, and newest and oldest differ by at "
         "most {even:g}",
+        control=instead(runs.HEBB, forgets_oldest(0.7, 0.9, 0.1, runs.HEBB)),
         source=OWN,
     ),
     Claim(
@@ -206,6 +213,7 @@ BATTERY = (
         most_fragile(exact=0.99, clean=0.95),
         "ridge recalls at least {exact:g} of the clean keys; at σ = 1 each other memory that "
         "recalls at least {clean:g} of the clean keys recalls more",
+        control=instead(runs.KERNEL, most_fragile(0.99, 0.95, runs.KERNEL)),
         source=OWN,
     ),
     Claim(
@@ -213,52 +221,42 @@ BATTERY = (
         "The similarity of query and key tells seen from unseen keys.",
         all_within((runs.KERNEL, runs.NEAREST), {"auroc": {"low": 0.95}}),
         "the area under the curve is at least {low:g}",
+        control=instead(runs.DELTA, all_within((runs.DELTA,), {"auroc": {"low": 0.95}})),
         source=OWN,
     ),
     Claim(
         "matrices hold in proportion to their size",
         "A sum of outer products and a trained matrix hold about as many items as they have "
         "entries, up to logarithms: N ~ d².",
-        all_within(
-            (runs.HEBB, runs.TRAINED), {"slope_items_by_numbers": {"low": 0.75, "high": 1.25}}
-        ),
+        all_within((runs.HEBB, runs.TRAINED), PROPORTIONAL),
         "the slope of log items at a recall of 0.99 on log numbers kept is within {low:g} to "
         "{high:g}",
+        control=instead(runs.LINEAR, all_within((runs.LINEAR,), PROPORTIONAL)),
         source=FACTS,
     ),
     Claim(
         "momentum and random writes",
         "On writes without order a large momentum lowers the recall of the linear neural "
         "memory: gradients of the past are added to keys of today.",
-        above(of(runs.LINEAR, "recall"), of(runs.LINEAR, "recall", runs.MOMENTUM), 0.1),
+        lowered_by_momentum("recall"),
         "recall at momentum 0.5 is more than {by:g} above that at 0.9",
+        control=Control("the newest quarter alone", lowered_by_momentum(NEWEST)),
         source=OWN,
     ),
     Claim(
         "forgetting gives up the old",
         "Decay of the weights erases the oldest pairs.",
-        above(of(runs.LINEAR, OLDEST, runs.NO_DECAY), of(runs.LINEAR, OLDEST, runs.DECAY)),
+        erased_by(runs.NO_DECAY, runs.DECAY),
         "recall of the oldest quarter without decay is more than {by:g} above that with a decay of "
         "0.02 a step",
-        source=f"{TITANS}, equations 13 and 14",
-    ),
-    Claim(
-        "forgetting gains for the new",
-        "Decay of the weights leaves room for the newest pairs: the other half of the trade.",
-        above(of(runs.LINEAR, NEWEST, runs.DECAY), of(runs.LINEAR, NEWEST, runs.NO_DECAY)),
-        "recall of the newest quarter with a decay of 0.02 a step is more than {by:g} above that "
-        "without decay",
+        control=Control("a smaller rate in its place", erased_by(runs.NO_DECAY, "")),
         source=f"{TITANS}, equations 13 and 14",
     ),
     Claim(
         "weights forget without replay",
         "A memory in the weights of a perceptron recalls a first batch significantly less once "
         "it was trained on others.",
-        above(
-            of(runs.WEIGHTS, "backward_transfer"),
-            of(runs.WEIGHTS, "backward_transfer", runs.NO_REPLAY),
-            0.3,
-        ),
+        recalled_more("backward_transfer", "", runs.NO_REPLAY),
         "backward transfer with replay of all is more than {by:g} above that without",
         source=README,
     ),
@@ -272,6 +270,7 @@ ROWS = (
             (runs.NEAREST,), {"recall": {"low": 0.99}}, ("", runs.NUMBERS, runs.TEXT, runs.INTEGERS)
         ),
         "recall is at least {low:g} of each material",
+        control=instead(runs.DELTA, all_within((runs.DELTA,), {"recall": {"low": 0.99}})),
         source=f"{README}, next steps: comparison with retrieval",
     ),
     Claim(
@@ -282,49 +281,43 @@ ROWS = (
             (runs.NEAREST, runs.DELTA), {"tracking_latest": {"low": 0.95}}, ("", runs.NUMBERS)
         ),
         "the latest value is found at least {low:g} of the time",
+        control=instead(runs.HEBB, all_within((runs.HEBB,), {"tracking_latest": {"low": 0.95}})),
         source=f"{README}, next steps: memory tracking",
     ),
     Claim(
         "time stamps stand in for overwriting",
         "Kernel regression and ridge, which mix old and new, find the latest value once each key "
         "is written with its time.",
-        each(
-            above(of(model, "tracking_stamped"), of(model, "tracking_latest"), 0.3)
-            for model in (runs.KERNEL, runs.RIDGE)
-        ),
+        gains_from_stamps(runs.KERNEL, runs.RIDGE),
         "the latest value is found more than {by:g} more often with time stamps than without",
+        control=instead(runs.DELTA, gains_from_stamps(runs.DELTA)),
         source=f"{README}, next steps: memory tracking",
     ),
     Claim(
         "what breaks a pattern is recalled",
         "Retrieval and kernel regression recall sequences that break a pattern as they were, and "
         "do not answer what the pattern would say.",
-        all_within(
-            (runs.NEAREST, runs.KERNEL),
-            {"exceptions_recalled": {"low": 0.95}, "exceptions_answered_by_rule": {"high": 0.05}},
-            (runs.NUMBERS,),
-        ),
+        all_within((runs.NEAREST, runs.KERNEL), EXCEPTIONS, (runs.NUMBERS,)),
         "at least {low:g} of the exceptions are recalled, and at most {high:g} answered by the "
         "rule",
+        control=instead(runs.DELTA, all_within((runs.DELTA,), EXCEPTIONS, (runs.NUMBERS,))),
         source=f"{README}, next steps: tricky examples",
     ),
 )
 
 EXPERIMENTS = (
-    Claim(
-        "one sequence is memorised",
-        "The network memorises one sequence of four numbers, with the step of its script (5e-4).",
-        memorised("one", runs.ONE),
-        "recall is at least {low:g} over random sequences",
-        source=f"{README}, initial tests",
-    ),
-    Claim(
-        "one sequence is memorised with a smaller step",
-        "The network memorises one sequence of four numbers, with the step of the script that "
-        "memorises many (1e-5).",
-        memorised("one", runs.MANY),
-        "recall is at least {low:g} over random sequences",
-        source=f"{README}, initial tests",
+    *(
+        Claim(
+            f"one sequence is memorised{smaller}",
+            f"The network memorises one sequence of four numbers, with the step of {step}.",
+            memorised("one", script),
+            "recall is at least {low:g} over random sequences",
+            source=f"{README}, initial tests",
+        )
+        for smaller, step, script in (
+            ("", "its script (5e-4)", runs.ONE),
+            (" with a smaller step", "the script that memorises many (1e-5)", runs.MANY),
+        )
     ),
     Claim(
         "fifty sequences are memorised",
@@ -336,19 +329,15 @@ EXPERIMENTS = (
     Claim(
         "gradients explode",
         "Exploding gradients are a common issue of memorising many sequences.",
-        all_within((runs.WEIGHTS,), {"many_50_diverged": {"low": 0.5}}, (runs.LARGE_STEP,)),
-        "with ten times the step at least {low:g} of the trainings on 50 sequences diverge",
+        all_within((runs.WEIGHTS,), {"many_50_diverged": {"low": 0.5}}, (runs.MANY,)),
+        "with the step of the script at least {low:g} of the trainings on 50 sequences diverge",
         source=f"{README}, initial tests",
     ),
     Claim(
         "a stream needs replay",
         "In a stream of memorising and asking, training again on everything seen is crucial for "
         "good recall.",
-        above(
-            of(runs.WEIGHTS, "stream_recall", runs.STREAM),
-            of(runs.WEIGHTS, "stream_recall", runs.STREAM_ALONE),
-            0.3,
-        ),
+        recalled_more("stream_recall", runs.STREAM, runs.STREAM_ALONE),
         "recall in the stream is more than {by:g} above that without replay",
         source=f"{README}, testing forgetting",
     ),
@@ -387,4 +376,5 @@ REPRODUCTION = Reproduction(
     runs.variant_of,
     varied=VARIED,
     table=table,
+    control=UNTRAINED.by(stored_in_weights="models.steps=1"),
 )

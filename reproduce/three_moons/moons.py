@@ -11,6 +11,7 @@ from bench.records.schema import RunRecord
 from ground.errors import UserError
 from ground.statistics import SHARE
 from judging.claims import Claim
+from judging.controls import UNTRAINED
 from judging.grammar import Drawn, Records, Rule, Runs, any_of, share_of
 from judging.observations import Sample, observe
 from judging.trials import finished
@@ -72,6 +73,7 @@ def reproduction(
         panels or partial(picture, title=title, table=table),
         check=lambda config: shown_system(config["tasks"]) if table else None,
         varied=VARIED,
+        control=UNTRAINED,
     )
 
 

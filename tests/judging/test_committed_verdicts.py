@@ -23,7 +23,7 @@ def committed() -> dict[str, RunRecord]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_claims_say_so_of_these_records_today(path: Path) -> None:
     file = json.loads(path.read_text())
-    records = [committed()[run_id] for run_id in file["records"]]
+    records = [committed()[run_id] for run_id in [*file["records"], *file.get("controls", [])]]
     reproduction = reproductions()[file["figure"]]
     judged = [one.judge(records).to_json(reproduction.cost) for one in reproduction.claims]
     assert json.loads(json.dumps(judged)) == file["claims"]

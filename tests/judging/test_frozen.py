@@ -14,7 +14,8 @@ import yaml
 from ground.errors import UserError
 from ground.files import ROOT
 from judging import frozen
-from judging.claims import Claim, Control
+from judging.claims import Claim
+from judging.controls import Control
 from judging.frozen import Entry, differing, read_frozen, set_after, updated, write_frozen
 from judging.grammar import Number, Rule, Runs, above, each, once, trained_for, within
 from judging.trials import settled

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
+from judging.presets import preset_settings
 from judging.trials import sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
 from pictures.models import look
@@ -16,7 +17,6 @@ from pictures.renderer import images
 from reproduce.capacity import capacity
 from reproduce.capacity.capacity import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
-from reproduce.presets import preset_settings
 from tests.bench.records import make_record
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
@@ -70,13 +70,13 @@ def solved(width: int, constant: float) -> float:
 def test_the_hebbian_constant_is_judged(constant: float, expected: Verdict) -> None:
     run = measured("outer_product", [32, 64, 128], lambda w: solved(w, constant), 0.5)
     claim = CLAIMS["Hebbian memory, half recalled"]
-    assert claim.judge([run]).finding.verdict == expected
-    assert CLAIMS["trained matrix"].judge([run]).finding.verdict == UNDECIDED
+    assert claim.without_control([run]).verdict == expected
+    assert CLAIMS["trained matrix"].without_control([run]).verdict == UNDECIDED
 
 
 def test_widths_outside_the_window_do_not_count() -> None:
     run = measured("outer_product", [8, 16], lambda w: solved(w, 2.0), 0.5)
-    finding = CLAIMS["Hebbian memory, half recalled"].judge([run]).finding
+    finding = CLAIMS["Hebbian memory, half recalled"].without_control([run])
     assert finding.verdict == UNDECIDED
     assert "no width from 32 to 128" in finding.evidence
 
@@ -85,8 +85,8 @@ def test_the_perceptron_is_judged_with_its_classes_alone() -> None:
     claim = CLAIMS["perceptron, 32 classes"]
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
     other = measured("mlp", [16, 32], lambda w: 0.5 * w * w, 0.99)
-    assert claim.judge([own, other]).finding.verdict == REPRODUCED
-    assert claim.judge([other]).finding.verdict == UNDECIDED
+    assert claim.without_control([own, other]).verdict == REPRODUCED
+    assert claim.without_control([other]).verdict == UNDECIDED
 
 
 def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
@@ -96,14 +96,14 @@ def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
     assert sum(NARROW.trials(chosen)[16]) / 5 == pytest.approx(0.9, abs=0.01)
     assert sum(WIDE.trials(chosen)[16]) / 5 == pytest.approx(0.95, abs=0.01)
     claim = CLAIMS["perceptron twice as wide, 32 classes"]
-    assert claim.judge(chosen).finding.verdict == REPRODUCED
-    assert claim.judge([narrow]).finding.verdict == UNDECIDED
+    assert claim.without_control(chosen).verdict == REPRODUCED
+    assert claim.without_control([narrow]).verdict == UNDECIDED
 
 
 def test_past_the_end_of_the_published_search_no_number_is_too_large() -> None:
     claim = CLAIMS["perceptron, 32 classes"]
     past = measured("mlp", [16], lambda w: 1.1 * w * w, 0.99, classes=32, largest=1.5)
-    finding = claim.judge([past]).finding
+    finding = claim.without_control([past])
     assert finding.verdict == REPRODUCED
     assert "d = 16: 1.10" in finding.evidence
 
@@ -111,18 +111,18 @@ def test_past_the_end_of_the_published_search_no_number_is_too_large() -> None:
 def test_equal_trials_and_failed_runs_settle_nothing() -> None:
     claim = CLAIMS["perceptron, 32 classes"]
     run = measured("mlp", [16], lambda w: 0.9 * w * w, 0.99, classes=32)
-    assert claim.judge([run]).finding.verdict == REPRODUCED
+    assert claim.without_control([run]).verdict == REPRODUCED
     equal = run.model_copy(update={"arrays": {"widths": [16], "associations/0.99": [[256] * 5]}})
-    assert claim.judge([equal]).finding.verdict == UNDECIDED
+    assert claim.without_control([equal]).verdict == UNDECIDED
     lost = {"seed": 1, "outcome": "out_of_memory", "arrays": {}, "curves": {}, "metrics": {}}
-    finding = claim.judge([run, run.model_copy(update=lost)]).finding
+    finding = claim.without_control([run, run.model_copy(update=lost)])
     assert finding.verdict == UNDECIDED
     assert "seed 1 ran out of memory" in finding.evidence
 
 
 def test_seeds_needed_are_those_of_the_command_with_several_trials_each() -> None:
     run = measured("outer_product", [32], lambda w: solved(w, 0.592), 0.5)
-    finding = CLAIMS["Hebbian memory, half recalled"].judge([run]).finding
+    finding = CLAIMS["Hebbian memory, half recalled"].without_control([run])
     trials = mean_within(sample("", HALF.trials([run])[32]), 0.5, 0.6).seeds_needed
     assert trials is not None
     assert trials > 5
@@ -135,24 +135,24 @@ def test_seeds_needed_are_those_of_the_command_with_several_trials_each() -> Non
 def test_small_keys_are_judged_by_themselves(low: int, verdicts: tuple[Verdict, Verdict]) -> None:
     run = measured("mlp", [8, 16], lambda w: (0.6 if w == low else 1.0) * w * w, 0.99, classes=32)
     claims = [CLAIMS[f"perceptron{keys}, 32 classes"] for keys in ("", " of small keys")]
-    assert tuple(claim.judge([run]).finding.verdict for claim in claims) == verdicts
+    assert tuple(claim.without_control([run]).verdict for claim in claims) == verdicts
 
 
 @pytest.mark.parametrize(("constant", "expected"), [(1 / 8, REPRODUCED), (0.2, CONTRADICTED)])
 def test_all_recalled_is_judged_by_its_own_search(constant: float, expected: Verdict) -> None:
     run = measured("outer_product", [32, 64, 128], lambda w: solved(w, constant), 1.0)
-    assert CLAIMS["Hebbian memory, all recalled"].judge([run]).finding.verdict == expected
-    assert CLAIMS["Hebbian memory, half recalled"].judge([run]).finding.verdict == UNDECIDED
+    assert CLAIMS["Hebbian memory, all recalled"].without_control([run]).verdict == expected
+    assert CLAIMS["Hebbian memory, half recalled"].without_control([run]).verdict == UNDECIDED
 
 
 def test_with_a_value_for_each_key_the_logarithm_counts_and_nothing_ends_at_one() -> None:
     run = measured("mlp", [8, 11], lambda w: solved(w, 2.7), 0.99)
     claim = CLAIMS["perceptron, a value for each key"]
-    finding = claim.judge([run]).finding
+    finding = claim.without_control([run])
     assert finding.verdict == REPRODUCED
     assert "d = 8: 2." in finding.evidence
     few = measured("mlp", [8, 11], lambda w: solved(w, 0.9), 0.99)
-    assert claim.judge([few]).finding.verdict == CONTRADICTED
+    assert claim.without_control([few]).verdict == CONTRADICTED
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_ranks_are_compared_draw_by_draw(counts: tuple[int, ...], expected: Verd
         for rank, n in zip((4, 8, 16, 32), counts, strict=False)
     ]
     claim = CLAIMS["trained low rank"]
-    assert claim.judge(capacity.REPRODUCTION.select(runs)).finding.verdict == expected
+    assert claim.without_control(capacity.REPRODUCTION.select(runs)).verdict == expected
 
 
 def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:

@@ -22,8 +22,14 @@ FILES = ["curves.json", "figure.png", "figure.svg", "records.txt", "verdicts.jso
 
 
 def fill(folder: Path, steps: bool = True, outcome: str = "ok") -> Path:
+    """Six networks, and their untrained twins."""
     for seed in range(6):
-        write_record(moons(seed, 3, steps, outcome), folder)
+        run = moons(seed, 3, steps, outcome)
+        write_record(run, folder)
+        untrained = moons(seed, 3, False)
+        config = {**run.config, "training": {"restarts": 1, "steps": 1}}
+        twin = {"config": config, "role": "control", "run_id": f"untrained-{seed}"}
+        write_record(untrained.model_copy(update=twin), folder)
     return folder
 
 
@@ -277,7 +283,12 @@ def test_rules_are_told_once_and_what_a_preset_leaves_out_in_one_line(
             far = 0.01 * seed
             levels = (0.9 - far, 0.1 + far) if not place else (0.5 - far, 0.4 + far)
             for size in (100, 500):
-                write_record(regbench(model, seed, size, *levels), tmp_path)
+                run = regbench(model, seed, size, *levels)
+                write_record(run, tmp_path)
+                config = {**run.config, "training": {"restarts": 1, "steps": 1}}
+                changes = {"config": config, "role": "control", "run_id": f"untrained-{run.run_id}"}
+                untrained = regbench(model, seed, size, 0.2 + far, 0.9 - far)
+                write_record(untrained.model_copy(update=changes), tmp_path)
     small = {"string_length": [1, 19]}
     for order in (2, 3):
         write_record(ngram(order, 0.8, 0.3, **small), tmp_path)

@@ -83,8 +83,8 @@ def search(seed: int, per_parameter: float, steps: int = 16384, **variant: int |
 def test_the_trade_off_is_judged(alone: float, helped: float, expected: Verdict) -> None:
     runs = [diagram(seed, alone, helped) for seed in range(3)]
     claim = CLAIMS["attention or MLP, 64 facts"]
-    assert claim.judge(runs).finding.verdict == expected
-    assert claim.judge(runs[:1]).finding.verdict == UNDECIDED
+    assert claim.without_control(runs).verdict == expected
+    assert claim.without_control(runs[:1]).verdict == UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_single_cells_are_judged_each_by_itself(
     alone: float, helped: float, four: float, expected: Verdict
 ) -> None:
     runs = [diagram(seed, alone, helped, four) for seed in range(3)]
-    finding = CLAIMS["cells of the small diagram, 64 facts"].judge(runs).finding
+    finding = CLAIMS["cells of the small diagram, 64 facts"].without_control(runs)
     assert finding.verdict == expected
     assert (
         f"one head alone {alone + 0.01:.3f} (95% interval over seeds and 3072" in finding.evidence
@@ -121,29 +121,28 @@ def test_single_cells_are_judged_each_by_itself(
 def test_phases_are_judged_in_every_seed(steps: float, accuracy: float, expected: Verdict) -> None:
     claim = CLAIMS["relations before facts"]
     runs = [learned(0, steps, accuracy), *(learned(seed, 1100.0) for seed in range(1, 6))]
-    assert claim.judge(runs).finding.verdict == expected
-    assert f", lowest {steps:g};" in claim.judge(runs).finding.evidence
-    few = claim.judge([learned(0, 1100.0), learned(1, 1100.0)]).finding
+    assert claim.without_control(runs).verdict == expected
+    assert f", lowest {steps:g};" in claim.without_control(runs).evidence
+    few = claim.without_control([learned(0, 1100.0), learned(1, 1100.0)])
     assert (few.verdict, few.seeds_needed) == (UNDECIDED, 6)
     lost = made("phases", 6, outcome="failed", cause="out of disk")
     whole = [learned(seed, 1100.0) for seed in range(6)]
-    assert claim.judge([*whole, lost]).finding.verdict == UNDECIDED
+    assert claim.without_control([*whole, lost]).verdict == UNDECIDED
 
 
 def test_the_plans_have_seeds_enough_for_what_holds_in_every_seed() -> None:
     for preset in ("laptop", "gpu", "paper"):
         runs = [words for words in plan(preset, None).runs if "tasks.part=phases" in words]
-        finding = CLAIMS["relations before facts"].judge(
-            [learned(seed, 1100.0) for seed in range(len(runs))]
-        )
-        assert finding.finding.verdict == REPRODUCED
+        records = [learned(seed, 1100.0) for seed in range(len(runs))]
+        finding = CLAIMS["relations before facts"].without_control(records)
+        assert finding.verdict == REPRODUCED
     assert not any("tasks.part=facts_by_parameters" in words for words in plan("smoke", 2).runs)
     assert len(plan("laptop", 2).runs) == 6
 
 
 def test_equal_seeds_are_sure_by_the_sequences_of_their_tests() -> None:
     runs = [diagram(0, four=1.0).model_copy(update={"seed": seed}) for seed in range(3)]
-    finding = CLAIMS["attention or MLP, 64 facts"].judge(runs).finding
+    finding = CLAIMS["attention or MLP, 64 facts"].without_control(runs)
     assert "two heads and that MLP 1.000 (95% interval over seeds and 3072 test items" in (
         finding.evidence
     )
@@ -153,29 +152,29 @@ def test_a_diagram_without_a_cell_settles_nothing_and_other_diagrams_ask_nothing
     claim = CLAIMS["attention or MLP, 64 facts"]
     runs = [diagram(seed) for seed in range(3)]
     short = runs[0].model_copy(update={"arrays": {**runs[0].arrays, "heads": [1, 3, 4, 8]}})
-    assert claim.judge([short, *runs[1:]]).finding.verdict == UNDECIDED
+    assert claim.without_control([short, *runs[1:]]).verdict == UNDECIDED
     other = made("phase_diagram", 0, tasks={"heads": [4], "mlp_widths": [0, 16]})
-    found = claim.judge([other]).finding
+    found = claim.without_control([other])
     assert (found.verdict, found.asked_at) == (NOT_ASKED, "laptop")
 
 
 def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
     claim = CLAIMS["facts for each parameter"]
-    assert claim.judge([search(0, 0.15)]).finding.verdict == REPRODUCED
-    assert claim.judge([search(0, 0.5)]).finding.verdict == CONTRADICTED
-    short = claim.judge([search(0, 0.15, steps=3000)]).finding
+    assert claim.without_control([search(0, 0.15)]).verdict == REPRODUCED
+    assert claim.without_control([search(0, 0.5)]).verdict == CONTRADICTED
+    short = claim.without_control([search(0, 0.15, steps=3000)])
     assert (short.verdict, short.asked_at) == (NOT_ASKED, "gpu")
     assert "shorter trainings: 0.1" in short.evidence
     settings = {**PUBLISHED, "steps": 16384}
     one = made("facts_by_parameters", 0, tasks=settings, arrays=sizes([600.0], [90.0]))
-    assert claim.judge([one]).finding.verdict == UNDECIDED  # one point has no interval
+    assert claim.without_control([one]).verdict == UNDECIDED  # one point has no interval
     lost = made("facts_by_parameters", 1, tasks=settings, outcome="out_of_memory")
     for runs in ([lost], [search(0, 0.15), lost]):
-        finding = claim.judge(runs).finding
+        finding = claim.without_control(runs)
         assert finding.verdict == UNDECIDED
         assert "seed 1 ran out of memory" in finding.evidence
     for variant in ({"subject_power": 2}, {"search_choices": None}):
-        assert claim.judge([search(0, 0.15, **variant)]).finding.verdict == NOT_ASKED
+        assert claim.without_control([search(0, 0.15, **variant)]).verdict == NOT_ASKED
 
 
 def sizes(parameters: list[float], facts: list[float]) -> dict[str, list[float]]:
@@ -221,9 +220,9 @@ def test_the_border_is_the_published_one() -> None:
         (1, otherwise, UNDECIDED),
         (3, published, UNDECIDED),  # six cells cannot exclude a share below 0.9
     ):
-        found = claim.judge([large(seed, recalled) for seed in range(seeds)]).finding
+        found = claim.without_control([large(seed, recalled) for seed in range(seeds)])
         assert found.verdict == verdict
-    unasked = claim.judge([diagram(0)]).finding
+    unasked = claim.without_control([diagram(0)])
     assert (unasked.verdict, unasked.asked_at) == (NOT_ASKED, "gpu")
 
 

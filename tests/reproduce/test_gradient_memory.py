@@ -69,7 +69,7 @@ def altered(values: dict[str, Any], metrics: dict[str, float]) -> RunRecord:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    return {c.name: c.judge(records).finding.verdict for c in REPRODUCTION.claims}
+    return {c.name: c.without_control(records).verdict for c in REPRODUCTION.claims}
 
 
 def test_a_real_measurement_reproduces_what_five_trials_can_show() -> None:
@@ -121,7 +121,7 @@ def test_right_classes_are_left_open_within_their_standard_error() -> None:
     ):
         targets = {f"target/N={n}": 1 - 1 / n + gap * (n == 64) for n in (32, 64, 256)}
         one = record({**real().metrics["test"], **targets}, {}, {"trials": trials})
-        finding = claim.judge([one]).finding
+        finding = claim.without_control([one])
         assert finding.verdict == expected
         assert f"right classes {gap:.4f} (N = 64" in finding.evidence
 
@@ -143,7 +143,7 @@ def test_the_noise_is_judged_in_every_cell_by_itself() -> None:
             for d, sign in ((16, 0.9), (32, -1), (64, 0.1))
         }
         cells = {"noisy_tokens": [32], "dimensions": [16, 32, 64]}
-        finding = claim.judge([record({}, arrays, cells)]).finding
+        finding = claim.without_control([record({}, arrays, cells)])
         return finding.verdict, finding.evidence
 
     assert judged(0.02, 0.001)[0] == REPRODUCED
@@ -159,7 +159,7 @@ def test_equal_trials_settle_what_their_tokens_can(trials: int, expected: str) -
     """All of 5 × 32 tokens right leaves an accuracy of 0.977 possible, of 20 × 32 one of 0.994."""
     claim = next(c for c in REPRODUCTION.claims if c.name == "one step suffices")
     arrays = {f"accuracy/N=32,d={d}": [1.0] * trials for d in (128, 256)}
-    finding = claim.judge([record({}, arrays, {"tokens": [32]})]).finding
+    finding = claim.without_control([record({}, arrays, {"tokens": [32]})])
     assert finding.verdict == expected
     assert f"over seeds and {32 * trials} test items" in finding.evidence
 
@@ -168,9 +168,9 @@ def test_a_run_that_failed_leaves_the_trials_open() -> None:
     claim = next(c for c in REPRODUCTION.claims if c.name == "samples suffice")
     arrays = {f"accuracy/T={t},n=4096": [1.0] * 20 for t in (8, 64)}
     found = record({}, arrays)
-    assert claim.judge([found]).finding.verdict == REPRODUCED
+    assert claim.without_control([found]).verdict == REPRODUCED
     lost = record({}, {}, seed=1, outcome="failed", cause="out of patience")
-    finding = claim.judge([found, lost]).finding
+    finding = claim.without_control([found, lost])
     assert finding.verdict == UNDECIDED
     assert "failed (out of patience)" in finding.evidence
 
@@ -179,7 +179,7 @@ def test_nothing_is_concluded_from_nothing() -> None:
     failed = record({}, {}, outcome="failed", cause="out of patience")
     assert set(verdicts([failed])) == {claim.name for claim in REPRODUCTION.claims}
     assert set(verdicts([failed]).values()) == {UNDECIDED}
-    evidence = REPRODUCTION.claims[0].judge([failed]).finding.evidence
+    evidence = REPRODUCTION.claims[0].without_control([failed]).evidence
     assert "failed (out of patience)" in evidence
     images(panels([failed]), "x")
 

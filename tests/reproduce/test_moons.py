@@ -17,7 +17,7 @@ FIGURES = [(figure4.REPRODUCTION, 1), (figure5.REPRODUCTION, 3), (figure10.REPRO
 
 
 def verdicts(reproduction: Reproduction, records: list[RunRecord]) -> set[str]:
-    return {claim.judge(records).finding.verdict for claim in reproduction.claims}
+    return {claim.without_control(records).verdict for claim in reproduction.claims}
 
 
 @pytest.mark.parametrize(("reproduction", "heads"), FIGURES)
@@ -39,7 +39,7 @@ def test_networks_of_the_other_kind_contradict(reproduction: Reproduction, heads
 def test_diverged_networks_contradict_and_are_named(reproduction: Reproduction, heads: int) -> None:
     runs = [moons(seed, heads, steps=True, outcome="diverged") for seed in range(6)]
     assert verdicts(reproduction, runs) == {CONTRADICTED}
-    evidence = reproduction.claims[0].judge(runs).finding.evidence
+    evidence = reproduction.claims[0].without_control(runs).evidence
     assert "seed 5 diverged (the loss is not finite at step 7)" in evidence
 
 
@@ -62,8 +62,8 @@ def test_a_level_that_was_never_reached_counts_against_the_claim() -> None:
         run = moons(seed, 3, steps=True)
         metrics = {k: v for k, v in run.metrics["test"].items() if "half_error" not in k}
         runs.append(run.model_copy(update={"metrics": {"test": metrics}}))
-    results = [claim.judge(runs) for claim in figure5.REPRODUCTION.claims]
-    found = {result.claim.name: result.finding.verdict for result in results}
+    claims = figure5.REPRODUCTION.claims
+    found = {claim.name: claim.without_control(runs).verdict for claim in claims}
     assert found["three heads, longest period, seen system"] == CONTRADICTED
     assert found["three heads, one step for each moon"] == REPRODUCED
 

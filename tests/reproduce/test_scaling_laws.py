@@ -111,7 +111,7 @@ def test_other_laws_contradict() -> None:
 
 def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
     records = [main_run(scheme, trials=20) for scheme in SLOPES]
-    found = {claim.name: claim.judge(records).finding for claim in REPRODUCTION.claims}
+    found = {claim.name: claim.without_control(records) for claim in REPRODUCTION.claims}
     decided = {"order of schemes", "more data hurts a full memory"}  # which are about no slope
     assert {name for name, finding in found.items() if finding.verdict == REPRODUCED} == decided
     assert {found[name].verdict for name in {*found} - decided} == {UNDECIDED}
@@ -122,7 +122,7 @@ def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
 
 def test_a_small_preset_judges_the_order_alone() -> None:
     records = [main_run(scheme, tokens=200, trials=10) for scheme in SLOPES]
-    found = [claim.judge(records).finding for claim in REPRODUCTION.claims]
+    found = [claim.without_control(records) for claim in REPRODUCTION.claims]
     assert found[0].verdict == REPRODUCED
     assert {(one.verdict, one.asked_at) for one in found[1:]} == {(NOT_ASKED, "laptop")}
 
@@ -136,7 +136,7 @@ def test_the_published_grid_asks_nothing_about_many_samples() -> None:
 
 def test_a_minimum_at_an_end_is_no_minimum_inside() -> None:
     falling = {f"n={n}": np.full(len(D), 0.6 * n**-0.5) for n in N}
-    finding = REPRODUCTION.claims[7].judge([record("seen", falling)]).finding
+    finding = REPRODUCTION.claims[7].without_control([record("seen", falling)])
     assert finding.verdict == CONTRADICTED
     assert "at n = 100,000 minus" in finding.evidence
 
@@ -149,7 +149,7 @@ def test_a_failed_run_settles_nothing_and_is_named() -> None:
     found = verdicts(records)
     assert {found["order of schemes"], found["all seen against n"]} == {UNDECIDED}
     assert found["frequency against d"] == REPRODUCED
-    evidence = REPRODUCTION.claims[0].judge(records).finding.evidence
+    evidence = REPRODUCTION.claims[0].without_control(records).evidence
     assert "seed 1 ran out of memory" in evidence
 
 

@@ -32,7 +32,7 @@ def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
 
 def judged(records: list[Any], name: str) -> str:
     (claim,) = [claim for claim in REPRODUCTION.claims if claim.name == name]
-    return claim.judge(records).finding.verdict
+    return claim.without_control(records).verdict
 
 
 def seeds(model: str, *words: str, **metrics: float) -> list[Any]:
@@ -174,7 +174,6 @@ def test_momentum_replay_and_decay_compare_settings_of_one_memory() -> None:
     for name, verdict in (
         ("momentum and random writes", REPRODUCED),
         ("forgetting gives up the old", REPRODUCED),
-        ("forgetting gains for the new", CONTRADICTED),  # each half of the trade by itself
         ("weights forget without replay", REPRODUCED),
     ):
         assert judged(records, name) == verdict
@@ -194,8 +193,8 @@ def test_claims_over_materials_need_every_material() -> None:
 def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     records = [
         *readme("one", one_recall=0.0, one_diverged=0.99),
-        *readme("many", many_recall_50=0.995),
-        *readme("many, ten times the step", many_50_diverged=0.99),
+        *readme("many", many_recall_50=0.995, many_50_diverged=0.01),
+        *readme("many, ten times the step", many_50_diverged=0.99),  # which nobody asks
         *readme("stream", stream_recall=0.9),
         *readme("stream, nothing replayed", stream_recall=0.2),
         *readme("capacity", capacity_recall_200=0.995),
@@ -204,14 +203,14 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     for name, verdict in (
         ("one sequence is memorised", CONTRADICTED),
         ("fifty sequences are memorised", REPRODUCED),
-        ("gradients explode", REPRODUCED),
+        ("gradients explode", CONTRADICTED),
         ("a stream needs replay", REPRODUCED),
         ("ten thousand sequences fit", NOT_ASKED),  # as many are not run below gpu
         ("a second batch drives out the first", REPRODUCED),
     ):
         assert judged(records, name) == verdict
     (claim,) = [c for c in REPRODUCTION.claims if c.name == "one sequence is memorised"]
-    assert "share diverged 0.991" in claim.judge(records).finding.evidence
+    assert "share diverged 0.991" in claim.without_control(records).evidence
 
 
 @pytest.mark.parametrize(("ruled", "verdict"), [(0.0, REPRODUCED), (0.4, CONTRADICTED)])

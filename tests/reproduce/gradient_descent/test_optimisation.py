@@ -134,7 +134,7 @@ def two_tokens(*rows: list[Any]) -> dict[str, Any]:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    return {c.name: c.judge(records).finding.verdict for c in REPRODUCTION.claims}
+    return {c.name: c.without_control(records).verdict for c in REPRODUCTION.claims}
 
 
 def test_published_numbers_are_those_of_the_source() -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_concluded_from_nothing() -> None:
         grid_record(cell, outcome="diverged", cause="not finite", arrays={}, curves={})
         for cell in STARRED
     ]
-    found = REPRODUCTION.claims[0].judge(failed).finding
+    found = REPRODUCTION.claims[0].without_control(failed)
     assert found.verdict == UNDECIDED
     assert "diverged (not finite)" in found.evidence
     images(panels(failed), "x")
@@ -228,7 +228,7 @@ def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str)
         for level in [published(first)[d] * (1.004 if place < changed else 1.0)]
     ]
     near = grid_record(first, arrays={"error": trials, "exponent": [[]] * 5})
-    finding = claim.judge([near, *map(grid_record, others)]).finding
+    finding = claim.without_control([near, *map(grid_record, others)])
     assert finding.verdict == expected
     assert finding.evidence.startswith(said)
 
@@ -236,7 +236,7 @@ def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str)
 def test_cells_that_gave_no_number_are_not_dropped() -> None:
     claim = next(claim for claim in REPRODUCTION.claims if claim.name == "the grid")
     lost = grid_record(STEEP[0], outcome="failed", cause="no room", arrays={}, curves={})
-    finding = claim.judge([lost, grid_record(STEEP[1])]).finding
+    finding = claim.without_control([lost, grid_record(STEEP[1])])
     assert finding.verdict == UNDECIDED
     assert "5 of 10 means equal to four decimals (50.0%), 5 without a number" in finding.evidence
 

@@ -11,10 +11,12 @@ from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.gradient_descent.figure import panels
-from reproduce.gradient_descent.optimisation import REPRODUCTION, WEIGHTS, effective_tokens
+from reproduce.gradient_descent.optimisation import LEARNED, REPRODUCTION, SUMS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
 from settings.config import compose
 from tests.bench.records import make_record
+
+WEIGHTS = (LEARNED, *SUMS)
 
 CLASSES = [1, 2, 10, 50, 100]
 EXPONENTS = {0.001: 0.99, 0.1: 0.35, 1.0: 0.06}
@@ -83,7 +85,7 @@ def published() -> list[RunRecord]:
 
 
 def verdicts(records: list[RunRecord]) -> list[str]:
-    return [claim.judge(records).finding.verdict for claim in WEIGHTS]
+    return [claim.without_control(records).verdict for claim in WEIGHTS]
 
 
 def test_claims_hold_and_break() -> None:
@@ -104,7 +106,7 @@ def test_few_trials_without_an_error_settle_nothing() -> None:
     probabilities = [rank**-2 / sum(k**-2 for k in range(1, 101)) for rank in range(1, 101)]
     expected = 1 / sum(p * p for p in probabilities)
     assert effective_tokens(learned_record()) == pytest.approx(expected)
-    finding = WEIGHTS[0].judge([learned_record([0.0] * 5, trials=5)]).finding
+    finding = WEIGHTS[0].without_control([learned_record([0.0] * 5, trials=5)])
     assert finding.verdict == UNDECIDED
     assert "error at M = 2 0.000 (95% interval over seeds and 12 test items" in finding.evidence
 
@@ -118,20 +120,20 @@ def test_each_exponent_is_compared_with_the_released_one() -> None:
         1.0: 0.162,
     }  # flatter by step, yet not as released
     assert verdicts([weights_record(flat)])[1] == REPRODUCED
-    finding = claim.judge([weights_record(flat)]).finding
+    finding = claim.without_control([weights_record(flat)])
     assert finding.verdict == CONTRADICTED
     assert finding.evidence == (
         "exponent with step 0.001 (released 1) 0.987; exponent with step 0.1 (released 0.35) "
         "0.353; exponent with step 1 (released 0.05) 0.162"
     )
-    some = claim.judge([weights_record({0.001: 0.96, 0.01: 0.7})]).finding
+    some = claim.without_control([weights_record({0.001: 0.96, 0.01: 0.7})])
     assert some.verdict == UNDECIDED
     assert "no weights with every released step among the records" in some.evidence
 
 
 def test_a_failed_training_is_named() -> None:
     lost = learned_record(outcome="diverged", cause="not finite")
-    finding = WEIGHTS[0].judge([lost]).finding
+    finding = WEIGHTS[0].without_control([lost])
     assert finding.verdict == UNDECIDED
     assert "not finite" in finding.evidence
 

@@ -151,7 +151,7 @@ def run(
     own = wobble(seed + 9 * (model == GPT2))  # no two runs agree to the last digit
     metrics = {"loss": loss + own, "train_loss": train + own}
     metrics["window_loss"] = metrics["loss"]
-    curve = Curve(x=[1.0, 2.0, 3.0], y=[6.0, loss + 1, loss])
+    curve = Curve(x=[1.0, 2.0, 3.0], y=[6.0, loss + 1 + own, loss + own])
     return make_record(
         task="babistories",
         model=model,
@@ -179,7 +179,7 @@ def written(reproduction: Reproduction, records: list[RunRecord], folder: Path) 
 
 
 def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
-    return {claim.name: claim.judge(records).finding for claim in reproduction.claims}
+    return {claim.name: claim.without_control(records) for claim in reproduction.claims}
 
 
 def of_depths(leads: dict[int, float], **options: Any) -> list[RunRecord]:

@@ -80,12 +80,15 @@ def test_table_2_as_printed() -> None:
     found = judge(table2.REPRODUCTION, runs)
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
     elsewhere = judge(table2.REPRODUCTION, of_rows(PRINTED))
-    assert elsewhere.pop("losses of table 2").verdict == NOT_ASKED
-    assert {finding.verdict for finding in elsewhere.values()} == {REPRODUCED}
+    # Three hundred steps say nothing of what 80,000 leave.
+    asked = [name for name, finding in elsewhere.items() if finding.verdict == REPRODUCED]
+    assert asked == ["a smaller learning rate is worse", "half the steps are too few"]
+    assert {elsewhere[name].verdict for name in elsewhere.keys() - set(asked)} == {NOT_ASKED}
 
 
 def test_three_failures_cannot_tell_that_a_setting_fails_more_often_than_by_accident() -> None:
-    name, fewer = "a short warm-up fails", of_rows({FIRST: (1.3, 1.5), SHORT_WARMUP: None})[:-1]
+    rows: dict[Row, tuple[float, float] | None] = {FIRST: (1.3, 1.5), SHORT_WARMUP: None}
+    name, fewer = "a short warm-up fails", of_rows(rows, preset="paper")[:-1]
     finding = judge(table2.REPRODUCTION, fewer)[name]
     assert (finding.verdict, finding.seeds, finding.seeds_needed) == (UNDECIDED, 3, 4)
     assert "training diverged seed 0 diverged (the loss is not finite" in finding.evidence
