@@ -18,6 +18,7 @@ from typing import Any
 from bench.records.schema import FINISHED, RunRecord
 from evidence.runs import PlannedRun
 from evidence.shelf import training_key
+from judging.controls import is_twin
 from settings.settings import Configuration
 
 GPU_PRESETS = ("gpu", "paper")
@@ -57,7 +58,7 @@ class Speeds:
         self._measured: dict[str, list[RunRecord]] = defaultdict(list)
         self._of_task: dict[tuple[str, bool], list[RunRecord]] = defaultdict(list)
         for record in records:
-            if record.outcome in FINISHED:
+            if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
         self._known: dict[str, Cost] = {}

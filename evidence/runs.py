@@ -10,6 +10,7 @@ from typing import Any
 from bench.records.schema import Role, RunRecord
 from bench.search.plan import Entry, make_plan
 from evidence.shelf import Shelf, training_key
+from judging.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
 from settings.config import compose, training_configuration
 from settings.settings import Configuration
@@ -39,10 +40,12 @@ class PlannedRun:
     served: RunRecord | None = None
 
 
-def planned(plan: Plan, shelf: Shelf) -> list[PlannedRun]:
+def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
     """Every run of a plan with complete words: single runs, trials and final runs of its sweeps,
-    and one for the predictors without training of each task."""
+    their twins for the control, and one for the predictors without training of each task."""
     found = [_single(configuration, shelf) for configuration in map(_seeded, plan.runs)]
+    for twin in control.configurations(plan.runs, plan.sweeps):
+        found.append(_single(twin, shelf, "control"))
     without = [_compose(words) for words in plan.baselines]
     for words in plan.sweeps:
         entries = _make_plan(words).entries

@@ -19,6 +19,7 @@ from evidence.runs import PlannedRun, missing, planned
 from evidence.shelf import Shelf
 from ground.errors import UserError
 from judging.claims import ClaimResult
+from judging.controls import is_twin, without_twins
 from judging.verdicts import NOT_ASKED, UNDECIDED
 from reproduce.command import Request, refuse_two_settings
 from reproduce.reproduction import Reproduction
@@ -154,13 +155,17 @@ class Survey:
     def _review(self, name: str) -> Review:
         reproduction = self._reproductions[name]
         request = Request.read(self._words[name], name, reproduction)
-        changed, results = bool(request.view.overrides), ()
+        changed = bool(request.view.overrides)
+        results: tuple[ClaimResult, ...] = ()
         if not changed:
             results = _judged(reproduction, self.shelf.committed)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         if results and len(decided) == len(results) and not self.shelf.local:
             return Review(name, reproduction, request, results, ())  # its plan is not looked at
-        runs, note = tuple(planned(request.plan(reproduction), self.shelf)), ""
+        runs, note = (
+            tuple(planned(request.plan(reproduction), self.shelf, reproduction.control)),
+            "",
+        )
         if changed or self.shelf.local:
             results, note = self._with_local(reproduction, runs, changed)
         return Review(name, reproduction, request, results, runs, note, decided)
@@ -181,7 +186,7 @@ class Survey:
             return _judged(reproduction, one_of_each(of_plan)), ""
         both = one_of_each([*self.shelf.committed, *of_plan])
         try:
-            refuse_two_settings(reproduction.select(both), reproduction.variant)
+            refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant)
         except UserError as error:
             return _judged(reproduction, one_of_each(of_plan)), str(error)
         return _judged(reproduction, both), ""
@@ -234,7 +239,8 @@ class Survey:
         preset = request.view.preset
         if preset not in self._shelves:
             self._shelves[preset] = Shelf(preset, Store(self.store))
-        return planned(request.plan(reproduction), self._shelves[preset])
+        shelf = self._shelves[preset]
+        return planned(request.plan(reproduction), shelf, reproduction.control)
 
     @cached_property
     def experiments(self) -> list[Experiment]:
@@ -308,5 +314,6 @@ def _larger(preset: str) -> str:
 
 
 def _judged(reproduction: Reproduction, records: Sequence[RunRecord]) -> tuple[ClaimResult, ...]:
-    found = reproduction.select(records)
-    return tuple(claim.judge(found) for claim in reproduction.claims)
+    found = reproduction.select(without_twins(records))
+    twins = reproduction.control.twins(found, filter(is_twin, records))
+    return tuple(claim.judge([*found, *twins]) for claim in reproduction.claims)

@@ -204,7 +204,8 @@ class Untrained:
         by_itself = usual.takes is not None
         short = self._words(usual.task, usual.model, "" if by_itself else STEP)
         every = range(usual.seed, usual.seed + seeds) if short else ()
-        seeded = [compose([*words, *short, f"seed={seed}"]) for seed in every]
+        one_step = compose([*words, *short])
+        seeded = [one_step.model_copy(update={"seed": seed}) for seed in every]
         return {f"{one.task} {one.model} {one.seed} {one.resolved()}": one for one in seeded}
 
 
