@@ -12,10 +12,10 @@ from bench.search.plan import Entry, make_plan
 from evidence.shelf import Shelf, training_key
 from judging.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
-from settings.config import compose, training_configuration
+from settings.config import training_configuration
+from settings.seeded import compose_seeded
 from settings.settings import Configuration
 
-_compose = lru_cache(maxsize=4096)(compose)  # seeds and presets are composed once
 _make_plan = lru_cache(maxsize=256)(make_plan)
 
 
@@ -43,10 +43,10 @@ class PlannedRun:
 def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
     """Every run of a plan with complete words: single runs, trials and final runs of its sweeps,
     their twins for the control, and one for the predictors without training of each task."""
-    found = [_single(configuration, shelf) for configuration in map(_seeded, plan.runs)]
+    found = [_single(configuration, shelf) for configuration in map(compose_seeded, plan.runs)]
     for twin in control.configurations(plan.runs, plan.sweeps):
         found.append(_single(twin, shelf, "control"))
-    without = [_compose(words) for words in plan.baselines]
+    without = [compose_seeded(words) for words in plan.baselines]
     for words in plan.sweeps:
         entries = _make_plan(words).entries
         without.append(entries[0].configuration)
@@ -59,13 +59,6 @@ def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[Pl
 def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
     """Those that have no record."""
     return [run for run in runs if run.served is None]
-
-
-def _seeded(words: Sequence[str]) -> Configuration:
-    """A single run's configuration, composed once for all its seeds."""
-    seeds = [word.partition("=")[2] for word in words if word.startswith("seed=")]
-    configuration = _compose(tuple(word for word in words if not word.startswith("seed=")))
-    return configuration.model_copy(update={"seed": int(seeds[-1])}) if seeds else configuration
 
 
 def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:

@@ -17,7 +17,7 @@ from ground.words import word
 from judging.grammar import Records, Rule
 from judging.presets import flat
 from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from settings.config import compose
+from settings.seeded import compose_seeded
 from settings.settings import Configuration
 
 STEP = "training.steps=1"
@@ -200,11 +200,11 @@ class Untrained:
         return list(found.values())
 
     def _of(self, words: Sequence[str], seeds: int) -> dict[str, Configuration]:
-        usual = compose(words)
+        usual = compose_seeded(words)
         by_itself = usual.takes is not None
         short = self._words(usual.task, usual.model, "" if by_itself else STEP)
         every = range(usual.seed, usual.seed + seeds) if short else ()
-        one_step = compose([*words, *short])
+        one_step = compose_seeded([*words, *short])
         seeded = [one_step.model_copy(update={"seed": seed}) for seed in every]
         return {f"{one.task} {one.model} {one.seed} {one.resolved()}": one for one in seeded}
 
