@@ -43,7 +43,8 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.runs.proving import of_records, of_task, prove
+    from bench.runs.proving import prove
+    from bench.runs.wanted import of_records, of_task
     from bench.search.plan import list_models
     from ground.progress import progress
     from settings.config import parse

@@ -16,46 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.records.equivalence import (
-    Code,
-    Compared,
-    Config,
-    Equivalence,
-    add_entry,
-    flat,
-    form,
-    todays_name,
-)
+from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entry, flat
 from bench.records.provenance import sha256_of
 from bench.records.schema import Role, RunRecord, read_records
-from bench.records.store import COMMITTED, Store
+from bench.records.store import Store
+from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
 from ground.privacy import told_word
 from ground.processes import module_command
 from ground.progress import Report
 from ground.words import word
-from settings.config import choices, group_file, load_groups, models_of, void_settings
+from settings.config import group_file, load_groups, models_of, void_settings
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}
-BASELINES = "predictors without training"
 # What task and model decide of a run's cost; FLOPs and seconds are counted by the engine.
 COSTS = ("parameters", "state_bytes", "state_length", "training_tokens", "training_steps")
 # What a run gave beside its data, weights and costs, in the order in which a difference is told.
 RESULTS = ("metrics", "per_sequence", "curves", "arrays", "outcome", "cause", "headline")
 
 Outcome = Equivalence | str | None  # a new entry of the table; a refusal; the code is the same
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run of which both sides are to make a short one; ``model`` may be ``BASELINES``."""
-
-    model: str
-    preset: str
-    config: Config
-    code: Code | None = None  # that the commit must hold; None: whatever it holds
 
 
 @dataclass
@@ -65,16 +46,18 @@ class Batch:
     Attributes:
         settings: that its models share: "tasks.key", "models.key" or "training.key" -> value.
         models: what to compare; ``BASELINES`` is always compared.
+        optional: left out where the older code has no such run.
     """
 
     preset: str
     settings: dict[str, Any]
     models: list[str]
+    optional: bool = False
 
     def takes(self, model: str, settings: Mapping[str, Any]) -> bool:
         """Add a model, if it is not here yet and no setting of it contradicts those here."""
         differs = any(self.settings.get(key, value) != value for key, value in settings.items())
-        if differs or model in self.models:
+        if differs or model in self.models or self.optional:
             return False
         self.models.append(model)
         self.settings |= settings
@@ -94,18 +77,12 @@ def batches(task: str, runs: Iterable[Wanted]) -> list[Batch]:
         own = {key: value for key, value in settings.items() if key.startswith("tasks.")}
         here, whole = found[sha256_of([preset, own])], sha256_of([run.model, preset, settings])
         if run.model == BASELINES and not here:  # every sweep makes those of its task
-            here.append(Batch(preset, settings, _models(task)[:1]))
+            here.append(Batch(preset, settings, models_to_compare(task)[:1]))
         elif run.model != BASELINES and whole not in placed:
             placed.add(whole)
-            if not any(batch.takes(run.model, settings) for batch in here):
-                here.append(Batch(preset, settings, [run.model]))
+            if run.optional or not any(batch.takes(run.model, settings) for batch in here):
+                here.append(Batch(preset, settings, [run.model], run.optional))
     return [batch for here in found.values() for batch in here]
-
-
-def _models(task: str) -> list[str]:
-    """Those that the task lists, or all that it takes."""
-    listed: list[str] = group_file("tasks", task).get("sweep", {}).get("models")
-    return listed or choices(models_of(task))
 
 
 def _shortened(config: Config) -> dict[str, Any]:
@@ -322,8 +299,11 @@ def prove(
             report(f"{task} by {commit[:8]} and by this checkout", number, len(sweeps))
             try:
                 for pair in _make_both(trees, task, batch, extra, number):
-                    pairs[_model_of(pair.new.record)].append(pair)
+                    if not batch.optional or pair.old.record.outcome == "ok":
+                        pairs[model_of(pair.new.record)].append(pair)
             except UserError as error:
+                if batch.optional:
+                    continue
                 refusals = {**dict.fromkeys((*batch.models, BASELINES), str(error)), **refusals}
         report(f"{task}: both sides are made", len(sweeps), len(sweeps))
     outcomes: dict[str, Outcome] = {}
@@ -363,38 +343,3 @@ def _entry(task: str, model: str, commit: str, pairs: Sequence[Pair]) -> Equival
     )
     add_entry(entry)
     return entry
-
-
-def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
-    """(commit, task) -> committed records of an earlier form."""
-    found: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
-    for record in read_records([COMMITTED]):
-        earlier = form(record.config, record.provenance) == "of an earlier form"
-        if earlier and task in (None, record.task) and preset in (None, record.preset):
-            code = Code.of(record.config, record.provenance)
-            key = (record.provenance.commit or "an unknown commit", record.task)
-            found[key].append(_wanted(record, record.config, code))
-    return found
-
-
-def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[Wanted]:
-    """The settings of a task's committed records, or its presets where there are none."""
-    found = []
-    for record in read_records([COMMITTED / task]):
-        today = todays_name(record.config, record.provenance)
-        wanted = _wanted(record, today.config if today else record.config, None)
-        chosen = models is None or wanted.model in (*models, BASELINES)
-        if chosen and preset in (None, record.preset):
-            found.append(wanted)
-    known = {run.model for run in found}
-    others = models or ([] if known - {BASELINES} else _models(task))
-    lacking = [model for model in (*others, BASELINES) if model not in known]
-    return [*found, *(Wanted(model, preset or "smoke", {}) for model in lacking)]
-
-
-def _wanted(record: RunRecord, config: Config, code: Code | None) -> Wanted:
-    return Wanted(_model_of(record), record.preset, config, code)
-
-
-def _model_of(record: RunRecord) -> str:
-    return BASELINES if record.role == "baseline" else record.model

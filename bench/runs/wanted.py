@@ -1,0 +1,98 @@
+"""Which runs are compared to prove that older code gives the same bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Literal, get_args, get_origin
+
+from bench.records.equivalence import Code, Config, form, todays_name
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import COMMITTED
+from settings.config import choices, group_file, models_of
+
+BASELINES = "predictors without training"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run of which both sides are to make a short one.
+
+    Attributes:
+        model: may be ``BASELINES``.
+        code: that the commit must hold; None: whatever it holds.
+        optional: whether the older code may lack it.
+    """
+
+    model: str
+    preset: str
+    config: Config
+    code: Code | None = None
+    optional: bool = False
+
+
+def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
+    """(commit, task) -> committed records of an earlier form."""
+    found: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
+    for record in read_records([COMMITTED]):
+        earlier = form(record.config, record.provenance) == "of an earlier form"
+        if earlier and task in (None, record.task) and preset in (None, record.preset):
+            code = Code.of(record.config, record.provenance)
+            key = (record.provenance.commit or "an unknown commit", record.task)
+            found[key].append(_wanted(record, record.config, code))
+    return {key: [*runs, *_other_choices(key[1], runs)] for key, runs in found.items()}
+
+
+def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[Wanted]:
+    """The settings of a task's committed records, or its presets where there are none."""
+    found = []
+    for record in read_records([COMMITTED / task]):
+        today = todays_name(record.config, record.provenance)
+        wanted = _wanted(record, today.config if today else record.config, None)
+        chosen = models is None or wanted.model in (*models, BASELINES)
+        if chosen and preset in (None, record.preset):
+            found.append(wanted)
+    known = {run.model for run in found}
+    others = models or ([] if known - {BASELINES} else models_to_compare(task))
+    lacking = [model for model in (*others, BASELINES) if model not in known]
+    found += [Wanted(model, preset or "smoke", {}) for model in lacking]
+    return [*found, *_other_choices(task, found)]
+
+
+def models_to_compare(task: str) -> list[str]:
+    """Those that the task lists, or all that it takes."""
+    listed: list[str] = group_file("tasks", task).get("sweep", {}).get("models")
+    return listed or choices(models_of(task))
+
+
+def _other_choices(task: str, runs: Iterable[Wanted]) -> Iterator[Wanted]:
+    """One run of each model again with every choice of its constructor: a constant that only one of
+    them reads must not change unseen."""
+    group = models_of(task)
+    for model, run in {run.model: run for run in runs if run.model in choices(group)}.items():
+        own = run.config.get("models", {})
+        for key, values in _choices(group_file(group, model)).items():
+            for value in values:
+                changed = {**run.config, "models": {**own, key: value}}
+                yield Wanted(model, run.preset, changed, run.code, optional=True)
+
+
+def _choices(file: dict[str, Any]) -> dict[str, Sequence[Any]]:
+    """Words and truth values that a model's settings may be."""
+    from hydra.utils import get_class
+
+    settings = signature(get_class(file["_target_"]), eval_str=True).parameters
+    hints = {key: parameter.annotation for key, parameter in settings.items()}
+    found = {key: get_args(hint) for key, hint in hints.items() if get_origin(hint) is Literal}
+    found |= {key: (False, True) for key, hint in hints.items() if hint is bool}
+    return {key: values for key, values in found.items() if key in file}
+
+
+def _wanted(record: RunRecord, config: Config, code: Code | None) -> Wanted:
+    return Wanted(model_of(record), record.preset, config, code)
+
+
+def model_of(record: RunRecord) -> str:
+    return BASELINES if record.role == "baseline" else record.model
