@@ -14,6 +14,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from ground.words import word
+from judging.fairness import is_trained
 from judging.grammar import Records, Rule
 from judging.presets import flat
 from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED, Finding
@@ -137,8 +138,9 @@ class Untrained:
 
     def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
         """What is left of a reproduced claim: a test that its control passes tells nothing."""
-        if finding.verdict != REPRODUCED:
-            return finding
+        without = not self.keys and not any(map(is_trained, without_twins(records)))
+        if finding.verdict != REPRODUCED or without:
+            return finding  # nothing that the engine trained has no twin
         own = self.judged(rule, records, level)
         return _beside(finding, self.label, own, finding.seeds)
 

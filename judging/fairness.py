@@ -38,7 +38,7 @@ def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
     """What the records of one setting lack, the gravest first, or that it is tuned; none where no
     optimiser of the engine trained anything (predictors, memories that are measured by themselves).
     """
-    if not any(_is_trained(record) for record in records):
+    if not any(is_trained(record) for record in records):
         return ()
     found = {mark for record in records for mark in _choice(record)}
     converged, why = convergence(records)
@@ -51,7 +51,8 @@ def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
     return (Mark(TUNED, f"chosen from {count} settings, none of its values on an edge; {why}"),)
 
 
-def _is_trained(record: RunRecord) -> bool:
+def is_trained(record: RunRecord) -> bool:
+    """Whether the engine trained what was measured."""
     training = record.config.get("training", {})
     return record.role != "baseline" and bool(training.keys() & {"steps", "epochs"})
 

@@ -260,7 +260,7 @@ def _table_row(row: Row, low: float, high: float) -> str:
 
 def _marks(row: Row) -> str:
     """The gravest mark, and every one with its reason."""
-    reasons = "<br>".join(map(html, row.marks))
+    reasons = "<br>".join(map(html, row.marks or ()))
     return f'{html(row.mark)}<br><span class="muted">{reasons}</span>' if row.mark else "–"
 
 

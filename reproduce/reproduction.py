@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.claims import Claim
-from judging.controls import NoControl, Untrained
+from judging.controls import UNTRAINED, NoControl, Untrained
 from pictures.panels import Picture
 from settings.config import compose
 from settings.settings import Configuration
@@ -79,7 +79,7 @@ class Reproduction:
     varied: tuple[str, ...] = ()
     table: Callable[[Sequence[RunRecord]], str] | None = None
     note: Callable[[Sequence[RunRecord]], str] | None = None
-    control: Untrained | NoControl = field(kw_only=True)
+    control: Untrained | NoControl = UNTRAINED
 
     def __post_init__(self) -> None:
         """A claim without a source or a control of its own has that of the figure."""

@@ -127,7 +127,7 @@ def test_a_figure_that_a_stranger_adds_by_the_page_has_a_session_a_picture_verdi
 def test_every_command_in_the_documentation_exists() -> None:
     from bench.__main__ import COMMANDS
 
-    known = {command.split()[2] for command in COMMANDS} | {"pytest", "pip", "nox"}
+    known = {command.split()[2] for command in COMMANDS} | {"evidence", "pytest", "pip", "nox"}
     sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M))
     sessions |= {f"reproduce_{p.stem}" for p in (ROOT / "reproduce").glob("*/[!_]*.py")}
     sessions |= {f"reproduce_{Path(path).stem}" for path in examples("add_a_figure.md")}

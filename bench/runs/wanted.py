@@ -70,10 +70,11 @@ def models_to_compare(task: str) -> list[str]:
 def _other_choices(task: str, runs: Iterable[Wanted]) -> Iterator[Wanted]:
     """One run of each model again with every choice of its constructor: a constant that only one of
     them reads must not change unseen."""
-    group = models_of(task)
-    for model, run in {run.model: run for run in runs if run.model in choices(group)}.items():
+    if models_of(task) != "models":  # a measurement is made with the settings of its preset
+        return
+    for model, run in {run.model: run for run in runs if run.model in choices("models")}.items():
         own = run.config.get("models", {})
-        for key, values in _choices(group_file(group, model)).items():
+        for key, values in _choices(group_file("models", model)).items():
             for value in values:
                 changed = {**run.config, "models": {**own, key: value}}
                 yield Wanted(model, run.preset, changed, run.code, optional=True)

@@ -154,8 +154,8 @@ def record(
 def honest() -> list[RunRecord]:
     """Three seeds of a tuned model, as they were committed: what they say can be worked out."""
     found = sorted(COMMITTED.glob("regbench/laptop/regbench-gpt2-laptop-*-s?.json"))
-    same = [path for path in found if path.stem.startswith(found[0].stem[:-1])]
-    return [read_record(path) for path in same]
+    finals = [one for one in map(read_record, found) if one.role == "final"]
+    return [one for one in finals if one.identity == finals[0].identity]
 
 
 @pytest.fixture(name="make_record")

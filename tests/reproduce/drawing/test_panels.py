@@ -27,7 +27,7 @@ DRAWN = {name: one for name, one in reproductions().items() if one.panels is not
 
 @cache
 def committed() -> list[RunRecord]:
-    return [r for r in read_records([FOLDER / "records"]) if r.role != "trial"]
+    return [r for r in read_records([FOLDER / "records"]) if r.role not in ("trial", "control")]
 
 
 def selected(reproduction: Reproduction, preset: str) -> list[RunRecord]:
