@@ -23,6 +23,7 @@ from leaderboards.cards import about
 from leaderboards.charts import chart, is_ours, is_reference, origin, series_name
 from leaderboards.contents import Board, ClaimLine, Line, RecordLine, read_board
 from leaderboards.forms import form_of, forms_in_words
+from leaderboards.sentences import summary
 from leaderboards.serve import COMMITTED, LOCAL, default_board
 
 VIEWS = ("Table", "By position", "By training size", "Verdicts", "Records")
@@ -141,7 +142,7 @@ def show_table(board: Board, task: str, preset: str) -> None:
     metrics = unique(row.metric for row in sorted(rows, key=lambda row: not row.headline))
     metric = right.selectbox("Metric", metrics)
     shown = [row for row in rows if row.metric == metric]
-    lead = f'<p class="lead">{html(render.summary(shown))}</p>'
+    lead = f'<p class="lead">{html(summary(shown))}</p>'
     st.html(render.block(lead, scale_note(board, task, preset)))
     st.html(render.table(shown))
     st.html(

@@ -24,9 +24,9 @@ from leaderboards.render import (
     from_items,
     p_of,
     plain,
-    standing,
 )
 from leaderboards.render import PRESETS as BY_SCALE
+from leaderboards.sentences import standing
 from leaderboards.verdicts import DECIDED
 from settings.config import card, choices
 

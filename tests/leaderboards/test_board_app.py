@@ -19,7 +19,8 @@ from leaderboards.build import FOLDER
 from leaderboards.cards import about
 from leaderboards.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
-from leaderboards.render import number, rank, summary
+from leaderboards.render import number, rank
+from leaderboards.sentences import summary
 from leaderboards.verdicts import Claim, VerdictFile
 from pictures.models import look
 from published.numbers import read_published
