@@ -195,17 +195,18 @@ class Request:
         plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
         records: dict[str, RunRecord] = {}
+        controls = reproduction.control.configurations(plan.runs, plan.sweeps)
         twins: list[RunRecord] = []
         with progress() as show:
             for words in plan.sweeps:
                 records |= {r.run_id: r for r in run_sweep(words, show)}
-            if configurations:
-                records |= {r.run_id: r for r in make_all(configurations, show)}
+            if configurations or controls:
+                made = make_all(configurations, show, controls)
+                records |= {r.run_id: r for r in without_twins(made)}
+                twins = one_of_each(filter(is_twin, made))
             for words in plan.baselines:
                 found = obtain_baselines(compose(words), show)
                 records |= {record.run_id: record for record in found}
-            if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
-                twins = one_of_each(make_all(controls, show, "control"))
         runs = self._with_committed(reproduction, one_of_each(records.values()))
         mine = reproduction.control.twins(runs, twins)
         return list({record.run_id: record for record in [*runs, *mine]}.values())

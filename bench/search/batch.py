@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.records.schema import Role, RunRecord
+from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search.driver import Job, execute
 from bench.search.executors import Executor, InProcess, Pool
@@ -14,15 +14,20 @@ from settings.settings import Configuration
 
 
 def make_all(
-    configurations: Sequence[Configuration], report: Report, role: Role = "single"
+    configurations: Sequence[Configuration],
+    report: Report,
+    controls: Sequence[Configuration] = (),
 ) -> list[RunRecord]:
-    """One run for each configuration, in as many worker processes as the settings say.
+    """One run for each configuration, and for each of the controls of claims, in as many worker
+    processes as the settings say.
 
     Raises:
         UserError: a setting that the model refuses, or a run that no worker survived (after all
             others were made).
     """
-    first, total = configurations[0], len(configurations)
+    jobs = [Job(f"seed {c.seed}", c, "single") for c in configurations]
+    jobs += [Job(f"control, seed {c.seed}", c, "control") for c in controls]
+    first, total = jobs[0].configuration, len(jobs)
     workers = min(first.sweep.workers, total)
     if workers and first.tracking == "mlflow":
         from bench.records.tracking import create_store
@@ -31,7 +36,6 @@ def make_all(
     executor: Executor = InProcess(execute, report)
     if workers:
         executor = Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    jobs = [Job(f"seed {c.seed}", c, role) for c in configurations]
     records = []
     deaths = []
     with executor:
