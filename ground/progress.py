@@ -134,3 +134,17 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def now_and_then(tell: Callable[[], None], seconds: float = 5.0) -> Callable[[], None]:
+    """``tell``, but only when it was silent for some seconds: what is timed pays a look at the
+    clock for it."""
+    told = time.monotonic()
+
+    def look() -> None:
+        nonlocal told
+        if time.monotonic() - told > seconds:
+            tell()
+            told = time.monotonic()
+
+    return look

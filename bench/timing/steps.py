@@ -11,9 +11,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import psutil
 import torch
 from torch import Tensor, nn
@@ -28,7 +30,7 @@ from bench.training.training import set_numerics
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.processes import module_command
-from ground.progress import Report
+from ground.progress import Report, now_and_then
 from ground.words import word
 from models.specification import SequenceSpecification
 from settings.config import load_groups
@@ -109,7 +111,10 @@ def compare(
     unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
     found = _blocks(build, unvalidated, training, seed, rounds, device, report)
     begin = time.perf_counter()
-    tokens = sum(task.training_batch(seed, step, size).tokens for step in range(timed_steps))
+    alive, tokens = now_and_then(partial(report, "making batches", 0, 1)), 0
+    for step in range(timed_steps):
+        tokens += task.training_batch(seed, step, size).tokens
+        alive()
     making = (time.perf_counter() - begin) / timed_steps
     return {
         "task": configuration.task,
@@ -160,8 +165,9 @@ def _blocks(
     for number in range(rounds):
         by_engine, by_loop = build(), build()
         blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
+        alive = now_and_then(partial(report, "engine against plain loop", number, rounds))
         for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
-            ends = block(model, task, training, seed, device)[WARM_UP - 1 : -1]
+            ends = block(model, task, training, seed, device, alive)[WARM_UP - 1 : -1]
             times.append(statistics.median(b - a for a, b in itertools.pairwise(ends)))
         pairs = zip(by_engine.parameters(), by_loop.parameters(), strict=True)
         difference = max(difference, *(float((a - b).detach().abs().max()) for a, b in pairs))
@@ -173,21 +179,18 @@ def _blocks(
         "engine_seconds": statistics.median(engine),
         "plain_seconds": statistics.median(plain),
         "engine_over_plain": statistics.median(ratios),
-        "engine_over_plain_quartiles": _quartiles(ratios),
+        "engine_over_plain_quartiles": np.quantile(ratios, [0.25, 0.75]).tolist(),
         "largest_weight_difference": difference,
     }
 
 
-def _quartiles(values: list[float]) -> list[float]:
-    """The first and the third, between which the middle half of the values lies."""
-    if len(values) == 1:
-        return values * 2
-    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
-    return [first, third]
-
-
 def _engine_block(
-    model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
+    model: nn.Module,
+    task: Task,
+    training: TrainingSettings,
+    seed: int,
+    device: torch.device,
+    alive: Callable[[], None],
 ) -> list[float]:
     """When each step ended."""
     ends: list[float] = []
@@ -195,6 +198,7 @@ def _engine_block(
     def note(description: str, done: int, total: int) -> None:
         synchronize(device)
         ends.append(time.perf_counter())
+        alive()
 
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint.pt"
@@ -203,7 +207,12 @@ def _engine_block(
 
 
 def _plain_block(
-    model: nn.Module, task: Task, training: TrainingSettings, seed: int, device: torch.device
+    model: nn.Module,
+    task: Task,
+    training: TrainingSettings,
+    seed: int,
+    device: torch.device,
+    alive: Callable[[], None],
 ) -> list[float]:
     """The same without an engine, with all outputs at once."""
 
@@ -213,7 +222,11 @@ def _plain_block(
     assert training.steps is not None
     model.to(device).train()
     steps = plain_steps(model, task, training, training.steps, seed, loss)
-    return [time.perf_counter() for _ in itertools.islice(steps, training.steps)]
+    ends = []
+    for _ in itertools.islice(steps, training.steps):
+        ends.append(time.perf_counter())
+        alive()
+    return ends
 
 
 def cpu_seconds_to_first_step(words: Sequence[str]) -> float:

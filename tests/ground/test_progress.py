@@ -74,3 +74,13 @@ def test_a_reader_of_a_file_is_never_left_in_silence(monkeypatch: pytest.MonkeyP
         said.get()
     with pytest.raises(queue.Empty):
         said.get(timeout=0.3)
+
+
+def test_what_is_timed_tells_only_after_some_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    look = progress.now_and_then(lambda: told.append(clock[0]), seconds=5.0)
+    for second in range(13):
+        clock[0] = float(second)
+        look()
+    assert told == [6.0, 12.0]
