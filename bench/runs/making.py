@@ -39,6 +39,7 @@ from ground.files import (
     write_sealed,
 )
 from ground.progress import Report
+from ground.reading import beyond_bounds
 from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
@@ -76,7 +77,10 @@ def _kept(path: Path, kind: type[Kept]) -> Kept:
         UserError: the file is damaged, or holds anything else.
     """
     try:
-        return TypeAdapter(kind).validate_python(_whole(path))
+        content = _whole(path)
+        if beyond_bounds(content):
+            raise ValueError
+        return TypeAdapter(kind).validate_python(content)
     except (ValueError, RecursionError):
         raise UserError(
             f"{path} is damaged or edited: delete the folder {path.parent} and run again",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +204,14 @@ def test_a_damaged_training_is_refused_and_one_of_an_earlier_version_is_served(
     good = path.read_bytes()
     place = good.index(b'"losses": [') + 11  # the first digit
     path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+    done = run_here(train.main, *words(store, *STEPS))
+    assert done.returncode == 1
+    assert f"{path} is damaged or edited: delete the folder" in done.stderr
+    # Without a seal, as earlier versions wrote it, and with a step beyond counting.
+    unsealed = good.splitlines()[0].decode()
+    huge = re.sub(r'("loss_steps": \[)\d+', rf"\g<1>{10**400}", unsealed)
+    assert huge != unsealed
+    path.write_text(huge)
     done = run_here(train.main, *words(store, *STEPS))
     assert done.returncode == 1
     assert f"{path} is damaged or edited: delete the folder" in done.stderr
