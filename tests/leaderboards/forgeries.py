@@ -1,0 +1,334 @@
+"""Forged records: what each changes in an honest one, and what the refusal has to name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bench.records.equivalence import Code, Name
+from bench.records.identity import identity_of
+from bench.records.provenance import sha256_of
+from bench.records.schema import Provenance
+
+Content = dict[str, Any]
+Change = Callable[[Content], None]
+
+TRAINED = "regbench/laptop/regbench-gpt2-laptop-*-s1"  # final, of three seeds
+MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
+PREDICTOR = "regbench/laptop/regbench-3_gram-laptop-*-s0"
+RESTARTED = "three_moons/laptop/three_moons-*-laptop-*-s1"
+BY_SIZE = "learned_embeddings/*/*-s0"
+ASKED = "memory_in_the_loop/laptop/memory_in_the_loop-kernel-*-s0"
+BY_TRIAL = "capacity/laptop/capacity-kernel-laptop-*-s0"
+BY_LEMMA = "gradient_memory/laptop/*-s0"
+BY_DIMENSION = "scaling_laws/laptop/scaling_laws-outer_product-*-s0"
+BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
+A, B = "a" * 64, "b" * 64
+
+
+def put(place: str, value: Any) -> Change:
+    """Set what a dotted place names; in a list, all of it."""
+
+    def change(content: Content) -> None:
+        *path, last = place.split(".")
+        node = content
+        for key in path:
+            node = node[key]
+        node[last] = value(node[last]) if callable(value) else value
+
+    return change
+
+
+def several(*changes: Change) -> Change:
+    def change(content: Content) -> None:
+        for one in changes:
+            one(content)
+
+    return change
+
+
+def headline(value: Any, items: bool = False) -> Change:
+    """Another accuracy, in the table and among the metrics, and in every item if asked."""
+    changes = [put("headline.value", value), put("metrics.test.accuracy", value)]
+    if items:
+        changes.append(put("per_sequence.accuracy", lambda old: [value] * len(old)))
+    return several(*changes)
+
+
+def better(metric: str, value: float) -> Change:
+    """Another headline, in the table and among the metrics."""
+    return several(put("headline.value", value), put(f"metrics.test.{metric}", value))
+
+
+def trials(**changes: Any) -> Change:
+    """The same in every trial of the study."""
+    return put("study.trials", lambda old: [{**trial, **changes} for trial in old])
+
+
+def unstudied(change: Change) -> Change:
+    """A change of a run that no study chose."""
+    return several(put("role", "single"), put("study", None), put("cost.tuning_trials", 0), change)
+
+
+def drop(place: str) -> Change:
+    def change(content: Content) -> None:
+        *path, last = place.split(".")
+        node = content
+        for key in path:
+            node = node[key]
+        del node[last]
+
+    return change
+
+
+def identify(content: Content) -> None:
+    """Work the identity out again, as a careful forger would."""
+    content["provenance"]["library_lock"] = sha256_of(content["provenance"]["libraries"])
+    provenance = Provenance.model_validate(content["provenance"])
+    baseline = content["label"] if content["role"] == "baseline" else None
+    name = Name(Code.of(content["config"], provenance), content["config"])
+    content["identity"] = identity_of(name, content["preset"], provenance, baseline)
+
+
+def libraries(content: Content) -> None:
+    content["provenance"]["libraries"]["torch"] = "99.0"
+
+
+def best_trial(content: Content) -> None:
+    """A study in which another setting was best."""
+    trials = content["study"]["trials"]
+    other = next(t for t in trials if t["parameters"] != _chosen(content))
+    other["value"] = 0.9999
+
+
+def _chosen(content: Content) -> Content:
+    space = content["study"]["search_space"]
+    split = {key: key.split(".") for key in space}
+    return {key: content["config"][a][b] for key, (a, b) in split.items()}
+
+
+class Forgery(NamedTuple):
+    """A change of a committed record, and what the refusal names."""
+
+    of: str
+    change: Change
+    named: str
+    identified: bool = False  # the forger works out identity and run id again
+
+
+FORGERIES = {
+    "accuracy 42": Forgery(TRAINED, headline(42.0), "metrics.test.accuracy is 42"),
+    "accuracy -0.1": Forgery(TRAINED, headline(-0.1, items=True), "accuracy is -0.1, and no share"),
+    "an item of 7": Forgery(
+        TRAINED, put("per_sequence.accuracy", lambda old: [7.0, *old[1:]]), "per_sequence.accuracy"
+    ),
+    "headline unequal to its metric": Forgery(TRAINED, put("headline.value", 0.99), "headline.val"),
+    "metric unequal to the headline": Forgery(
+        TRAINED, put("metrics.test.accuracy", 0.99), "headline.value"
+    ),
+    "no test metrics": Forgery(TRAINED, drop("metrics.test"), "headline.value"),
+    "headline that its items do not give": Forgery(TRAINED, headline(0.999), "the mean of per_seq"),
+    "no items": Forgery(TRAINED, put("per_sequence", {}), "no per_sequence.accuracy"),
+    "another number of items": Forgery(
+        TRAINED,
+        put("per_sequence.tvd", lambda old: old[:-1]),
+        "number of items in per_sequence.tvd",
+    ),
+    "headline that its curve does not end in": Forgery(
+        BY_SIZE,
+        several(put("headline.value", 0.001), put("metrics.test.error", 0.001)),
+        "the last of curves.error",
+    ),
+    "another headline": Forgery(
+        TRAINED, several(put("headline.name", "token_accuracy")), "headline.name"
+    ),
+    "flipped direction": Forgery(
+        TRAINED, put("headline.direction", "minimise"), "headline.direction"
+    ),
+    "an unknown metric": Forgery(
+        TRAINED, put("metrics.test.brilliance", 1.0), "brilliance' is a metric"
+    ),
+    "a metric in other letters": Forgery(
+        TRAINED, put("metrics.test.accurасy", 1.0), r"metric that the task's card"
+    ),
+    "a third split": Forgery(TRAINED, put("metrics.extra", {"accuracy": 1.0}), "another split"),
+    "identity hello": Forgery(TRAINED, put("identity", "hello"), "its identity is not"),
+    "run id unrelated to identity": Forgery(
+        TRAINED, put("run_id", "regbench-gpt2-laptop-000000000000-s1"), "its run_id is not"
+    ),
+    "another preset": Forgery(TRAINED, put("preset", "paper"), "its identity is not"),
+    "preset galactic": Forgery(TRAINED, put("preset", "galactic"), "preset 'galactic'", True),
+    "unknown task": Forgery(TRAINED, put("task", "regbenсh2"), "task"),
+    "unknown task in letters of ours": Forgery(
+        TRAINED, put("task", "regbench2"), "task 'regbench2'", True
+    ),
+    "unknown model of ours": Forgery(TRAINED, put("model", "gpt5"), "label", True),
+    "a config without its identity": Forgery(
+        TRAINED, put("config.training.lr", 0.5), "its identity is not"
+    ),
+    "a config that its study did not choose": Forgery(
+        TRAINED, put("config.training.lr", 0.5), "best one of its study", True
+    ),
+    "a setting that no model has": Forgery(
+        TRAINED, put("config.models.magic", 1), "models.'magic'", True
+    ),
+    "the class of another model": Forgery(
+        TRAINED, put("config.models._target_", "models.lstm.LSTM"), "_target_", True
+    ),
+    "a class of another package": Forgery(
+        TRAINED, put("config.models._target_", "evil.GPT2"), "_target_", True
+    ),
+    "a place": Forgery(
+        MEASURED, put("config.tasks.endpoint", "http://x"), "tasks.'endpoint'", True
+    ),
+    "steps as text": Forgery(TRAINED, put("config.training.steps", "many"), "training", True),
+    "steps as digits in text": Forgery(
+        TRAINED, put("config.training.steps", lambda old: str(old)), "training", True
+    ),
+    "no training": Forgery(TRAINED, put("config.training", []), "config"),
+    "null weights": Forgery(TRAINED, put("weights_sha256", None), "weights_sha256 is missing"),
+    "weights that are no hash": Forgery(TRAINED, put("weights_sha256", "x"), "weights_sha256"),
+    "weights of a measurement": Forgery(MEASURED, put("weights_sha256", A), "weights_sha256"),
+    "data hashes {}": Forgery(TRAINED, put("provenance.data", {}), "provenance.data", True),
+    "data that are no hash": Forgery(
+        TRAINED, put("provenance.data.test", "easy"), "provenance.data.test", True
+    ),
+    "other data": Forgery(TRAINED, put("provenance.data.test", A), "provenance.data", True),
+    "code that is no hash": Forgery(
+        TRAINED, put("provenance.model_code", "x"), "provenance.model_code", True
+    ),
+    "other code, under the identity": Forgery(
+        TRAINED, put("provenance.model_code", A), "its identity is not"
+    ),
+    "libraries that were not locked": Forgery(TRAINED, libraries, "provenance.library_lock"),
+    "precision that was not asked for": Forgery(
+        TRAINED, put("provenance.precision", "bfloat16"), "provenance.precision", True
+    ),
+    "a protocol to come": Forgery(
+        TRAINED, put("provenance.protocol_version", 9), "provenance.protocol_version", True
+    ),
+    "a commit that is none": Forgery(TRAINED, put("provenance.commit", "x"), "provenance.commit"),
+    "a time that is none": Forgery(
+        TRAINED, put("provenance.started_at", "today"), "provenance.started_at"
+    ),
+    "negative FLOPs": Forgery(TRAINED, put("cost.training_flops", -1.0), "cost.training_flops"),
+    "a tenth of the FLOPs": Forgery(
+        TRAINED, put("cost.training_flops", lambda old: old / 10), "cost.training_flops"
+    ),
+    "no FLOPs": Forgery(TRAINED, put("cost.training_flops", None), "cost.training_flops"),
+    "half of the parameters": Forgery(
+        TRAINED, put("cost.parameters", lambda old: old // 2), "parameters"
+    ),
+    "another number of steps": Forgery(
+        TRAINED, put("cost.training_steps", 10), "cost.training_steps"
+    ),
+    "no tuning": Forgery(TRAINED, put("cost.tuning_trials", 1), "cost.tuning_trials"),
+    "a study that was cut": Forgery(
+        TRAINED,
+        several(put("study.trials", lambda t: t[:1]), put("cost.tuning_trials", 1)),
+        "study",
+    ),
+    "a study in which another was best": Forgery(TRAINED, best_trial, "best one of its study"),
+    "a final run without a study": Forgery(
+        TRAINED, several(put("study", None), put("cost.tuning_trials", 0)), "role is final"
+    ),
+    "a memory without bytes": Forgery(
+        MEASURED, put("cost.state_bytes", 1), "cost.state_bytes is not its"
+    ),
+    "a measurement that was trained": Forgery(
+        MEASURED, put("cost.training_steps", 5), "training_steps"
+    ),
+    "another start than was kept": Forgery(
+        RESTARTED, put("restarts", lambda r: [{**x, "kept": not x["kept"]} for x in r]), "restarts"
+    ),
+    "numbers as strings": Forgery(TRAINED, headline("0.99"), "headline.value"),
+    "a label in other letters": Forgery(TRAINED, put("label", "GРT2"), "label"),
+    "the label of another model": Forgery(TRAINED, put("label", "Memory Mosaic"), "label"),
+    "a predictor that is called like a model": Forgery(
+        PREDICTOR, several(put("label", "GPT2"), put("model", "gpt2")), "label", True
+    ),
+    "a predictor in other letters": Forgery(PREDICTOR, put("label", "З-gram"), "label", True),
+    "a predictor that tells it is trained": Forgery(
+        PREDICTOR, put("role", "single"), "config does not hold"
+    ),
+    "a cause of a run that went well": Forgery(TRAINED, put("cause", "luck"), "cause"),
+    "a number of a run that failed": Forgery(TRAINED, put("outcome", "diverged"), "outcome"),
+    "another unit": Forgery(TRAINED, put("headline.unit", "% of all"), "headline.unit"),
+    "a share beyond 1 in a curve": Forgery(
+        TRAINED, put("curves.accuracy.y", lambda y: [5.0] * len(y)), "curve 'accuracy'"
+    ),
+    "FLOPs of nothing": Forgery(
+        TRAINED, put("cost.training_flops", 0.0), "cost.training_flops is missing"
+    ),
+    "a training in no time": Forgery(TRAINED, put("cost.wall_seconds", 0.0), "wall_seconds"),
+    "half of the work": Forgery(
+        TRAINED,
+        several(
+            put("cost.training_flops", lambda old: old / 2),
+            put("cost.training_tokens", lambda old: old // 2),
+        ),
+        "cost.training_tokens",
+    ),
+    "a cause of many lines": Forgery(
+        TRAINED,
+        several(
+            put("outcome", "failed"),
+            put("cause", "a\n" * 10),
+            put("headline.value", None),
+            drop("metrics.test"),
+        ),
+        "its cause is not",
+    ),
+    "a curve without a name": Forgery(
+        TRAINED, put("curves", lambda old: {**old, "": {"x": [], "y": []}}), "name in curves"
+    ),
+    "a library of many words": Forgery(
+        TRAINED, put("provenance.libraries.torch", "x" * 20_000), "provenance.libraries", True
+    ),
+    "a time of nowhere": Forgery(
+        TRAINED, put("provenance.started_at", "2020-01-01"), "started_at is no time in UTC"
+    ),
+    "a setting that is left out": Forgery(
+        TRAINED, unstudied(drop("config.models.layers")), "no models.layers", True
+    ),
+    "a setting of the task that is left out": Forgery(
+        TRAINED, unstudied(drop("config.tasks.states")), "no tasks.states", True
+    ),
+    "a study of another name": Forgery(TRAINED, put("study.name", "<b>mine</b>"), "its study is"),
+    "two trials of one number": Forgery(TRAINED, trials(number=0), "two trials"),
+    "trials outside their search space": Forgery(
+        TRAINED,
+        several(put("config.training.lr", 0.7), trials(parameters={"training.lr": 0.7})),
+        "outside its search_space",
+        True,
+    ),
+    "a trial better than can be": Forgery(TRAINED, trials(value=5.0), "the value 5"),
+    "a number of a trial that failed": Forgery(TRAINED, trials(outcome="failed"), "failed"),
+    "a predictor that the task does not have": Forgery(
+        PREDICTOR, several(put("label", "GPT2 tuned"), put("model", "gpt2_tuned")), "label", True
+    ),
+    "a predictor with parameters": Forgery(PREDICTOR, put("cost.parameters", 5), "a predictor has"),
+    "a predictor that is always right": Forgery(PREDICTOR, headline(1.0), "the mean of per_seq"),
+    "a capacity that its trials do not give": Forgery(
+        BY_TRIAL, better("associations", 500.0), "the mean of arrays.associations"
+    ),
+    "a gap that its lemmas do not give": Forgery(
+        BY_LEMMA, better("gradient_gap", 1e-11), "the largest of metrics.gap"
+    ),
+    "an error that no dimension gives": Forgery(
+        BY_DIMENSION, better("error", 0.001), "the last of curves.error"
+    ),
+    "attention that its curve does not give": Forgery(
+        BY_DISTANCE, better("first_position", 0.001), "curves.trained_attention"
+    ),
+    "recall that its curve does not give": Forgery(
+        MEASURED, better("recall", 0.999), "the middle of curves.recall_by_count"
+    ),
+    "a schema that is true": Forgery(TRAINED, put("schema_version", True), "record schema True"),
+    "a seed that no run has": Forgery(TRAINED, put("seed", 2**40), "seed", True),
+    "a loss curve without its end": Forgery(
+        TRAINED,
+        put("curves.training_loss", lambda c: {"x": c["x"][:-1], "y": c["y"][:-1]}),
+        "training_loss",
+    ),
+}
