@@ -18,7 +18,8 @@ usage: python -m bench.speed [models=[MODEL,...]] [key=value ...]
 
 Time forward and backward passes of models on random tokens, one pass of each in turn, so that a
 change of the machine meets all of them. Medians over rounds; the speed against the reference is
-the median of the ratios within a round. Nothing else should run on the machine meanwhile.
+the median of the ratios within a round. One thread of a CPU is timed by what it spends, anything
+else by the clock. Nothing else should run on the machine meanwhile.
 
 settings, with their defaults:
 {settings}

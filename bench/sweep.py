@@ -77,8 +77,9 @@ def main(words: list[str]) -> int:
         return OK
     from bench.search.plan import make_plan
     from ground.progress import progress
+    from settings.network import with_text
 
-    plan = make_plan(words)
+    plan = make_plan(with_text(words))
     note = plan.note_on_trials()
     if note:
         print(note)

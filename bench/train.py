@@ -29,11 +29,12 @@ def main(words: list[str]) -> int:
         return OK
     from bench.search.plan import SHORT_NAMES, warn_of_warmup
     from settings.config import compose, parse
+    from settings.network import with_text
 
     for key in (override.key_or_group for override in parse(words)):
         if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-    configuration = compose(words)
+    configuration = compose(with_text(words))
     warn_of_warmup([configuration])
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path

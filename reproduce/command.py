@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from reproduce.drawing.frame import framed
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import compose, parse
 from settings.groups import choices
+from settings.network import with_text
 
 if TYPE_CHECKING:
     from settings.settings import Configuration
@@ -89,6 +90,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
     request = Request.read(rest, name, reproduction)
+    if request.records is None:
+        request = request.with_text(reproduction)
     if request.dry_run:
         request.foretell(reproduction)
         return OK
@@ -166,6 +169,14 @@ class Request:
             dry_run=own["dry_run"],
             committed=own["committed"],
         )
+
+    def with_text(self, reproduction: Reproduction) -> Request:
+        """With the words for text of the network, where a preset takes what can be had."""
+        plan = self.plan(reproduction)
+        first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
+        more = tuple(with_text(first)[len(first) :])
+        view = View(self.view.preset, tuple(sorted((*self.view.overrides, *more))))
+        return replace(self, view=view, passed_on=(*self.passed_on, *more))
 
     def existing(self, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
         """The records of this preset below a folder."""

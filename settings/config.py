@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from ground.errors import UserError, nearest
 from ground.files import ROOT
 from ground.words import word as quoted_word
+from settings.automatic import settle
 from settings.external import kind_of, use_external_model
 from settings.groups import DESCRIPTIVE, GROUPS, choices, contenders, model_groups
 from settings.limits import check_counts, check_sizes
@@ -56,11 +57,8 @@ def compose(words: Sequence[str]) -> Configuration:
     given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
     if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
         given["models._target_"] = given.pop("models")
-    chosen = {
-        key: _checked_choice(key, value)
-        for key, value in given.items()
-        if key in GROUPS and key != "models"
-    }
+    groups = {k: v for k, v in given.items() if k in GROUPS and k != "models"}
+    chosen = {key: _checked_choice(key, value) for key, value in groups.items()}
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
     for plural, singular in SINGULAR.items():
@@ -100,6 +98,7 @@ def compose(words: Sequence[str]) -> Configuration:
     sweep = tree["sweep"]
     if not sweep["models"]:
         sweep["models"] = list(contenders(chosen["tasks"], preset))
+    settle(task)
     for key, why in void_settings(values, task).items():
         raise UserError(f"{key}={values[key]} has no effect {why}")
     check_counts(_constructor_arguments(task), "tasks")

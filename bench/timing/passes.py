@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from torch import nn
 
 from bench.records.report import table_of
 from bench.timing.settings import SpeedSettings
-from bench.timing.steps import RandomTokens, machine, measure_engine, synchronize
+from bench.timing.steps import RandomTokens, clock, machine, measure_engine, synchronize
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
@@ -25,7 +24,7 @@ from settings.config import group_file
 from settings.external import load_class
 from settings.groups import DESCRIPTIVE, choices
 
-SHAPES = ("width", "layers", "heads", "dropout")
+SHAPES = ("width", "layers", "heads")
 WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
 
@@ -63,16 +62,16 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
             for row in _measure_models(settings, names, vocabulary, device, report)
         ],
     }
-    smallest = min(settings.vocabulary)
+    smallest, dropout = min(settings.vocabulary), settings.dropout[0]
     if settings.profile:
         measurement["profile"] = {
-            name: _profile(_Pass(settings, name, smallest, device), settings.rounds)
+            name: _profile(_Pass(settings, name, smallest, dropout, device), settings.rounds)
             for name in names
         }
     if settings.engine:
 
         def build() -> nn.Module:
-            return build_model(settings, settings.reference, smallest)
+            return build_model(settings, settings.reference, smallest, dropout)
 
         measurement["engine"] = measure_engine(settings, build, smallest, device, report)
     return measurement
@@ -89,7 +88,7 @@ def _arguments(name: str) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key not in DESCRIPTIVE}
 
 
-def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Module:
+def build_model(settings: SpeedSettings, name: str, vocabulary: int, dropout: float) -> nn.Module:
     """A model with the shapes asked for, as far as it has them; equal seeds, equal weights.
 
     Raises:
@@ -98,7 +97,8 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     defaults = _arguments(name)
     arguments = {} if "." in name else dict(defaults)
     target = arguments.pop("_target_", name)
-    arguments |= {key: getattr(settings, key) for key in SHAPES if key in defaults}
+    shapes = {key: getattr(settings, key) for key in SHAPES} | {"dropout": dropout}
+    arguments |= {key: value for key, value in shapes.items() if key in defaults}
     specification = RandomTokens(settings, vocabulary).specification()
     model = partial(load_subclass(target, "models"), specification, **arguments)
     check_fits(model, name, resolve_device(settings.device))
@@ -113,20 +113,26 @@ class _Pass:
     """A model and a batch of random tokens; a call is one forward and backward pass."""
 
     def __init__(
-        self, settings: SpeedSettings, name: str, vocabulary: int, device: torch.device
+        self,
+        settings: SpeedSettings,
+        name: str,
+        vocabulary: int,
+        dropout: float,
+        device: torch.device,
     ) -> None:
         self.task = RandomTokens(settings, vocabulary)
-        self.model = build_model(settings, name, vocabulary).to(device).train()
+        self.model = build_model(settings, name, vocabulary, dropout).to(device).train()
         self.batch = self.task.training_batch(settings.seed, 0, settings.batch).to(device)
         self.device = device
+        self.clock = clock(device, settings.threads)
 
     def __call__(self) -> float:
-        """Seconds; no gradients are left."""
+        """Seconds, of CPU time where one thread does it all; no gradients are left."""
         synchronize(self.device)
-        begin = time.perf_counter()
+        begin = self.clock()
         self.task.training_loss(self.model, self.batch).backward()
         synchronize(self.device)
-        seconds = time.perf_counter() - begin
+        seconds = self.clock() - begin
         self.model.zero_grad(set_to_none=True)
         return seconds
 
@@ -138,10 +144,13 @@ def _measure_models(
     device: torch.device,
     report: Report,
 ) -> list[dict[str, Any]]:
-    passes = {name: _Pass(settings, name, vocabulary, device) for name in names}
+    passes = {
+        (name, dropout): _Pass(settings, name, vocabulary, dropout, device)
+        for name in names
+        for dropout in settings.dropout
+    }
     rows: list[dict[str, Any]] = []
-    for place, (name, run) in enumerate(passes.items()):  # also warms up
-        report(f"warming up, vocabulary {vocabulary}", place, len(passes))
+    for (name, dropout), run in passes.items():  # also warms up
         flops = count_training_flops(run.model, run.batch, run.task.training_loss)
         with peak_memory(device) as memory:
             run()
@@ -149,20 +158,23 @@ def _measure_models(
             {
                 "model": name,
                 "vocabulary": vocabulary,
+                "dropout": dropout,
                 "parameters": sum(p.numel() for p in run.model.parameters()),
                 "flops": flops,
                 "peak_memory_bytes": memory.peak,
             }
         )
-    times: dict[str, list[float]] = {name: [] for name in names}
-    turns = list(passes.items()) * settings.rounds
-    for done, (name, run) in enumerate(turns):
-        report(f"passes, vocabulary {vocabulary}", done, len(turns))
-        times[name].append(run())
-    report(f"passes, vocabulary {vocabulary}", len(turns), len(turns))
+    times: dict[tuple[str, float], list[float]] = {key: [] for key in passes}
+    for number in range(settings.rounds):
+        for key, run in passes.items():
+            times[key].append(run())
+        report(f"rounds, vocabulary {vocabulary}", number + 1, settings.rounds)
     for row in rows:
-        seconds, median = times[row["model"]], statistics.median(times[row["model"]])
-        pairs = zip(times[settings.reference], seconds, strict=True)
+        seconds = times[row["model"], row["dropout"]]
+        median = statistics.median(seconds)
+        pairs = zip(times[settings.reference, row["dropout"]], seconds, strict=True)
+        first = zip(seconds, times[row["model"], settings.dropout[0]], strict=True)
+        row["time_against_first_dropout"] = statistics.median(own / other for own, other in first)
         row["seconds"], row["median_seconds"] = seconds, median
         row["steps_per_second"] = 1 / median
         row["tokens_per_second"] = settings.batch * settings.length / median
@@ -207,16 +219,28 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
     for vocabulary in settings["vocabulary"]:
         table = table_of(
             ["model"],
-            ["steps/s", "tokens/s", speed, "parameters", "FLOPs", "peak MiB"],
+            [
+                "dropout",
+                "time / first",
+                "steps/s",
+                "tokens/s",
+                speed,
+                "parameters",
+                "FLOPs",
+                "peak MiB",
+            ],
             title=f"forward and backward, vocabulary {vocabulary}, {shape}; "
             f"{measurement['device']}; medians of {settings['rounds']}",
-            caption=f"{speed}: median of the ratios within a round, not the ratio of the medians, "
-            "so that a change of the machine between rounds cancels",
+            caption=f"{speed} at the same dropout; time / first: against the first one. Both are "
+            "medians of the ratios within a round, not ratios of medians, so that a change of the "
+            "machine between rounds cancels",
         )
         for row in (r for r in measurement["models"] if r["vocabulary"] == vocabulary):
             peak = row["peak_memory_bytes"]
             table.add_row(
                 row["model"],
+                f"{row['dropout']:g}",
+                f"{row['time_against_first_dropout']:.3f}",
                 f"{row['steps_per_second']:.3f}",
                 f"{row['tokens_per_second']:,.0f}",
                 f"{row['speed_against_reference']:.3f}",

@@ -110,12 +110,13 @@ def compare(
     unvalidated = copy.copy(task)  # other commands of this process share the task itself
     unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
     found = _blocks(build, unvalidated, training, seed, rounds, device, report)
-    begin = time.perf_counter()
+    now = clock(device, training.threads)
+    begin = now()
     alive, tokens = now_and_then(partial(report, "making batches", 0, 1)), 0
     for step in range(timed_steps):
         tokens += task.training_batch(seed, step, size).tokens
         alive()
-    making = (time.perf_counter() - begin) / timed_steps
+    making = (now() - begin) / timed_steps
     return {
         "task": configuration.task,
         "model": configuration.model,
@@ -141,6 +142,13 @@ def synchronize(device: torch.device) -> None:
     """Wait for the device, so that a clock tells the truth."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def clock(device: torch.device, threads: int | None) -> Callable[[], float]:
+    """Seconds: those that this process spends where one thread of a CPU does it all, so that others
+    on the machine do not count; else those of the wall."""
+    alone = device.type == "cpu" and threads == 1
+    return time.process_time if alone else time.perf_counter
 
 
 def _timed(training: TrainingSettings, steps: int) -> TrainingSettings:
@@ -194,10 +202,11 @@ def _engine_block(
 ) -> list[float]:
     """When each step ended."""
     ends: list[float] = []
+    now = clock(device, training.threads)
 
     def note(description: str, done: int, total: int) -> None:
         synchronize(device)
-        ends.append(time.perf_counter())
+        ends.append(now())
         alive()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -222,9 +231,9 @@ def _plain_block(
     assert training.steps is not None
     model.to(device).train()
     steps = plain_steps(model, task, training, training.steps, seed, loss)
-    ends = []
+    now, ends = clock(device, training.threads), []
     for _ in itertools.islice(steps, training.steps):
-        ends.append(time.perf_counter())
+        ends.append(now())
         alive()
     return ends
 

@@ -57,12 +57,14 @@ PROBES = {
     "token_recall": "W_K² (tokens)",
     "position_recall": "W_K¹ (all positions)",
     "early_position_recall": "W_K¹ (early positions)",
+    "bigram_divergence": "W_F (nats from π_b)",
 }
 STEPS = {
     "accuracy": "accuracy",
     "output_recall": "W_O²",
     "token_recall": "W_K²",
     "early_position_recall": "W_K¹",
+    "bigram_divergence": "W_F",
 }
 MEMORIES = ("output_recall", "token_recall")
 TITLE = "Bigram task: who finds what followed a trigger, and which memory is learned when"
@@ -72,6 +74,7 @@ OF_PROBE = {
     "token_recall": "green",
     "early_position_recall": "blue",
     "position_recall": "blue",
+    "bigram_divergence": "vermillion",
 }
 PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 
@@ -79,23 +82,24 @@ PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 def panels(records: Records) -> Picture:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
     trained = "memories of the simplified model, trained by SGD"
-    probed = _over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
+    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
     steps = Axis("gradient steps taken", ticks=range(4))
     taken = "one gradient step on W_O², then W_K², then W_K¹"
-    below = [probed, _over_steps(STEPPED.of(records), "position_recall", taken, steps)]
+    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps)]
     rows = [Row([_accuracies(records), _losses(records)]), Row(below, height=3.1)]
     return Picture(TITLE, rows, width=11, facts=_unseen(records))
 
 
 def _accuracies(records: Records) -> Panel:
     title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
-    x, y = Axis(categories=[_tick(records, model) for model in LABELS]), Axis(limits=(-0.02, 1.04))
-    traces = [trace for model in LABELS for trace in _of_model(records, model)]
+    rows = [row for row in LABELS if of_row(row).of(records)]
+    x, y = Axis(categories=[_tick(records, row) for row in rows]), Axis(limits=(-0.02, 1.04))
+    traces = [trace for place, row in enumerate(rows) for trace in _of_row(records, row, place)]
     return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
 
 
-def _of_model(records: Records, model: str) -> list[Trace]:
-    place, label = list(LABELS).index(model), LABELS[model]
+def _of_row(records: Records, model: str, place: int) -> list[Trace]:
+    label = LABELS[model]
     runs = {place: of_row(model).of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
     first = metric("first_occurrence_accuracy")
@@ -132,7 +136,7 @@ def _losses(records: Records) -> Panel:
     return Panel(title, x, y, traces, legend="upper right", columns=2)
 
 
-def _over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
+def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
     names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
     traces = [

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench.speed import main, read_settings
-from bench.timing.passes import build_model, describe_engine, measure
+from bench.timing.passes import build_model, describe_engine
 from ground.errors import OK, UserError
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
@@ -18,23 +18,31 @@ TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "d
 
 def test_measurement_is_consistent(tmp_path, capsys):
     output = tmp_path / "speed.json"
-    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]", f"output={output}"]
+    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]"]
+    words += ["dropout=[0.0,0.2]", f"output={output}"]
     assert main([*words, "engine=true", "engine_steps=2", "profile=true"]) == OK
     content = json.loads(output.read_text())
-    rows = {(row["model"], row["vocabulary"]): row for row in content["models"]}
-    assert set(rows) == {(m, v) for m in ("gpt2", "lstm") for v in (11, 50)}
-    for (model, vocabulary), row in rows.items():
+    keys = ("model", "vocabulary", "dropout")
+    rows = {tuple(row[key] for key in keys): row for row in content["models"]}
+    assert set(rows) == {(m, v, p) for m in ("gpt2", "lstm") for v in (11, 50) for p in (0.0, 0.2)}
+    for (model, vocabulary, dropout), row in rows.items():
         assert len(row["seconds"]) == 3
         assert row["steps_per_second"] == pytest.approx(1 / statistics.median(row["seconds"]))
         assert row["tokens_per_second"] == pytest.approx(24 * row["steps_per_second"])
-        reference = rows["gpt2", vocabulary]["seconds"]
+        reference = rows["gpt2", vocabulary, dropout]["seconds"]
         ratios = [a / b for a, b in zip(reference, row["seconds"], strict=True)]
         assert row["speed_against_reference"] == pytest.approx(statistics.median(ratios))
-        model = build_model(read_settings(words), model, vocabulary)
+        first = rows[model, vocabulary, 0.0]["seconds"]
+        ratios = [b / a for a, b in zip(first, row["seconds"], strict=True)]
+        assert row["time_against_first_dropout"] == pytest.approx(statistics.median(ratios))
+        model = build_model(read_settings(words), model, vocabulary, dropout)
+        layers = [layer.p for layer in model.modules() if isinstance(layer, torch.nn.Dropout)]
+        assert set(layers) == {dropout}
         assert row["parameters"] == sum(p.numel() for p in model.parameters())
         assert row["flops"] > 0
     # A larger vocabulary adds a row of the tied table for each token, and nothing else.
-    assert rows["gpt2", 50]["parameters"] - rows["gpt2", 11]["parameters"] == 39 * 8
+    parameters = {key: row["parameters"] for key, row in rows.items()}
+    assert parameters["gpt2", 50, 0.0] - parameters["gpt2", 11, 0.0] == 39 * 8
     assert set(content["profile"]) == {"gpt2", "lstm"}
     for regions in content["profile"].values():
         assert sum(region["own_share"] for region in regions) <= 1 + 1e-6
@@ -125,13 +133,3 @@ def test_help_lists_every_setting(capsys):
     shown = capsys.readouterr().out
     for name in read_settings([]).model_dump():
         assert f"\n  {name}: " in shown
-
-
-def test_every_model_of_a_round_is_told():
-    told: list[str] = []
-    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11]"]
-    measure(read_settings(words), lambda work, done, total: told.append(f"{work}: {done}/{total}"))
-    assert told == [
-        *(f"warming up, vocabulary 11: {n}/2" for n in range(2)),
-        *(f"passes, vocabulary 11: {n}/6" for n in range(7)),
-    ]

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
+from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.bigram.bigram import REPRODUCTION, panels, plan
 from reproduce.bigram.runs import LABELS
 from settings.config import compose
+from settings.groups import contenders
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 
@@ -36,6 +38,7 @@ def trained(
         "task": "bigram",
         "model": name,
         "label": name,
+        "role": "final",
         "preset": "laptop",
         "identity": hashlib.sha256(f"{model} {triggers} {steps}".encode()).hexdigest(),
         "config": {
@@ -223,16 +226,26 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
 
 def test_the_plan_names_every_row_and_its_seeds() -> None:
     counts = Counter(run[:-1] for run in plan("laptop", None).runs)
-    probes = {words: n for words, n in counts.items() if "tasks=bigram_probes" in words}
-    assert list(probes.values()) == [5]
-    others = counts.keys() - probes.keys()
-    assert {counts[words] for words in others} == {3}
-    assert len(others) == len(LABELS) + 1
-    memory = next(words for words in others if "models=memory_mosaic" in words)
-    assert "training.steps=200" in memory
+    assert {words[0]: n for words, n in counts.items()} == {
+        "tasks=three_gradient_steps": 3,
+        "tasks=bigram_probes": 5,
+    }
     assert set(Counter(run[:-1] for run in plan("laptop", 2).runs).values()) == {2}
-    assert all("training" not in word for run in plan("smoke", 1).runs for word in run)
-    assert any("tasks.triggers=random" in run for run in plan("gpu", 1).runs)
+    for preset in ("smoke", "laptop"):
+        entries = [
+            entry
+            for words in plan(preset, None).sweeps
+            for entry in make_plan([*words, f"preset={preset}"]).entries
+        ]
+        found = [entry.configuration for entry in entries]
+        assert len(found) == len({(one.model, one.models.get("layers")) for one in found})
+        assert {one.model for one in found} == set(contenders("bigram", preset))
+        (memory,) = [one for one in found if one.model == "memory_mosaic"]
+        assert memory.training.steps == (200 if preset == "laptop" else 60)
+        for training in (one.training for one in found if preset == "laptop"):
+            assert training.validate_every is not None
+            assert training.validate_every * 10 <= training.steps  # convergence can be seen
+    assert any("tasks.triggers=random" in words for words in plan("gpu", 1).sweeps)
 
 
 def test_every_model_that_the_task_sweeps_has_its_row() -> None:

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Cost, RunRecord
+from bench.search.plan import make_plan
 from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
-from reproduce.multi_query_recall.runs import FIXED_STATE, LABELS, plan
-from settings.config import compose
+from reproduce.multi_query_recall.runs import FIXED_STATE, plan
+from settings.groups import contenders
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
+MODELS = contenders("multi_query_recall", "laptop")
 STATE = {"lstm": 8, "mamba": 150, "s4d": 250}  # bytes for each unit of width, of others 500
 CELLS: dict[str, dict[str, Any]] = {
     "easy": {"protocol": "easy", "pairs": [4], "rewritten": 0},
@@ -62,7 +64,7 @@ def easy(memory: float = 1.0, attention: float = 0.998, steps: int = 100) -> lis
 def plain(steps: int = 400, **levels: tuple[float, float]) -> list[RunRecord]:
     """Runs at two widths whose accuracies at 2 and 8 pairs are ``levels``; half as good at 8 pairs
     where the width is half."""
-    known = {name: (0.95, 0.4) if name in FIXED_STATE else (1.0, 0.999) for name in LABELS}
+    known = {name: (0.95, 0.4) if name in FIXED_STATE else (1.0, 0.999) for name in MODELS}
     return [
         run(
             "plain",
@@ -82,7 +84,7 @@ def plain(steps: int = 400, **levels: tuple[float, float]) -> list[RunRecord]:
 
 
 def forgetting(**levels: float) -> list[RunRecord]:
-    known = {**dict.fromkeys(LABELS, 0.5), "titans": 0.9, **levels}
+    known = {**dict.fromkeys(MODELS, 0.5), "titans": 0.9, **levels}
     return [
         run(
             "forgetting",
@@ -175,10 +177,12 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
 
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
 def test_every_planned_run_fits_and_belongs(preset: str) -> None:
-    runs = plan(preset, None).runs
-    names = {word for words in runs for word in words if word.startswith("models=")}
-    assert names == {f"models={name}" for name in LABELS}
-    for words in {words[:-1] for words in runs}:
-        if "models=lstm" in words or "tasks.protocol=easy" in words:
-            configuration = compose([*words, f"preset={preset}", "tasks.test_size=1"])
+    entries = [
+        entry
+        for words in plan(preset, None).sweeps
+        for entry in make_plan([*words, f"preset={preset}"]).entries
+    ]
+    assert {entry.configuration.model for entry in entries} == set(MODELS)
+    for configuration in (entry.configuration for entry in entries):
+        if configuration.model == "lstm" or configuration.tasks["protocol"] == "easy":
             assert build_task(configuration).specification().maximum_length

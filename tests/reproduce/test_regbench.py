@@ -11,11 +11,13 @@ from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Fin
 from pictures.renderer import images
 from reproduce.drawing.frame import subtitle
 from reproduce.regbench import figure9, table3
-from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
+from reproduce.regbench.regbench import MOSAIC, models_at
 from reproduce.reproduction import Reproduction, View
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)
+MODELS = models_at("smoke")
+BASELINES = MODELS[1:]
 
 
 def held_out(size: int, mosaic: float = 0.93, others: float = 0.5) -> list[RunRecord]:

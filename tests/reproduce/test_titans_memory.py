@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.test_time_memory.figure import experiment_cells, panels, table
 from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
@@ -205,7 +205,6 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
         ("fifty sequences are memorised", REPRODUCED),
         ("gradients explode", CONTRADICTED),
         ("a stream needs replay", REPRODUCED),
-        ("ten thousand sequences fit", NOT_ASKED),  # as many are not run below gpu
         ("a second batch drives out the first", REPRODUCED),
     ):
         assert judged(records, name) == verdict
