@@ -21,7 +21,7 @@ from ground.files import ROOT
 
 # Settings of the commands that make records, and the groups of which every key is one.
 SETTINGS = {"tasks", "models", "preset", "seed", "device", "tracking", "committed", "n_trials"}
-SETTINGS |= {"extend", "seeds", "workers", "sampler", "strict"}
+SETTINGS |= {"extend", "seeds", "workers", "executor", "sampler", "strict"}
 GROUPS = ("tasks.", "models.", "training.", "sweep.")
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 _KEY = re.compile(r"\w[\w.]*")
@@ -58,7 +58,7 @@ def _is_setting(key: str) -> bool:
     settings, places = _of_tasks()
     if key in SETTINGS:
         return True
-    if key == "sweep.storage" or key.removeprefix("tasks.") in places:
+    if key in ("sweep.storage", "sweep.ray.address") or key.removeprefix("tasks.") in places:
         return False
     return key in settings or key.startswith(GROUPS)
 
