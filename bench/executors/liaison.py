@@ -7,6 +7,7 @@ the driver, which says it in a sentence. And the driver imports no Ray.
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import threading
 import time
@@ -148,9 +149,7 @@ class _Liaison:
                 self._data[digest] = ray.put(outpost.packed(Path(path)))
         task = outpost.Assignment(
             one.ticket,
-            self._work,
-            one.job,
-            self._luggage,
+            pickle.dumps((self._work, one.job, self._luggage)),
             one.files,
             {path: (digest, self._data[digest]) for path, digest in one.data.items()},
             self._settings.checkpoint_every,
@@ -237,11 +236,6 @@ def _told(ticket: int, error: Any) -> tuple[Any, ...]:
     if isinstance(error, ray.exceptions.RuntimeEnvSetupError):
         first = next(iter(str(error).strip().splitlines()), "")
         sentence = f"a node of the cluster could not take the code over ({first[:200]})"
-    elif isinstance(cause, ImportError):
-        sentence = (
-            f"the node {getattr(error, 'ip', '')} of the cluster cannot run trials ({cause}): "
-            "install the project's environment on it as on this machine"
-        )
     elif isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
     else:

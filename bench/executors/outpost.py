@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import io
+import pickle
+import platform
 import tarfile
 import tempfile
 import threading
@@ -17,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.executors.interface import Files, Luggage, Work, answer
-from ground.progress import Report
+from bench.executors.interface import Files, answer
+from ground.errors import RUN_FAILED, UserError
+from ground.progress import Report, now_and_then
 
 DATA = Path("data")  # in Ray's working directory on the node, so it is made once for each node
 SECONDS_BETWEEN_NEWS = 2.0
@@ -29,15 +32,15 @@ class Assignment:
     """What a node is told of a job.
 
     Attributes:
+        pickled: work, job and luggage. They are unpickled here, so that a node which cannot import
+            them says so.
         files: those that the driver had when the job was submitted.
         data: file or folder of the driver's that the job reads -> hash, reference to it packed.
         every: seconds after which the keeper has what changed in the job's folder.
     """
 
     ticket: int
-    work: Work
-    job: Any
-    luggage: Luggage
+    pickled: bytes
     files: Files
     data: Mapping[str, tuple[str, Any]]
     every: float
@@ -111,7 +114,7 @@ class Folder:
         return found
 
 
-def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str]]:
+def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] | None]:
     """Run a job in a folder of its own: how it ended, what changed, and the names of all its files.
 
     Raises:
@@ -119,6 +122,10 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str]]
     """
     import ray
 
+    try:
+        work, job, luggage = pickle.loads(task.pickled)
+    except ImportError as error:
+        return "raised", _without(error), {}, None
     places = {path: _placed(path, *packed) for path, packed in task.data.items()}
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
         folder, ended = Folder(Path(name)), threading.Event()
@@ -133,12 +140,15 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str]]
             while not ended.wait(task.every):
                 send()
 
-        def work(job: Any, report: Report) -> Any:
-            return task.work(task.luggage.unpack(job, Path(name), places), report)
+        def unpack_and_work(job: Any, report: Report) -> Any:
+            try:
+                return work(luggage.unpack(job, Path(name), places), report)
+            except ImportError as error:
+                raise _without(error) from error
 
         threading.Thread(target=send_now_and_then, daemon=True).start()
         try:
-            how, value = answer(work, task.job, _reporter(task.ticket, keeper))
+            how, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
         except KeyboardInterrupt:
             send()
             raise
@@ -147,9 +157,15 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str]]
         return how, value, folder.changed(), frozenset(folder.names())
 
 
-def _reporter(ticket: int, keeper: Any) -> Report:
-    from ground.progress import now_and_then
+def _without(error: ImportError) -> UserError:
+    return UserError(
+        f"the node {platform.node()} of the cluster cannot run this ({error}): install the same "
+        "environment on every node, as on this machine",
+        RUN_FAILED,
+    )
 
+
+def _reporter(ticket: int, keeper: Any) -> Report:
     latest: tuple[str, int, int] = ("", 0, 0)
     tell = now_and_then(lambda: keeper.hear.remote(ticket, *latest), SECONDS_BETWEEN_NEWS)
 

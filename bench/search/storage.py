@@ -30,7 +30,9 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
         )
     try:
         with alone_at(storage, folder):
-            opened = get_storage(RDBStorage(with_driver(storage)))  # keeps finished trials in memory
+            opened = get_storage(
+                RDBStorage(with_driver(storage))
+            )  # keeps finished trials in memory
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
         raise UserError(
