@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
-from ground.errors import RUN_FAILED, UserError
+from bench.executors.liaison import Submission, lost, serve
+from ground.errors import UserError
 from ground.processes import start_with_blocked
 from ground.progress import Report, silent
 from settings.settings import RaySettings
@@ -47,8 +48,6 @@ class Cluster:
     def __enter__(self) -> Cluster:
         if find_spec("ray") is None:
             raise UserError(f"executor=ray needs Ray, which is not installed: {INSTALL}")
-        from bench.executors.liaison import serve
-
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         arguments = (theirs, self._settings, self._work, self._luggage, self._code)
@@ -67,8 +66,6 @@ class Cluster:
         return self
 
     def submit(self, ticket: int, job: Any) -> None:
-        from bench.executors.liaison import Submission
-
         value = self._luggage.found(job)
         if value is not None:
             self._ended.append(Done(ticket, value))
@@ -78,7 +75,7 @@ class Cluster:
         try:
             self._connection.send(one)
         except OSError:
-            raise self._lost() from None
+            raise lost() from None
 
     def wait(self) -> Done:
         while not self._ended:
@@ -89,17 +86,10 @@ class Cluster:
         try:
             message = self._connection.recv()
         except (EOFError, OSError):
-            raise self._lost() from None
+            raise lost() from None
         if message[0] == "lost":
             raise message[1]
         return message
-
-    def _lost(self) -> UserError:
-        return UserError(
-            "the Ray cluster is gone: what has ended is recorded, and every run goes on from the "
-            "last checkpoint that came back; start the cluster and give the same command again",
-            RUN_FAILED,
-        )
 
     def _hear(self, message: Any) -> None:
         kind, *content = message

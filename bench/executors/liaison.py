@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from settings.settings import RaySettings
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_NEWS = 1.0
+SECONDS_TO_ANSWER = 10.0  # for the head
 # What a node needs of the checkout; the rest is megabytes of records, pages and tests.
 HOUSES = ("ground", "settings", "models", "tasks", "bench", "leaderboards")
 TABLE = "equivalences.json"  # all that it needs of leaderboards/
@@ -55,9 +57,9 @@ def serve(
     try:
         _Liaison(connection, settings, work, luggage, code).run()
     except Exception as error:
-        if not type(error).__module__.startswith("ray."):  # it says what the broken pipe says
-            with suppress(OSError):
-                connection.send(("lost", portable(error)))
+        of_ray = type(error).__module__.startswith("ray.")
+        with suppress(OSError):
+            connection.send(("lost", lost(_first_line(error)) if of_ray else portable(error)))
 
 
 class _Liaison:
@@ -211,6 +213,8 @@ def _join(address: str | None, code: list[str]) -> None:
     if code:
         environment["py_modules"] = code
     try:
+        if place:
+            _knock(place)
         ray.init(
             address=place or "local",
             include_dashboard=None if place else False,
@@ -218,14 +222,38 @@ def _join(address: str | None, code: list[str]) -> None:
             log_to_driver=False,
             configure_logging=False,
         )
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
         raise UserError(
-            f"{how} ({first[:300]}): start one with `ray start --head`, give its address by "
+            f"{how} ({_first_line(error)}): start one with `ray start --head`, give its address by "
             "ray.address= or RAY_ADDRESS, or leave both out for a cluster on this machine",
             RUN_FAILED,
         ) from None
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody answers, at which Ray would try for many minutes.
+
+    Raises:
+        OSError: nobody does; ValueError: it is none.
+    """
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon:  # else a word of Ray's, such as auto
+        socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+
+
+def lost(why: str = "") -> UserError:
+    """What a driver says whose cluster went away."""
+    return UserError(
+        f"the Ray cluster is gone{f' ({why})' if why else ''}: what has ended is recorded, and "
+        "every run goes on from the last checkpoint that came back; start the cluster and give "
+        "the same command again",
+        RUN_FAILED,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{next(iter(str(error).strip().splitlines()), type(error).__name__):.200}"
 
 
 def _told(ticket: int, error: Any) -> tuple[Any, ...]:
@@ -234,13 +262,11 @@ def _told(ticket: int, error: Any) -> tuple[Any, ...]:
 
     cause = getattr(error, "cause", None)
     if isinstance(error, ray.exceptions.RuntimeEnvSetupError):
-        first = next(iter(str(error).strip().splitlines()), "")
-        sentence = f"a node of the cluster could not take the code over ({first[:200]})"
+        sentence = f"a node of the cluster could not take the code over ({_first_line(error)})"
     elif isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
     else:
-        first = next(iter(str(error).strip().splitlines()), "")
-        return "died", ticket, f"Ray gave it to {ATTEMPTS} workers, at last: {first[:200]}"
+        return "died", ticket, f"Ray gave it to {ATTEMPTS} workers, at last: {_first_line(error)}"
     return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
 
 

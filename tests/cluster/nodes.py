@@ -61,7 +61,9 @@ class Nodes:
         words = command.replace(PORT, self.port).split()
         words += ["--block", "--object-store-memory=100000000"]
         if "--head" in words:
-            words += ["--include-dashboard=false", f"--temp-dir={self._folder}"]
+            words.append("--include-dashboard=false")
+        own = tempfile.mkdtemp(dir=self._folder)
+        words = [w for w in words if not w.startswith("--temp-dir")] + [f"--temp-dir={own}"]
         for _ in range(TRIES):
             node = subprocess.Popen(
                 words,
