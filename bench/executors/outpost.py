@@ -61,7 +61,7 @@ class Keeper:
 
     def hear(self, ticket: int, *report: Any) -> None:
         """Take a line about how far a job is."""
-        self._reports[ticket] = report  # type: ignore[assignment]
+        self._reports[ticket] = report
 
     def latest(self, ticket: int) -> Files:
         """All that an attempt at this job has sent."""
@@ -76,7 +76,7 @@ class Keeper:
     def forget(self, ticket: int) -> None:
         """The driver has all of this job."""
         for kept in (self._files, self._changed, self._reports):
-            kept.pop(ticket, None)  # type: ignore[attr-defined]
+            kept.pop(ticket, None)
 
 
 class Folder:
@@ -171,7 +171,7 @@ def _reporter(ticket: int, keeper: Any) -> Report:
 
     def report(*words: Any) -> None:
         nonlocal latest
-        latest = words  # type: ignore[assignment]
+        latest = words
         tell()
 
     return report

@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,9 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
         exchange = open_exchange(plan.settings.storage, store.root)
         with open_executor(configurations, report) as executor:
             contenders = [_Contender(entry, storage, store, exchange) for entry in plan.entries]
-            _drive(contenders, executor, report)
+            names = [contender.study.name for contender in contenders]
+            with exchange.at(names) if exchange else nullcontext():
+                _drive(contenders, executor, report)
         from bench.runs.obtain import obtain_baselines
 
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]

@@ -7,8 +7,8 @@ from __future__ import annotations
 import platform
 import threading
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -32,6 +32,7 @@ _DRIVERS = sql.Table(
     _TABLES,
     sql.Column("name", sql.String(100), primary_key=True),
     sql.Column("seen", sql.DateTime(timezone=True), nullable=False),
+    sql.Column("studies", sql.Text, nullable=False, server_default=""),  # of its plan, in lines
 )
 _RUNS = sql.Table(
     "memory_bench_runs",
@@ -111,22 +112,37 @@ class Exchange:
         with self._engine.connect() as connection:
             return _is_alive(connection, driver)
 
-    def claim(self, run: str, near: str = "") -> Claim:
+    @contextmanager
+    def at(self, studies: Iterable[str]) -> Iterator[None]:
+        """In this block the driver works on a plan of these studies, to its end."""
+        mine = sql.update(_DRIVERS).where(_DRIVERS.c.name == self.name)
+        begin, end = (mine.values(studies="\n".join(names)) for names in (studies, ()))
+        self._alone(lambda connection: connection.execute(begin))
+        try:
+            yield
+        finally:
+            with suppress(UserError):  # the server is gone, and this driver soon dead to others
+                self._alone(lambda connection: connection.execute(end))
+
+    def claim(self, run: str, near: str = "", study: str = "") -> Claim:
         """Ask for a run.
 
         Args:
-            near: a run whose weights this one takes; it is for the driver that has them.
+            near: a run whose weights this one takes: it is for the driver that has them, if that
+                one comes to it too, since it is at the same study.
         """
-        return self._alone(lambda connection: self._claim(connection, run, near))
+        return self._alone(lambda connection: self._claim(connection, run, near, study))
 
-    def _claim(self, connection: sql.Connection, run: str, near: str) -> Claim:
+    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> Claim:
         wanted = sql.select(_RUNS).where(_RUNS.c.run.in_([run, near]))
         known = {row.run: row for row in connection.execute(wanted)}
         own = known.get(run)
         if own is not None and own.record is not None:
             return Claim("there", own.record)
         for row in known.values():
-            if row.driver != self.name and _is_alive(connection, row.driver):
+            mine = row.driver == self.name
+            comes = row is own or study in _studies_of(connection, row.driver)
+            if not mine and comes and _is_alive(connection, row.driver):
                 return Claim("elsewhere")
         self._put(connection, run, None)
         return Claim("mine")
@@ -158,6 +174,11 @@ class Exchange:
         known = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
         if folder in known and name.endswith(".json") and "/" not in name:
             write_atomically(store / folder / name, record.encode())
+
+
+def _studies_of(connection: sql.Connection, driver: str) -> list[str]:
+    studies = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == driver)
+    return str(connection.execute(studies).scalar()).splitlines()
 
 
 def _is_alive(connection: sql.Connection, driver: str | None) -> bool:

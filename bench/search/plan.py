@@ -156,6 +156,9 @@ def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
 
 
 def _in_full(word: str) -> str:
+    key = word.partition("=")[0]
+    if key.startswith("ray.") and key not in RAY:
+        raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
     return in_full(list_models(word))
 
 

@@ -45,8 +45,9 @@ class SharedRuns:
         prepare_data(configuration, self._report)
         run_id = identify(configuration).run_id(configuration.seed)
         run = place_of(job.role, run_id)
-        near = place_of("trial", run_id) if job.role == "final" else ""
-        claim = self._exchange.claim(run, near)
+        study = job.study.name if job.study else ""
+        near = place_of("trial", run_id) if study else ""
+        claim = self._exchange.claim(run, near, study)
         if claim.state == "elsewhere":
             return False
         if claim.state == "there" and not (configuration.store / run).exists():

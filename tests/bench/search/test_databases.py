@@ -83,10 +83,15 @@ def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
 
     final, trial = place_of("final", "other-s0"), place_of("trial", "other-s0")
     assert b.claim(trial).state == "mine"
-    assert a.claim(final, near=trial).state == "elsewhere"  # whoever has the weights
-    assert b.claim(final, near=trial).state == "mine"
+    with b.at(["this study", "another"]):
+        assert a.claim(final, trial, "this study").state == "elsewhere"  # whoever has the weights
+        assert a.claim(place_of("final", "c"), trial, "a third").state == "mine"
+        assert b.claim(final, trial, "this study").state == "mine"
+    b.release(final)
+    assert a.claim(final, trial, "this study").state == "mine"  # b has left the plan
+    assert b.claim(final).state == "elsewhere"
     monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
-    assert a.claim(final, near=trial).state == "mine"
+    assert b.claim(final).state == "mine"
 
 
 def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: PostgreSQL) -> None:
