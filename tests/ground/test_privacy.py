@@ -76,6 +76,8 @@ def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> Non
         "variant=iid",
         "corpus=local",
         "storage=journal",
+        "executor=ray",
+        "ray.num_gpus=0.25",
         "workers=2",
         "preset=laptop",
         "figure9",
