@@ -32,7 +32,7 @@ def made(known: dict[tuple[str, int | None], float]) -> list[RunRecord]:
 
 def _run(model: str, taps: int | None, width: int, seed: int, accuracy: float) -> RunRecord:
     wobbled = min(accuracy + 0.001 * seed, 1.0)
-    found = run("plain", model, seed, width=width, **{"accuracy/2": 1.0, "accuracy/8": wobbled})
+    found = run("plain", model, seed, width=width, accuracy_at_2=1.0, accuracy_at_8=wobbled)
     config = {**found.config, "models": {**found.config["models"], "convolution": taps}}
     return found.model_copy(update={"config": config, "run_id": f"{found.run_id}-{taps}"})
 
