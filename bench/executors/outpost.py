@@ -146,7 +146,8 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
             except ImportError as error:
                 raise _without(error) from error
 
-        threading.Thread(target=send_now_and_then, daemon=True).start()
+        sending = threading.Thread(target=send_now_and_then, daemon=True)
+        sending.start()
         try:
             how, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
         except KeyboardInterrupt:
@@ -154,6 +155,7 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
             raise
         finally:
             ended.set()
+            sending.join()  # what it has taken is with the keeper before the job has ended
         return how, value, folder.changed(), frozenset(folder.names())
 
 
