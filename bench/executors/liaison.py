@@ -59,7 +59,7 @@ def serve(
     except Exception as error:
         of_ray = type(error).__module__.startswith("ray.")
         with suppress(OSError):
-            connection.send(("lost", lost(_first_line(error)) if of_ray else portable(error)))
+            connection.send(("lost", lost(type(error).__name__) if of_ray else portable(error)))
 
 
 class _Liaison:

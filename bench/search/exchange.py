@@ -104,8 +104,8 @@ class Exchange:
         return patiently(locked)
 
     def alive(self, driver: str | None) -> bool:
-        """Whether another driver is at work. None is alive right after a restart of the server, but
-        all are then given the time for a sign."""
+        """Whether a driver gave a sign of life lately. Right after a restart of the server, when
+        none could, all that it knows are alive."""
         return driver == self.name or patiently(lambda: self._alive(driver))
 
     def _alive(self, driver: str | None) -> bool:
