@@ -222,7 +222,7 @@ def _join(address: str | None, code: list[str]) -> None:
             log_to_driver=False,
             configure_logging=False,
         )
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except Exception as error:  # of any kind: Ray raises plain ones too
         how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
         raise UserError(
             f"{how} ({_first_line(error)}): start one with `ray start --head`, give its address by "
