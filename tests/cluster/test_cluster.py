@@ -12,18 +12,20 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ground.errors import RUN_FAILED
 from ground.words import word
 from tests.cluster.nodes import PORT, Nodes, commands, three_nodes
 from tests.conftest import ROOT
-from tests.kills import left_in
+from tests.kills import SECONDS_TO_DIE, _environment, left_in
 from tests.servers import postgresql_server
 
 pytestmark = pytest.mark.cluster
@@ -138,6 +140,19 @@ def test_a_killed_driver_goes_on(tmp_path: Path, truth: Sweep, cluster: Nodes) -
     assert second.process.wait(PATIENCE) == 0, second.end()
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
     assert_same(second, truth)
+
+
+def test_without_an_address_there_is_a_cluster_of_this_machine_until_the_end(
+    tmp_path: Path, truth: Sweep
+) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: python -m pip install -e '.[cluster]'")
+    mark = {"MEMORY_BENCH_KILLS": uuid.uuid4().hex}
+    others = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    sweep = Sweep(tmp_path / "sweep", "executor=ray", "workers=2", environment=others | mark)
+    assert sweep.process.wait(PATIENCE) == 0, sweep.end()
+    assert_same(sweep, truth)
+    left = [p for p in psutil.process_iter() if _environment(p).items() >= mark.items()]
+    assert not psutil.wait_procs(left, SECONDS_TO_DIE)[1]
 
 
 def test_a_node_without_the_environment_is_one_sentence(tmp_path: Path, cluster: Nodes) -> None:
