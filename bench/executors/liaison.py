@@ -79,7 +79,7 @@ class _Liaison:
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         keeper = ray.remote(outpost.Keeper).options(num_cpus=0, scheduling_strategy=here)
-        self._keeper = keeper.remote()
+        self._keeper: Any = keeper.remote()
         self._run = ray.remote(outpost.run).options(
             num_cpus=settings.num_cpus,
             num_gpus=settings.num_gpus,

@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import optuna
 from optuna.storages import BaseStorage, RDBStorage, get_storage
 
 from bench.search.journal import open_journal
@@ -30,38 +29,27 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
         )
     try:
         with alone_at(storage, folder):
-            opened = get_storage(
-                RDBStorage(with_driver(storage))
-            )  # keeps finished trials in memory
+            opened = get_storage(RDBStorage(with_driver(storage)))
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
         raise UserError(
             f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
             "storage is 'journal' or an address such as sqlite:///studies.db"
         ) from None
-    return PatientStorage(opened) if is_server(storage) else opened
+    return _patient(opened) if is_server(storage) else opened
 
 
-class PatientStorage(BaseStorage):
+def _patient(storage: BaseStorage) -> BaseStorage:
     """A storage each of whose operations waits for a server that is being restarted.
 
     An operation that a restart cut off is made again. What may then be there twice is a trial that
     waits or runs and that nobody has: the study fails it and tries its setting again.
     """
 
-    def __init__(self, inner: BaseStorage) -> None:
-        self._inner = inner
+    def patient(name: str) -> Any:
+        operation = getattr(storage, name)
+        return lambda self, *words, **named: patiently(lambda: operation(*words, **named))
 
-
-def _patient(name: str) -> Any:
-    def method(self: PatientStorage, *words: Any, **named: Any) -> Any:
-        return patiently(lambda: getattr(self._inner, name)(*words, **named))
-
-    return method
-
-
-for _name in BaseStorage.__abstractmethods__:
-    setattr(PatientStorage, _name, _patient(_name))
-PatientStorage.__abstractmethods__ = frozenset()
-
-optuna.logging.set_verbosity(optuna.logging.WARNING)
+    operations = {name: patient(name) for name in BaseStorage.__abstractmethods__}
+    kind: type[BaseStorage] = type("PatientStorage", (BaseStorage,), operations)
+    return kind()

@@ -36,6 +36,8 @@ TPE_STARTUP_TRIALS = 10
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
 
 def grid(space: Mapping[str, Sequence[Any]]) -> list[Setting]:
     """Every setting of a search space, the last key changing fastest."""
