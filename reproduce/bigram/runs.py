@@ -8,18 +8,15 @@ from bench.records.schema import RunRecord
 from judging.grammar import Runs, any_of, setting
 from pictures import models
 from reproduce.reproduction import Plan
-from settings.groups import contenders
+from settings.groups import contenders, entrants
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 NAMED = ("gpt2", "memory_mosaic")  # in claims, at the depth that these speak of
-# One row whatever the preset's depth: all other contenders.
-ANY_DEPTH = tuple(name for name in contenders("bigram", "paper") if name not in NAMED)
 # model/layers -> what it is called.
-LABELS = {
+OWN_LABELS = {
     "gpt2/1": "attention, 1 layer",
     "gpt2/2": "attention, 2 layers",
     "memory_mosaic/1": "memory units, 1 layer",
-    **{f"{name}/2": models.label(name) for name in ANY_DEPTH},
 }
 SEEDS = 3
 PROBE_SEEDS = {"laptop": 5}  # when a memory is learned varies more than what is learned
@@ -42,7 +39,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     bigram = "tasks=bigram"
     memory = () if preset == "smoke" else _for(MEMORY_STEPS)
     fewer = _for(FEWER_STEPS[preset]) if preset in FEWER_STEPS else ()
-    others = [name for name in contenders("bigram", preset) if name not in NAMED]
+    others = [name for name in entrants("bigram", preset) if name not in NAMED]
     units = (bigram, "models=memory_mosaic", "models.layers=1")
     sweeps: list[tuple[str, ...]] = [
         (bigram, "models=gpt2", "models.layers=1"),
@@ -61,6 +58,16 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(tuple(runs), sweeps=tuple(sweeps))
 
 
+def any_depth() -> list[str]:
+    """Contenders with one row whatever the preset's depth: all that no claim names."""
+    return [name for name in contenders("bigram", "paper") if name not in NAMED]
+
+
+def labels() -> dict[str, str]:
+    """The rows of the figure, ``gpt2/1``, and what each is called."""
+    return OWN_LABELS | {f"{name}/2": models.label(name) for name in any_depth()}
+
+
 def _for(steps: int) -> tuple[str, ...]:
     """So many steps, with as many validations as the preset has in its own."""
     return f"training.steps={steps}", f"training.validate_every={steps // 10}"
@@ -68,7 +75,7 @@ def _for(steps: int) -> tuple[str, ...]:
 
 def _belongs(record: RunRecord) -> bool:
     if record.task == "bigram" and record.role != "baseline":
-        return record.role == "final" and row_of(record) in LABELS
+        return record.role == "final" and row_of(record) in labels()
     if is_of_dynamics(record):
         return False
     return record.task in TASKS and (record.task == "bigram" or record.role != "baseline")
@@ -88,8 +95,8 @@ select = any_of(_belongs)
 
 
 def row_of(record: RunRecord) -> str:
-    """ "gpt2/1": the key of ``LABELS``."""
-    if record.model in ANY_DEPTH:
+    """ "gpt2/1": the key of ``labels()``."""
+    if record.model in any_depth():
         return f"{record.model}/2"
     return f"{record.model}/{record.config['models'].get('layers')}"
 
@@ -102,9 +109,9 @@ def variant(record: RunRecord) -> Hashable:
 
 
 def of_row(row: str, triggers: str = "fixed") -> Runs:
-    """The trained runs of a row of ``LABELS``."""
+    """The trained runs of a row of ``labels()``."""
     settings = {"tasks.triggers": triggers}
-    return Runs(LABELS[row], "bigram", settings=settings, choose=lambda r: row_of(r) == row)
+    return Runs(labels()[row], "bigram", settings=settings, choose=lambda r: row_of(r) == row)
 
 
 PROBED = Runs("the simplified model", "bigram_probes")

@@ -85,8 +85,8 @@ def kind(record: RunRecord) -> str | None:
 
 
 def width(record: RunRecord) -> int:
-    """The size of the hidden vectors."""
-    return int(record.config["models"]["width"])
+    """The size of the hidden vectors; 0 of a model without such a setting, which stands for all."""
+    return int(record.config["models"].get("width", 0))
 
 
 def steps(record: RunRecord) -> int:
@@ -109,7 +109,7 @@ def of(
         for record in records
         if kind(record) == cell
         and model in (None, record.model)
-        and of_width in (None, width(record))
+        and (of_width is None or width(record) in (0, of_width))
     ]
     return latest(found, lambda record: (record.model, variant(record), record.seed))
 
