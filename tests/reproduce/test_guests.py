@@ -41,7 +41,7 @@ SHORT += ["tasks.test_size=8", "device=cpu"]
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder outside of this project with a package, where the user stands; and two contenders."""
+    """Where the user stands: a folder with a package of his own. There are two contenders."""
     (tmp_path / "a_package").mkdir()
     (tmp_path / "a_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.chdir(tmp_path)
