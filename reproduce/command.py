@@ -291,12 +291,31 @@ class Request:
                 (*words, *seeds, preset, store, served, *self.passed_on) for words in plan.sweeps
             ),
         )
-        if self.guests and not any(e.guest for w in made.sweeps for e in make_plan(w).entries):
+        if self.guests:
+            self._check_guests(made)
+        return made
+
+    def _check_guests(self, plan: Plan) -> None:
+        """Refuse guests of a figure without contenders, or without the sizes that it varies."""
+        seats = [
+            (w, e)
+            for words in plan.sweeps
+            for e in make_plan(words).entries
+            if e.guest
+            for w in words
+        ]
+        if not seats:
             raise UserError(
                 f"models=+{self.guests[0]} cannot take part: this figure compares models that it "
                 "names itself; python -m bench.sweep tasks=TASK models=+MODEL compares any"
             )
-        return made
+        for given, entry in seats:
+            if given.startswith("models.") and given not in entry.words:
+                name = entry.configuration.label
+                raise UserError(
+                    f"{name} cannot take part: this figure compares models by "
+                    f"{given.partition('=')[0]}, which its constructor does not take"
+                )
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""

@@ -162,7 +162,7 @@ class _Model:
         step, last = cast(Any, self.model).step, self.batch.inputs[:, -1]
         with evaluation_mode(self.model):
             self.state = self.state or self._read()
-            seconds = [self._timed(lambda: step(last, self.state)) for _ in range(STEPS)]
+            seconds = [self._timed(lambda: step(last, *self.state)) for _ in range(STEPS)]
         return statistics.median(seconds)
 
     def _read(self) -> tuple[Any]:

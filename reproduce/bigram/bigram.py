@@ -27,14 +27,15 @@ from judging.grammar import (
 from judging.verdicts import REPRODUCED, Finding
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.bigram.runs import (
+    LABELS,
     MEMORY_STEPS,
     PROBED,
     STEPPED,
     WITH_RANDOM_TRIGGERS,
-    labels,
     of_row,
     plan,
     row_of,
+    rows_of,
     select,
     variant,
 )
@@ -92,15 +93,19 @@ def panels(records: Records) -> Picture:
 
 def _accuracies(records: Records) -> Panel:
     title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
-    rows = [row for row in labels() if of_row(row).of(records)]
-    x, y = Axis(categories=[_tick(records, row) for row in rows]), Axis(limits=(-0.02, 1.04))
-    traces = [trace for place, row in enumerate(rows) for trace in _of_row(records, row, place)]
+    rows = {row: runs for row, runs in rows_of(records).items() if runs.of(records)}
+    ticks = [_tick(records, runs) for runs in rows.values()]
+    x, y = Axis(categories=ticks), Axis(limits=(-0.02, 1.04))
+    traces = [
+        trace
+        for place, (row, runs) in enumerate(rows.items())
+        for trace in _of_row(records, row, runs, place)
+    ]
     return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
 
 
-def _of_row(records: Records, model: str, place: int) -> list[Trace]:
-    label = labels()[model]
-    runs = {place: of_row(model).of(records)}
+def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
+    label, runs = of.label, {place: of.of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
     first = metric("first_occurrence_accuracy")
     found = [
@@ -113,23 +118,23 @@ def _of_row(records: Records, model: str, place: int) -> list[Trace]:
     return found
 
 
-def _tick(records: Records, model: str) -> str:
+def _tick(records: Records, of: Runs) -> str:
     """The name of a row and how long it was trained: not all for as many steps."""
-    steps = sorted({run.config["training"]["steps"] for run in of_row(model).of(records)})
+    steps = sorted({run.config["training"]["steps"] for run in of.of(records)})
     trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
-    return labels()[model].replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
+    return of.label.replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
 
 
 def _losses(records: Records) -> Panel:
     traces = [
         curve_over_seeds(
-            label,
-            of_row(model).of(records),
+            runs.label,
+            runs.of(records),
             "validation_loss",
             colour=model.partition("/")[0],
             line="dashed" if model == "gpt2/1" else "",
         )
-        for model, label in labels().items()
+        for model, runs in rows_of(records).items()
     ]
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))
@@ -148,7 +153,7 @@ def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
 def _unseen(records: Records) -> dict[str, Any]:
     """What is measured and not drawn: predictors without training, and random triggers."""
     accuracy = metric("in_context_accuracy")
-    random = {label: of_row(model, "random").of(records) for model, label in labels().items()}
+    random = {label: of_row(model, "random").of(records) for model, label in LABELS.items()}
     return {
         "without_training": {r.label: accuracy(r) for r in records if r.role == "baseline"},
         "random_triggers": {
@@ -196,7 +201,7 @@ def leaks_nothing(by: float) -> Rule:
     low, high = CHANCE - by, CHANCE + by
 
     def judge(records: Records, level: float) -> Finding:
-        rows = [of_row(row, triggers) for row in labels() for triggers in ("fixed", "random")]
+        rows = [of_row(row, triggers) for row in LABELS for triggers in ("fixed", "random")]
         found = [FIRST.of(row) for row in rows if row.of(records)]
         samples = [one.sample(records) for one in found]
         values = [value for sample in samples for value in sample.values]

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from bench.records.schema import RunRecord
-from judging.grammar import Runs, any_of, setting
+from judging.grammar import Records, Runs, any_of, setting
 from pictures import models
 from reproduce.reproduction import Plan
-from settings.groups import contenders, entrants
+from settings.groups import contenders, entrants, guests
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 NAMED = ("gpt2", "memory_mosaic")  # in claims, at the depth that these speak of
+# One row whatever the preset's depth: all other contenders.
+ANY_DEPTH = tuple(name for name in contenders("bigram", "paper") if name not in NAMED)
 # model/layers -> what it is called.
-OWN_LABELS = {
+LABELS = {
     "gpt2/1": "attention, 1 layer",
     "gpt2/2": "attention, 2 layers",
     "memory_mosaic/1": "memory units, 1 layer",
+    **{f"{name}/2": models.label(name) for name in ANY_DEPTH},
 }
 SEEDS = 3
 PROBE_SEEDS = {"laptop": 5}  # when a memory is learned varies more than what is learned
@@ -58,16 +61,6 @@ def plan(preset: str, seeds: int | None) -> Plan:
     return Plan(tuple(runs), sweeps=tuple(sweeps))
 
 
-def any_depth() -> list[str]:
-    """Contenders with one row whatever the preset's depth: all that no claim names."""
-    return [name for name in contenders("bigram", "paper") if name not in NAMED]
-
-
-def labels() -> dict[str, str]:
-    """The rows of the figure, ``gpt2/1``, and what each is called."""
-    return OWN_LABELS | {f"{name}/2": models.label(name) for name in any_depth()}
-
-
 def _for(steps: int) -> tuple[str, ...]:
     """So many steps, with as many validations as the preset has in its own."""
     return f"training.steps={steps}", f"training.validate_every={steps // 10}"
@@ -75,7 +68,8 @@ def _for(steps: int) -> tuple[str, ...]:
 
 def _belongs(record: RunRecord) -> bool:
     if record.task == "bigram" and record.role != "baseline":
-        return record.role == "final" and row_of(record) in labels()
+        known = row_of(record) in LABELS or record.model in guests()
+        return record.role == "final" and known
     if is_of_dynamics(record):
         return False
     return record.task in TASKS and (record.task == "bigram" or record.role != "baseline")
@@ -95,8 +89,8 @@ select = any_of(_belongs)
 
 
 def row_of(record: RunRecord) -> str:
-    """ "gpt2/1": the key of ``labels()``."""
-    if record.model in any_depth():
+    """ "gpt2/1": the key of ``LABELS``."""
+    if record.model in ANY_DEPTH:
         return f"{record.model}/2"
     return f"{record.model}/{record.config['models'].get('layers')}"
 
@@ -109,9 +103,20 @@ def variant(record: RunRecord) -> Hashable:
 
 
 def of_row(row: str, triggers: str = "fixed") -> Runs:
-    """The trained runs of a row of ``labels()``."""
+    """The trained runs of a row of ``LABELS``."""
     settings = {"tasks.triggers": triggers}
-    return Runs(labels()[row], "bigram", settings=settings, choose=lambda r: row_of(r) == row)
+    return Runs(LABELS[row], "bigram", settings=settings, choose=lambda r: row_of(r) == row)
+
+
+def rows_of(records: Records) -> dict[str, Runs]:
+    """All rows of the figure, as keys of ``LABELS`` have them: those that claims speak of, and
+    guests."""
+    beside = {row_of(record): record.model for record in records if record.model in guests()}
+    own = {row: of_row(row) for row in LABELS if row not in beside}
+    return own | {
+        row: Runs(models.label(model), "bigram", choose=lambda r, row=row: row_of(r) == row)
+        for row, model in sorted(beside.items())
+    }
 
 
 PROBED = Runs("the simplified model", "bigram_probes")

@@ -37,20 +37,25 @@ def plan(preset: str, seeds: int | None) -> Plan:
     easy = (task, "tasks.protocol=easy", "models.layers=1")
     few = (f"training.steps={MEMORY_STEPS}", f"training.validate_every={MEMORY_STEPS // 10}")
     memory = () if preset == "smoke" else few
-    plain = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
     again = (
         f"tasks.pairs={_list(PAIRS_OF_FORGETTING.get(preset, MORE_PAIRS_OF_FORGETTING))}",
         f"tasks.rewritten={REWRITTEN}",
     )
-    sizes = [f"models.width={width}" for width in WIDTHS[preset]]
     return Plan(
         sweeps=(
             (*easy, "models=memory_mosaic", *memory),
             (*easy, "models=conv_attention"),
-            *((task, plain, size) for size in sizes),
-            (task, *again, sizes[-1]),
+            *plain_cells(preset),
+            (task, *again, f"models.width={WIDTHS[preset][-1]}"),
         )
     )
+
+
+def plain_cells(preset: str) -> list[tuple[str, ...]]:
+    """Sweeps over every contender, one for each width, where every key is written once."""
+    pairs = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
+    sizes = WIDTHS[preset]
+    return [("tasks=multi_query_recall", pairs, f"models.width={width}") for width in sizes]
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -85,8 +90,8 @@ def kind(record: RunRecord) -> str | None:
 
 
 def width(record: RunRecord) -> int:
-    """The size of the hidden vectors; 0 of a model without such a setting, which stands for all."""
-    return int(record.config["models"].get("width", 0))
+    """The size of the hidden vectors."""
+    return int(record.config["models"]["width"])
 
 
 def steps(record: RunRecord) -> int:
@@ -109,7 +114,7 @@ def of(
         for record in records
         if kind(record) == cell
         and model in (None, record.model)
-        and (of_width is None or width(record) in (0, of_width))
+        and of_width in (None, width(record))
     ]
     return latest(found, lambda record: (record.model, variant(record), record.seed))
 

@@ -13,7 +13,7 @@ from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.bigram.bigram import REPRODUCTION, panels, plan
-from reproduce.bigram.runs import labels
+from reproduce.bigram.runs import LABELS
 from settings.config import compose
 from settings.groups import contenders
 from tests.bench.records import make_record
@@ -96,11 +96,11 @@ def stepped(seed: int, accuracy: float = 0.96, position: float = 0.933) -> RunRe
 
 
 def all_runs(**levels: float) -> list[RunRecord]:
-    values = {**dict.fromkeys(labels(), 0.6), **LEVELS, **levels}
+    values = {**dict.fromkeys(LABELS, 0.6), **LEVELS, **levels}
     steps = {"memory_mosaic/1": 200}
     runs = [
         trained(model, seed, values[model], steps.get(model, 1000))
-        for model in labels()
+        for model in LABELS
         for seed in SEEDS
     ]
     runs += [probed(seed, 50, 15, 95, 105) for seed in SEEDS]
@@ -160,10 +160,10 @@ def test_a_leak_in_a_single_model_contradicts(levels: tuple[float, ...]) -> None
 
 
 def test_short_runs_and_random_tables_are_not_asked() -> None:
-    short = [trained(model, seed, 0.3, steps=60) for model in labels() for seed in SEEDS]
+    short = [trained(model, seed, 0.3, steps=60) for model in LABELS for seed in SEEDS]
     other = [
         trained(model, seed, 0.3, task_settings={"source": "dirichlet"})
-        for model in labels()
+        for model in LABELS
         for seed in SEEDS
     ]
     for runs, asked_at in ((short, "laptop"), (other, "")):
@@ -250,4 +250,4 @@ def test_the_plan_names_every_row_and_its_seeds() -> None:
 
 def test_every_model_that_the_task_sweeps_has_its_row() -> None:
     swept = compose(["tasks=bigram", "models=gpt2"]).sweep.models
-    assert {row.partition("/")[0] for row in labels()} == set(swept)
+    assert {row.partition("/")[0] for row in LABELS} == set(swept)

@@ -84,7 +84,7 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     assert {r.model for r in read_records([Path("runs/records")])} >= {"MyModel", "gpt2"}
 
 
-@pytest.mark.parametrize("figure", ["multi_query_recall", "bigram", "mad", "state_tracking"])
+@pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
     with taking_part(["a_package.MyModel"]):
         plan = FIGURES[figure].plan("smoke", None)
@@ -106,6 +106,7 @@ def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
         (["figure9", "models=+a.B,+b.B"], "give the class a name of its own"),
         (["figure9", "models=a_package.MyModel"], r"models=\+MODEL adds a model"),
         (["figure5", GUEST], "this figure compares models that it names itself"),
+        (["multi_query_recall", GUEST], "this figure compares models by models.width"),
     ],
 )
 def test_a_guest_that_cannot_take_part_is_a_sentence(
