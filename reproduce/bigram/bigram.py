@@ -13,6 +13,7 @@ from judging.grammar import (
     Number,
     Records,
     Rule,
+    Runs,
     above,
     each,
     measured,
