@@ -131,11 +131,13 @@ class Speeds:
             return min(trained, key=distance)
 
         own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
+        if kin.task != configuration.task:  # never run: as many as it has in the middle of others
+            theirs = [r for r in trained if r.model == kin.model]
+            kin = sorted(theirs, key=lambda r: (_flops(resolved, r), r.run_id))[len(theirs) // 2]
         runs_alike = _alike(own, configuration)
         alike = own if runs_alike else kin
-        ratio = _work_ratio(resolved, alike)
+        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
         steps = _steps(resolved, alike) * configuration.training.restarts
-        flops = (alike.cost.training_flops or 0.0) / alike.cost.training_steps * ratio
         if configuration.preset in GPU_PRESETS:
             source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.0e} FLOP/s"
             return _around(steps * flops / GPU_RATE, BY_RATE, source)
@@ -181,6 +183,12 @@ def _work_ratio(resolved: Mapping[str, Any], record: RunRecord) -> float:
         other = max(1.0, record.cost.training_tokens / sequences)
         length = length if length > 1 else other
     return length / other * _work(resolved) / _work(record.config)
+
+
+def _flops(resolved: Mapping[str, Any], record: RunRecord) -> float:
+    """Those of a step, from the step of a record."""
+    cost = record.cost
+    return (cost.training_flops or 0.0) / cost.training_steps * _work_ratio(resolved, record)
 
 
 def _work(config: Mapping[str, Any]) -> float:

@@ -199,7 +199,7 @@ def _measure_models(
     rows = []
     for (name, dropout), one in models.items():  # also warms up
         own = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
-        rows.append({**own, **_sizes(one, device)})
+        rows.append({**own, **_sizes(one, settings.passes, device)})
         alive()
     times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
     first, reference = settings.dropout[0], settings.reference
@@ -221,12 +221,14 @@ def _measure_models(
     return rows
 
 
-def _sizes(one: _Model, device: torch.device) -> dict[str, Any]:
-    """What a model has and keeps, and the memory of its first training pass."""
-    length = one.batch.inputs.shape[1]
-    flops = count_training_flops(one.model, one.batch, one.task.training_loss)
+def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+    """What a model has and keeps, the memory of its first pass, and the FLOPs of training, where
+    that is timed."""
+    length, flops = one.batch.inputs.shape[1], None
+    if "training" in passes:
+        flops = count_training_flops(one.model, one.batch, one.task.training_loss)
     with peak_memory(device) as memory:
-        one.training()
+        getattr(one, passes[0])()
     kept = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
     return {
         "parameters": sum(p.numel() for p in one.model.parameters()),

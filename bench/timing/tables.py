@@ -45,22 +45,22 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         ["dropout", "time / first", *times, *sizes],
         title=f"length {length}, vocabulary {vocabulary}, {shape}; {measurement['device']}; "
         f"medians of {settings['rounds']}",
-        caption=f"/ {reference}: time against it at the same dropout; time / first: a training "
+        caption=f"/ {reference}: time against it at the same dropout; time / first: the first "
         "pass against that at the first dropout. Both are medians of the ratios within a round, "
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
         "one token of each sequence",
     )
     for row in _rows(measurement, vocabulary, length):
         cells = [cell for kind in passes for cell in _cells(row.get(kind))]
-        first = row[passes[0]]["time_against_first_dropout"]
+        first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
         peak, state = row["peak_memory_bytes"], row["state_bytes"]
         table.add_row(
             row["model"],
             f"{row['dropout']:g}",
-            f"{first:.3f}",
+            "" if first is None else f"{first:.3f}",
             *cells,
             f"{row['parameters']:,}",
-            f"{row['flops']:.3g}",
+            "" if row["flops"] is None else f"{row['flops']:.3g}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
         )

@@ -173,6 +173,10 @@ def test_a_tiny_run_of_a_task_does_not_set_its_price() -> None:
     assert tiny.run_id in cost.sources[0]
     assert other.run_id in cost.sources[0]
     assert cost.low < steps * 0.04 < cost.high
+    # Without any run of the task, its step is as large as in the middle of the others.
+    middle = made("regbench", "laptop", 0.05, 9e8)
+    never = Speeds([other, far, middle]).of(run).seconds
+    assert steps * 0.01 < never < steps * 1.0
 
 
 def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
