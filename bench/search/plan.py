@@ -107,8 +107,8 @@ def make_plan(words: Sequence[str]) -> Plan:
     searched = {key for key in sweep.search_space if key.startswith("models.")}
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
-        own = [name for name in _names(shared, None) if not name.startswith(GUEST)]
-        keys |= _model_keys(compose([f"models={name}", *shared]) for name in own)
+        listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
+        keys |= _model_keys(compose([f"models={name}", *shared]) for name in listed)
     for key in sorted(searched - keys):
         raise UserError(
             f"the search space has the key '{key}', which no model of this sweep has: "
