@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import RandomTokens, clock, machine, measure_engine, synchronize
@@ -140,6 +140,23 @@ class _Model:
         self.model.zero_grad(set_to_none=True)
         return seconds
 
+    def kept_for_backward(self) -> int:
+        """Bytes of all that the forward pass of training keeps for the backward pass, parameters
+        left out: what decides how long a sequence may be."""
+        own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
+        kept: dict[int, int] = {}
+
+        def pack(x: Tensor) -> Tensor:
+            storage = x.untyped_storage()
+            if storage.data_ptr() not in own:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            loss = self.task.training_loss(self.model, self.batch)
+        del loss  # all of it lived until here, so that no two had one place
+        return sum(kept.values())
+
     def forward(self) -> float:
         """Without gradients."""
         with evaluation_mode(self.model):
@@ -222,19 +239,21 @@ def _measure_models(
 
 
 def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
-    """What a model has and keeps, the memory of its first pass, and the FLOPs of training, where
-    that is timed."""
-    length, flops = one.batch.inputs.shape[1], None
+    """What a model has and keeps, the memory of its first pass, and where training is timed its
+    FLOPs and what it keeps between forward and backward."""
+    length, flops, kept = one.batch.inputs.shape[1], None, None
     if "training" in passes:
         flops = count_training_flops(one.model, one.batch, one.task.training_loss)
+        kept = one.kept_for_backward()
     with peak_memory(device) as memory:
         getattr(one, passes[0])()
-    kept = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
+    state = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
     return {
         "parameters": sum(p.numel() for p in one.model.parameters()),
         "flops": flops,
         "peak_memory_bytes": memory.peak,
-        "state_bytes": kept,
+        "kept_for_backward_bytes": kept,
+        "state_bytes": state,
     }
 
 

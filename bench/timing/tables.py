@@ -39,7 +39,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     reference, passes = settings["reference"], settings["passes"]
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
     times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
-    sizes = ["parameters", "FLOPs", "peak MiB", "state KiB"]
+    sizes = ["parameters", "FLOPs", "for backward MiB", "peak MiB", "state KiB"]
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -48,12 +48,13 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         caption=f"/ {reference}: time against it at the same dropout; time / first: the first "
         "pass against that at the first dropout. Both are medians of the ratios within a round, "
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
-        "one token of each sequence",
+        "one token of each sequence. Peak: of this process or device, with all models of the table",
     )
     for row in _rows(measurement, vocabulary, length):
         cells = [cell for kind in passes for cell in _cells(row.get(kind))]
         first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
-        peak, state = row["peak_memory_bytes"], row["state_bytes"]
+        kept, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
+        state = row["state_bytes"]
         table.add_row(
             row["model"],
             f"{row['dropout']:g}",
@@ -61,6 +62,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
             *cells,
             f"{row['parameters']:,}",
             "" if row["flops"] is None else f"{row['flops']:.3g}",
+            "" if kept is None else f"{kept / 2**20:,.1f}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
         )

@@ -48,6 +48,10 @@ def test_measurement_is_consistent(tmp_path, capsys):
         assert set(layers) == {dropout}
         assert row["parameters"] == sum(p.numel() for p in model.parameters())
         assert row["flops"] > 0
+    # The dropout of 0.2 keeps its masks, and a larger vocabulary its probabilities.
+    kept = {key: row["kept_for_backward_bytes"] for key, row in rows.items()}
+    assert kept["gpt2", 11, 0.0] < kept["gpt2", 11, 0.2]
+    assert kept["gpt2", 50, 0.0] - kept["gpt2", 11, 0.0] == 39 * 4 * 24
     # A larger vocabulary adds a row of the tied table for each token, and nothing else.
     parameters = {key: row["parameters"] for key, row in rows.items()}
     assert parameters["gpt2", 50, 0.0] - parameters["gpt2", 11, 0.0] == 39 * 8
