@@ -111,12 +111,14 @@ def of_row(row: str, triggers: str = "fixed") -> Runs:
 def rows_of(records: Records) -> dict[str, Runs]:
     """All rows of the figure, as keys of ``LABELS`` have them: those that claims speak of, and
     guests."""
-    beside = {row_of(record): record.model for record in records if record.model in guests()}
+    beside = sorted({row_of(record) for record in records if record.model in guests()})
     own = {row: of_row(row) for row in LABELS if row not in beside}
-    return own | {
-        row: Runs(models.label(model), "bigram", choose=lambda r, row=row: row_of(r) == row)
-        for row, model in sorted(beside.items())
-    }
+    return own | {row: _of_guest(row) for row in beside}
+
+
+def _of_guest(row: str) -> Runs:
+    label = models.label(row.partition("/")[0])
+    return Runs(label, "bigram", choose=lambda record: row_of(record) == row)
 
 
 PROBED = Runs("the simplified model", "bigram_probes")

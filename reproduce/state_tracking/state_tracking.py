@@ -40,11 +40,12 @@ def plan(preset: str, seeds: int | None) -> Plan:
     S₅ is for the models of its claim alone: all others would double the cost."""
     sweeps = []
     for name in ASKED.get(preset, tuple(GROUPS)):
-        words = ("tasks=state_tracking", f"tasks.group={name}", f"tasks.letters={GROUPS[name][1]}")
+        own = (f"tasks.group={name}", f"tasks.letters={GROUPS[name][1]}")
+        words: tuple[str, ...] = ("tasks=state_tracking", *own)
         if (preset, name) == ("laptop", "s5"):
             entered = entrants("state_tracking", preset)
-            own = [one for one in entered if one in (*NONLINEAR, *DIAGONAL) or one[:1] == GUEST]
-            words = (*words, f"models=[{','.join(own)}]")
+            named = [one for one in entered if one in (*NONLINEAR, *DIAGONAL) or one[:1] == GUEST]
+            words = (*words, f"models=[{','.join(named)}]")
         sweeps.append(words)
     return Plan(sweeps=tuple(sweeps))
 
