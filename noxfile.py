@@ -53,7 +53,9 @@ ELSEWHERE = {
 def python(session: nox.Session, *words: str, **options: object) -> None:
     """Run a Python command line in the shared environment, building it first where needed."""
     build_environment(session)
-    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), **options.pop("env", {})}  # type: ignore[dict-item]
+    # After the project's own: a package of the user's may be there, with a model of his.
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path, **options.pop("env", {})}  # type: ignore[dict-item]
     session.run(str(PYTHON), *words, external=True, env=settings, **options)
 
 

@@ -29,6 +29,7 @@ from bench.search.study import ModelStudy, Setting
 from ground.errors import UserError
 from ground.files import lock
 from ground.progress import Report
+from settings.groups import NOT_COMMITTED
 from settings.search_space import Space, reach_of, widened
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
     running: dict[int, _Contender] = {}
     tickets = itertools.count()
     space, reach = _first_space(contenders)
+    # A guest has the settings of all others, and more where it needs them: theirs stay.
+    spaces = {False: space, True: space}
     for each in contenders:
         each.cover(space, settled=not reach)
     try:
@@ -133,10 +136,13 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
                     continue
                 if all(contender.settled for contender in contenders):
                     return
-                before, best = space, [contender.best() for contender in contenders]
-                space = widened(before, reach, filter(None, best))
+                before = dict(spaces)
+                for guest in spaces:
+                    best = [c.best() for c in contenders if guest or not c.entry.guest]
+                    spaces[guest] = widened(before[guest], reach, filter(None, best))
                 for each in contenders:
-                    each.cover(space, settled=space == before)
+                    guest = each.entry.guest
+                    each.cover(spaces[guest], settled=spaces[guest] == before[guest])
                 continue
             done = executor.wait()
             running.pop(done.ticket).end(done)
@@ -204,7 +210,8 @@ class _Contender:
         if configuration.committed and not self.study.latest():
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
             self.given = committed_search(configuration, anywhere, budget)
-        self.result = ModelResult(configuration.label, self.study.budget)
+        mark = f" ({NOT_COMMITTED})" if entry.guest else ""
+        self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
         self.trials: dict[int, optuna.Trial] = {}
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0

@@ -161,6 +161,44 @@ def test_seconds_are_those_of_the_setting_of_its_size_or_of_the_nearest_flops() 
     assert wide.low < wide.seconds < wide.high
 
 
+def test_a_tiny_run_of_a_task_does_not_set_its_price() -> None:
+    """Smoke lends its FLOPs; the pace is that of the model's steps of the size that is planned."""
+
+    def made(task: str, preset: str, seconds: float, flops: float, **changes: Any) -> RunRecord:
+        words = [f"tasks={task}", "models=lstm", f"preset={preset}"]
+        resolved = compose(words).resolved()
+        steps = resolved["training"]["steps"]
+        tokens = 1000 * steps
+        cost = Cost(
+            wall_seconds=seconds * steps,
+            training_steps=steps,
+            training_flops=flops * steps,
+            training_tokens=tokens,
+        )
+        return make_record(
+            task=task, model="lstm", preset=preset, config=resolved, cost=cost, seed=9, **changes
+        )
+
+    configuration = compose(["tasks=state_tracking", "models=lstm", "preset=laptop"])
+    key = training_key(configuration.resolved(), 0)
+    run = PlannedRun(configuration, "single", key, key)
+    # 0.1 s for a step of 20 MFLOPs, most of it validations and overhead; a step of the preset has
+    # 32 times as many FLOPs, near those that another task was trained with, at 0.04 s.
+    tiny = made("state_tracking", "smoke", 0.1, 2e7)
+    other = made("regbench", "smoke", 0.04, 8e8)
+    far = made("wikipedia", "laptop", 2.0, 1e11)
+    cost = Speeds([tiny, other, far]).of(run)
+    steps = configuration.training.steps or 0
+    assert cost.seconds == pytest.approx(steps * 32 * 2e7 * 0.04 / 8e8)
+    assert tiny.run_id in cost.sources[0]
+    assert other.run_id in cost.sources[0]
+    assert cost.low < steps * 0.04 < cost.high
+    # Without any run of the task, its step is as large as in the middle of the others.
+    middle = made("regbench", "laptop", 0.05, 9e8)
+    never = Speeds([other, far, middle]).of(run).seconds
+    assert steps * 0.01 < never < steps * 1.0
+
+
 def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
     """Every step has the best rate of all that are left, counted by hand."""
     lrs = [1e-3 * k for k in range(1, 7)]
