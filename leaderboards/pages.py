@@ -26,7 +26,7 @@ from leaderboards.render import (
     plain,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.sentences import standing
+from leaderboards.views.sentences import standing
 from leaderboards.verdicts import DECIDED
 from settings.groups import card, choices
 

@@ -58,7 +58,6 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
-        "theme.base": "light",
         "theme.primaryColor": "#1f5f8b",
     }
     flags = [f"--{key}={value}" for key, value in options.items()]

@@ -17,10 +17,10 @@ from leaderboards.app import VIEWS, figure_order
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from leaderboards.cards import about
-from leaderboards.charts import chart, is_share, series_name
+from leaderboards.views.charts import chart, is_share, series_name
 from leaderboards.contents import Board, write_board
 from leaderboards.render import number, rank
-from leaderboards.sentences import summary
+from leaderboards.views.sentences import summary
 from leaderboards.verdicts import Claim, VerdictFile
 from pictures.models import look
 from published.numbers import read_published
