@@ -92,7 +92,7 @@ def _rows(group: Sequence[Setting], known: Directions) -> list[Row]:
             # no loss); one that did not shows its failure under every metric.
             if is_headline or metric in setting.metrics or not setting.ended_well
         ]
-        ranked = ranked(unranked)
+        ranked = with_ranks(unranked)
         below = any(row.rank_best for row in ranked)  # what is not fair stands below what is
         rows += sorted(ranked, key=lambda row: (below and not row.fair, *_best_first(row)))
     return rows
@@ -154,7 +154,7 @@ def _row(
     )
 
 
-def ranked(rows: Sequence[Row]) -> list[Row]:
+def with_ranks(rows: Sequence[Row]) -> list[Row]:
     """Ranks for the measured rows with an interval of which every seed ended well and which are
     tuned and converged; none where there are fewer than two.
 

@@ -28,11 +28,11 @@ def _environment() -> Environment:
     return made
 
 
-def markup(name: str, address: Address = in_app, **data: Any) -> str:
+def markup(template: str, /, address: Address = in_app, **data: Any) -> str:
     """A template filled with data.
 
     Args:
-        name: of the template, without ``.html``.
+        template: its name without ``.html``.
         address: how its links are written, in the app or in a file.
     """
-    return _environment().get_template(f"{name}.html").render(href=address, **data)
+    return _environment().get_template(f"{template}.html").render(href=address, **data)

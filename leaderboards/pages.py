@@ -26,8 +26,8 @@ from leaderboards.render import (
     plain,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.views.sentences import standing
 from leaderboards.verdicts import DECIDED
+from leaderboards.views.sentences import standing
 from settings.groups import card, choices
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first

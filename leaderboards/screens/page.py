@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pyarrow.parquet as pq
 import streamlit as st
 
@@ -17,6 +16,7 @@ from leaderboards.contents import HASH_KEY, Board, read_board
 from leaderboards.forms import forms_in_words
 from leaderboards.markup import markup
 from leaderboards.serve import COMMITTED, LOCAL, default_board
+from leaderboards.views.charts import Chart
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
 
@@ -82,9 +82,9 @@ def _digest(path: str, modified: int) -> str:
     return str(found.decode())
 
 
-def draw(name: str, **data: Any) -> None:
+def draw(template: str, /, **data: Any) -> None:
     """A template of the project."""
-    st.html(markup(name, **data))
+    st.html(markup(template, **data))
 
 
 def text(*texts: str, title: str = "", heading: str = "", lead: str = "", colour: str = "") -> None:
@@ -100,7 +100,7 @@ def links(found: Iterable[tuple[str, Link]], lead: str = "") -> None:
         draw("links", links=shown, lead=lead)
 
 
-def plot(chart: alt.TopLevelMixin, alt_text: str) -> None:
+def plot(chart: Chart, alt_text: str) -> None:
     """A chart with its description. It is our own, so nobody checks it again at each visit."""
     spec = chart.to_dict(validate=False)
     st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)

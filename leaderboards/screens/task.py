@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from leaderboards.contents import Board, Row
+from leaderboards.pages import IN_README
 from leaderboards.render import ARROWS, PRESETS, as_csv, covered, name
 from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, is_on, one_of, some_of, words
+from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
 from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
-from leaderboards.views.dots import dots
+from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import link, to_model, to_record
 from leaderboards.views.sentences import summary
 from leaderboards.views.tables import (
@@ -47,7 +50,7 @@ def show() -> None:
     known = tasks(board)
     found = headline_tables(board)
     left, middle, right = st.columns([3, 2, 5])
-    first = opening(found).task
+    first = IN_README if IN_README in known else opening(found).task
     task = one_of("Task", known, "task", first, left)
     own = [table for table in found if table.task == task]
     table = _table(board, own, middle, right)
@@ -57,7 +60,7 @@ def show() -> None:
     _about(board, table, own)
 
 
-def _table(board: Board, own: Sequence[Table], middle: object, right: object) -> Table:
+def _table(board: Board, own: Sequence[Table], middle: Any, right: Any) -> Table:
     """The table that the address asks for, or the most telling one."""
     options = presets(own)
     preset = one_of("Preset", options, "preset", opening(own).preset, middle)
@@ -76,9 +79,11 @@ def _table(board: Board, own: Sequence[Table], middle: object, right: object) ->
     metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
     order = one_of("Order", list(ORDERS), "order", BEST_FIRST, right)
     found = words("Search", "find", last)
-    shown = matching(ordered(metrics[metric].rows, order), found)
     table = metrics[metric]
-    return Table(table.task, table.preset, table.variant, table.metric, tuple(shown or table.rows))
+    shown = matching(ordered(table.rows, order), found)
+    if not shown:
+        say(f"No row has '{found}': this shows all of them.")
+    return replace(table, rows=tuple(shown or table.rows))
 
 
 def _headline_first(table: Table) -> bool:
@@ -105,9 +110,9 @@ def _numbers(board: Board, table: Table) -> None:
     asked = st.query_params.get("selected", "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in asked]
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
+    order = some_of("Columns", list(found[0]), "columns", AT_FIRST)
     left, right = st.columns([3, 2])
     with left:
-        order = some_of("Columns", list(found[0]), "columns", AT_FIRST)
         state = page.grid(
             found,
             f"Scores of {table.place} by {table.metric}",
@@ -117,7 +122,7 @@ def _numbers(board: Board, table: Table) -> None:
             on_select="rerun",
             selection_mode="multi-row",
             selection_default={"selection": {"rows": chosen}},
-            height=35 * min(len(rows), 20) + 38,
+            height=STEP * (len(rows) + 1) + 3,
         )
         picked = [rows[place] for place in state.selection.rows if place < len(rows)]
     names = dict(zip(map(id, rows), unique_names(rows), strict=True))
@@ -125,7 +130,7 @@ def _numbers(board: Board, table: Table) -> None:
         chart = dots(rows, {names[id(row)] for row in picked}, is_dark())
         page.plot(chart, f"The scores of {table.place} with 95 % intervals, in the table's order")
     _remember(picked)
-    _lead_on(picked or list(rows[:1]))
+    _lead_on(picked or [row for row in rows if row.kind == "measured"][:1] or list(rows[:1]))
     page.text(
         f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
         "without an interval or with a failed seed, rows that are not tuned and converged, "

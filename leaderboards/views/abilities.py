@@ -23,9 +23,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from bench.records.numbers import kind_of
-from leaderboards.board import ranked
+from leaderboards.board import with_ranks
 from leaderboards.contents import Board, Row
-from leaderboards.views.tables import Table, settings_of_tables, tables, telling
+from leaderboards.views.tables import Table, most_telling_first, settings_of_tables, tables
 from settings.groups import card, choices
 
 ABILITIES = Path(__file__).resolve().parent.parent / "abilities.yaml"
@@ -103,7 +103,7 @@ def tables_of(board: Board, test: Test) -> list[Table]:
         settings = settings_of_tables(board, found)
         found = [table for table in found if _is_asked(test, settings.get(table.rows[0].group, {}))]
     found = [_ranked(test, table) for table in found if table.measured]
-    return sorted(reversed(found), key=lambda table: telling(table.rows), reverse=True)
+    return most_telling_first(found)
 
 
 def _is_asked(test: Test, settings: Mapping[str, Any]) -> bool:
@@ -116,7 +116,7 @@ def _ranked(test: Test, table: Table) -> Table:
     if direction is None or any(row.rank_best for row in table.rows):
         return table
     rows = [replace(row, direction=direction) for row in table.rows]
-    return replace(table, rows=tuple(ranked(rows)))
+    return replace(table, rows=tuple(with_ranks(rows)))
 
 
 def _direction(test: Test) -> str | None:

@@ -22,6 +22,7 @@ SOLID = [1, 0]
 DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
 UNTRAINED = "without training"
 HEIGHT = 430
+Chart = alt.LayerChart | alt.FacetChart
 
 
 def series_name(line: Line) -> str:
@@ -71,7 +72,7 @@ def chart(
     title: str,
     logarithmic: bool = False,
     dark: bool = False,
-) -> alt.LayerChart:
+) -> Chart:
     """Curves with bands: 95 % intervals over seeds for ours, reading errors for published ones.
 
     Trained models are coloured and references grey. Along a sequence references are dashed; by

@@ -26,8 +26,14 @@ from ground.statistics import (
 from leaderboards.contents import Board, RecordLine, Row
 from leaderboards.grouping import measured
 from leaderboards.render import count, number, quantity
-from leaderboards.views.charts import colour_of
-from leaderboards.views.tables import Table, contents_of, headline_tables, records_of, telling
+from leaderboards.views.charts import Chart, colour_of
+from leaderboards.views.tables import (
+    Table,
+    contents_of,
+    headline_tables,
+    most_telling_first,
+    records_of,
+)
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item
@@ -89,7 +95,7 @@ def common_tables(board: Board, a: str, b: str) -> list[Table]:
     found = [
         table for table in headline_tables(board) if {a, b} <= {row.model for row in table.measured}
     ]
-    return sorted(reversed(found), key=lambda table: telling(table.rows), reverse=True)
+    return most_telling_first(found)
 
 
 def row_of(table: Table, model: str) -> Row:
@@ -111,7 +117,7 @@ def compare(board: Board, a: Row, b: Row) -> Comparison:
     values = [[measured(record)[metric] for record in own] for own in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
     single = all(len(by_data_seed(own)) == 1 for own in runs)
-    together = difference_interval(*values, kind, items) if single else None
+    together = difference_interval(values[0], values[1], kind, items) if single else None
     by_item = _by_item(runs, metric) if single else None
     missing = "" if by_item else "The records hold no number for each test item of this metric."
     return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
@@ -205,7 +211,7 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
     ]
 
 
-def seeds_chart(found: Comparison, dark: bool = False) -> alt.LayerChart:
+def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
     """The difference of each seed, with their mean and its interval."""
     pairs = found.by_seed
     assert pairs is not None
@@ -233,7 +239,7 @@ def seeds_chart(found: Comparison, dark: bool = False) -> alt.LayerChart:
     ).properties(height=alt.Step(28))
 
 
-def items_chart(found: Comparison, dark: bool = False) -> alt.LayerChart:
+def items_chart(found: Comparison, dark: bool = False) -> Chart:
     """How the differences of the test items are spread, with their mean and its interval."""
     pairs = found.by_item
     assert pairs is not None

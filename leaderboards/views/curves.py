@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-
-import altair as alt
+from itertools import pairwise
 
 from leaderboards.contents import Board, Line
-from leaderboards.views.charts import chart, is_ours, is_reference, origin, series_name
+from leaderboards.views.charts import Chart, chart, is_ours, is_reference, origin, series_name
 
 BINS = 48  # places of a binned curve
 POSITION, SIZE = "along the sequence and the training", "by training size"
@@ -73,7 +72,7 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
     if size <= bins:
         return line, (1,) * size
     cuts = [round(place * size / bins) for place in range(bins + 1)]
-    parts = [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+    parts = [slice(a, b) for a, b in pairwise(cuts) if b > a]
     counts = tuple(part.stop - part.start for part in parts)
 
     def means(values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -96,7 +95,7 @@ def curve_chart(
     logarithmic: bool = False,
     bins: int = BINS,
     dark: bool = False,
-) -> alt.LayerChart:
+) -> Chart:
     """The chosen curves: a drag or the wheel zooms, a click in the legend picks one out.
 
     Args:

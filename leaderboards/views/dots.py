@@ -9,38 +9,32 @@ import altair as alt
 
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS
-from leaderboards.views.charts import colour_of
+from leaderboards.views.charts import Chart, colour_of
 from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
+PADDING = {"top": 36, "left": 5, "right": 12, "bottom": 5}  # above: the head of the table
+GREY = "#808080"
 
 
-def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False) -> alt.LayerChart:
+def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False) -> Chart:
     """One line for each row, from above: a dot at the mean and a whisker for the interval.
 
-    Published numbers are hollow diamonds and predictors without training are rules over all rows.
+    Published numbers are hollow diamonds, and predictors without training hollow and grey.
 
     Args:
         selected: names of rows (``unique_names``) that stand out; none, if all do.
     """
-    shown = [
-        (name, row)
-        for name, row in zip(unique_names(rows), rows, strict=True)
-        if row.kind != "reference"
-    ]
-    values = tuple(_point(name, row, not selected or name in selected, dark) for name, row in shown)
+    names = unique_names(rows)
+    pairs = list(zip(names, rows, strict=True))
+    values = tuple(_point(name, row, not selected or name in selected, dark) for name, row in pairs)
     first = rows[0]
     title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
-    y = alt.Y(
-        "name:N",
-        sort=None,
-        title=None,
-        scale=alt.Scale(domain=[name for name, _ in shown]),
-        axis=alt.Axis(labelLimit=150, ticks=False, domain=False),
-    )
+    scale = alt.Scale(domain=tuple(names), padding=0)
+    axis = alt.Axis(labelLimit=150, ticks=False, domain=False)
     x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=values)).encode(
-        y=y,
+        y=alt.Y("name:N", sort=None, title=None, scale=scale, axis=axis),
         color=alt.Color("colour:N", scale=None),
         opacity=alt.condition("datum.strong", alt.value(1), alt.value(0.35)),
     )
@@ -51,19 +45,16 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
         alt.Tooltip("mark:N"),
     ]
     whisker = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    fill, shape = alt.Fill("fill:N", scale=None), alt.Shape("shape:N", scale=None)
     point = base.mark_point(size=80, strokeWidth=2).encode(
-        x=x,
-        shape=alt.Shape("shape:N", scale=None),
-        fill=alt.Fill("fill:N", scale=None),
-        tooltip=tooltip,
+        x=x, shape=shape, fill=fill, tooltip=tooltip
     )
-    layers = [*_references(rows), whisker, point]
-    return alt.layer(*layers).properties(height=alt.Step(STEP))
+    return alt.layer(whisker, point).properties(height=STEP * len(rows), padding=PADDING)
 
 
 def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:
-    colour = colour_of(row.model, dark)
     published = row.kind.startswith("published")
+    colour = GREY if row.kind == "reference" else colour_of(row.model, dark)
     error = row.reading_error or 0.0
     mean = row.mean if row.outcome == "ok" else None
     printed = published and error and mean is not None
@@ -75,24 +66,7 @@ def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:
         "seeds": row.seeds,
         "mark": row.mark or row.kind,
         "colour": colour,
-        "fill": "transparent" if published else colour,
+        "fill": colour if row.kind == "measured" else "transparent",
         "shape": "diamond" if published else "circle",
         "strong": strong,
     }
-
-
-def _references(rows: Sequence[Row]) -> list[alt.LayerChart]:
-    """The predictors without training, as rules with their names."""
-    found = tuple(
-        {"mean": row.mean, "name": row.label.replace("_", " ")}
-        for row in rows
-        if row.kind == "reference" and row.mean is not None
-    )
-    if not found:
-        return []
-    base = alt.Chart(alt.Data(values=found)).encode(x="mean:Q")
-    rule = base.mark_rule(strokeDash=[3, 3], color="#808080")
-    wide = base.mark_rule(strokeWidth=9, opacity=0).encode(
-        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("mean:Q", format=".4f")]
-    )
-    return [alt.layer(rule, wide)]

@@ -25,9 +25,8 @@ IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADI
 
 @dataclass(frozen=True)
 class Measured:
-    """A table that measures an ability, and the number by which the legend names it."""
+    """A table that measures an ability."""
 
-    number: int
     test: Test
     table: Table
     scale: Scale | None
@@ -49,7 +48,7 @@ class Cell:
             such scale.
         place: the share as a number from 0 to 1, for a bar; None without a scale.
         words: all of it in a sentence, for whoever does not see the cell.
-        source: the number of the table in the legend; None for what is planned.
+        source: the table that it is from; None for what is planned.
     """
 
     state: str
@@ -58,7 +57,7 @@ class Cell:
     place: float | None
     words: str
     link: Link
-    source: int | None = None
+    source: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Models by abilities, in groups of models that take the same kinds of task."""
+    """Models by abilities, in groups of models that take the same kinds of task; ``sources`` are
+    the tables of its cells, by the letters that stand in these."""
 
     abilities: tuple[str, ...]
     groups: tuple[tuple[str, tuple[Line, ...]], ...]
-    sources: tuple[Measured, ...]
+    sources: tuple[tuple[str, Measured], ...]
+
+    def letter(self, cell: Cell) -> str:
+        """The letter of a cell's table; none for what is planned."""
+        return next((letter for letter, own in self.sources if own is cell.source), "")
 
 
 @dataclass(frozen=True)
@@ -121,16 +125,13 @@ def _measured(board: Board) -> dict[str, list[Measured]]:
     for test in tests():
         own = found.setdefault(test.ability, [])
         own += [(test, table) for table in tables_of(board, test)]
-    return {ability: _numbered(own) for ability, own in found.items()}
+    return {ability: _most_contested(own) for ability, own in found.items()}
 
 
-def _numbered(own: Sequence[tuple[Test, Table]]) -> list[Measured]:
+def _most_contested(own: Sequence[tuple[Test, Table]]) -> list[Measured]:
     """Tables that rank more contenders come first, since they say who is ahead."""
     by_size = sorted(own, key=lambda pair: _contest(pair[1]), reverse=True)
-    return [
-        Measured(place, test, table, scale_of(test, table))
-        for place, (test, table) in enumerate(by_size, start=1)
-    ]
+    return [Measured(test, table, scale_of(test, table)) for test, table in by_size]
 
 
 def _contest(table: Table) -> tuple[bool, int, int]:
@@ -144,14 +145,14 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
     firsts = [_by_model(measured[ability]) for ability in abilities]
     names = dict.fromkeys(model for first in firsts for model in first)
     names |= dict.fromkeys(m for a in abilities for m in _planned(a, measured[a]))
-    used: dict[tuple[str, int], Measured] = {}
+    used: list[Measured] = []
     lines: dict[str, list[Line]] = {}
     for model in names:
         cells: list[Cell | None] = []
         for ability, first in zip(abilities, firsts, strict=True):
             if model in first:
                 source, row = first[model]
-                used[ability, source.number] = source
+                used += [] if any(source is known for known in used) else [source]
                 cells.append(_cell(source, row))
             else:
                 cells.append(_planned(ability, measured[ability]).get(model))
@@ -159,8 +160,17 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
         label = plain(rows[0].label) if rows else model_label(model)
         lines.setdefault(_group(model), []).append(Line(model, label, tuple(cells)))
     groups = [(group, tuple(sorted(lines[group], key=_most_known))) for group in _groups(lines)]
-    sources = [used[key] for key in sorted(used, key=lambda key: (abilities.index(key[0]), key[1]))]
-    return Matrix(abilities, tuple(groups), tuple(sources))
+    every = (source for ability in abilities for source in measured[ability])
+    sources = [source for source in every if any(source is known for known in used)]
+    return Matrix(
+        abilities, tuple(groups), tuple((_letter(n), own) for n, own in enumerate(sources))
+    )
+
+
+def _letter(place: int) -> str:
+    """a to z, then aa, ab and so on."""
+    more, last = divmod(place, 26)
+    return (_letter(more - 1) if more else "") + chr(ord("a") + last)
 
 
 def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
@@ -183,10 +193,10 @@ def _cell(source: Measured, row: Row) -> Cell:
     target = to_table(row, selected=row.model)
     if row.outcome != "ok":
         words = f"{plain(row.label)}, {where}: {row.cause or row.outcome}"
-        return Cell(FAILED, "✗", "", None, words, target, source.number)
+        return Cell(FAILED, "✗", "", None, words, target, source)
     mean = row.mean if row.mean is not None else 0.0
     place = source.scale.place(mean) if source.scale else None
-    score = number(mean, 2) if place is None else f"{place:.0%}".replace("-", "−")
+    score = number(mean, 2) if place is None else _percent(place)
     contestants = sum(one.rank_best is not None for one in table.rows)
     why = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
     standing = f"rank {rank(row)} of {contestants}" if row.rank_best else why
@@ -199,7 +209,12 @@ def _cell(source: Measured, row: Row) -> Cell:
     state = PALE if lacks(row) else SURE
     shown = rank(row) if row.rank_best else ""
     bounded = None if place is None else min(max(place, 0.0), 1.0)
-    return Cell(state, shown, score, bounded, words, target, source.number)
+    return Cell(state, shown, score, bounded, words, target, source)
+
+
+def _percent(share: float) -> str:
+    """A share in whole per cent; a hair below 0 is 0."""
+    return f"{share:.0%}".replace("-0%", "0%").replace("-", "−")
 
 
 def lacks(row: Row) -> list[str]:

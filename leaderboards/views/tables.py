@@ -15,6 +15,7 @@ from leaderboards.contents import Board, RecordLine, Row
 from leaderboards.render import PRESETS, name, plain, rank
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import trust_of
+from pictures.models import label as model_label
 from settings.groups import card, choices
 
 BEST_FIRST = "rank"
@@ -90,10 +91,16 @@ def telling(rows: Sequence[Row]) -> tuple[bool, int, int, int]:
     return bool(measured) and scale > 0, tuned, len({row.model for row in measured}), scale
 
 
+def most_telling_first(found: Iterable[Table]) -> list[Table]:
+    """The tables, the most telling first; of equals the last, which is the largest, since variants
+    are sorted by their size."""
+    last_first = list(found)[::-1]
+    return sorted(last_first, key=lambda table: telling(table.rows), reverse=True)
+
+
 def opening(found: Sequence[Table]) -> Table:
-    """The table that a task opens on. The last of equals is the largest, since variants are sorted
-    by their size."""
-    return max(reversed(found), key=lambda table: telling(table.rows))
+    """The table that a task opens on."""
+    return most_telling_first(found)[0]
 
 
 def presets(found: Iterable[Table]) -> list[str]:
@@ -244,7 +251,7 @@ def coverage(
             command = f"python -m bench.sweep tasks={task} models={model} preset={preset}"
             lines.append(
                 {
-                    "model": labels.get(model, model),
+                    "model": labels.get(model) or model_label(model),
                     "preset": preset,
                     "state": "planned" if not mine else "failed" if lost == len(mine) else "done",
                     "rows done": len(mine) - lost,
