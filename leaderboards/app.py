@@ -6,43 +6,26 @@ escape it, or by elements that show plain text, never as Markdown.
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
+
 import streamlit as st
 
 from ground.errors import UserError
-from leaderboards.screens import (
-    claims,
-    compare,
-    cost,
-    model,
-    overview,
-    page,
-    record,
-    submit,
-    task,
-)
+from leaderboards.screens import page
 
-PAGES = {
-    "overview": overview,
-    "task": task,
-    "model": model,
-    "compare": compare,
-    "claims": claims,
-    "cost": cost,
-    "record": record,
-    "submit": submit,
-}
+# In the order of the menu, the one that opens first.
+PAGES = ("overview", "task", "model", "compare", "claims", "cost", "record", "submit")
 
 
 def main() -> None:
     """Draw the page that the address names."""
     st.set_page_config("Memory bench", layout="wide")
-    shown = st.navigation(
-        [
-            st.Page(own.show, title=name.title(), url_path=name, default=own is overview)
-            for name, own in PAGES.items()
-        ],
-        position="top",
-    )
+    menu = [
+        st.Page(partial(show, name), title=name.title(), url_path=name, default=name == PAGES[0])
+        for name in PAGES
+    ]
+    shown = st.navigation(menu, position="top")
     page.draw("style")
     try:
         board = page.board()
@@ -54,6 +37,11 @@ def main() -> None:
         st.text("The board holds no rows yet: train something, then build with local=true.")
         return
     shown.run()
+
+
+def show(name: str) -> None:
+    """A page, of which only a visit loads the libraries: the first one needs none for charts."""
+    import_module(f"leaderboards.screens.{name}").show()
 
 
 if __name__ == "__main__":

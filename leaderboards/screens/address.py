@@ -23,14 +23,10 @@ def one_of(
     label: str, options: Sequence[str], key: str, default: str | None = None, place: Any = st
 ) -> str:
     """One of several; the address may name another than the default."""
+    index = options.index(default) if default in options else 0
     asked = st.query_params.get(key)
     if asked is not None and asked not in options:
-        shown = default or options[0]
-        say(
-            f"There is no {label.lower()} '{asked}' here: {nearest(asked, options)}. "
-            f"This shows {shown}."
-        )
-    index = options.index(default) if default in options else 0
+        say(f"{_unknown(label, asked, options)} This shows {options[index]}.")
     return str(place.selectbox(label, options, index, key=key, bind=BOUND))
 
 
@@ -38,11 +34,16 @@ def some_of(
     label: str, options: Sequence[str], key: str, default: Sequence[str], place: Any = st
 ) -> list[str]:
     """Any of several; the address may name others than the default ones."""
-    unknown = [asked for asked in st.query_params.get_all(key) if asked not in options]
-    if unknown:
-        say(f"There is no {label.lower()} '{unknown[0]}' here: {nearest(unknown[0], options)}.")
+    for asked in st.query_params.get_all(key):
+        if asked not in options:
+            say(_unknown(label, asked, options))
     chosen = place.multiselect(label, options, default=list(default), key=key, bind=BOUND)
     return [str(one) for one in chosen]
+
+
+def _unknown(label: str, asked: str, options: Sequence[str]) -> str:
+    hint = nearest(asked, options)
+    return f"{label}: there is no '{asked}' here; {hint}" + ("" if hint.endswith("?") else ".")
 
 
 def words(label: str, key: str, place: Any = st) -> str:

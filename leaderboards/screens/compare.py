@@ -26,13 +26,14 @@ from leaderboards.views.tables import headline_tables, opening
 def show() -> None:
     """The page of two models."""
     board = page.board()
-    known = sorted(models(board))
+    labels = models(board)
+    known = sorted(labels)
     best = list(dict.fromkeys(row.model for row in opening(headline_tables(board)).measured))
     left, middle, right = st.columns([3, 3, 6])
     a = one_of("First model", known, "a", (best or known)[0], left)
     b = one_of("Second model", known, "b", (best[1:] or known)[0], middle)
     found = common_tables(board, a, b)
-    page.text(title=f"{a} and {b}")
+    page.text(title=f"{labels[a]} and {labels[b]}")
     if a == b or not found:
         why = "It is one model: choose another." if a == b else "No table has both of them."
         page.text(lead=why)
@@ -40,9 +41,10 @@ def show() -> None:
     places = {table.place: table for table in found}
     place = one_of("Table", list(places), "table", found[0].place, right)
     one, other = (row_of(places[place], model) for model in (a, b))
-    result = _compared(*page._state(), one.run_ids, other.run_ids, board, one, other)
+    result = _compared(*page.state(), one.run_ids, other.run_ids, board, one, other)
     page.text(lead=result.verdict)
-    page.links([("the table", to_table(one)), (a, to_model(a)), (b, to_model(b))])
+    own = [(labels[model], to_model(model)) for model in (a, b)]
+    page.links([("the table", to_table(one)), *own])
     _differences(result)
     _beside(board, result)
 

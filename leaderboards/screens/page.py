@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import streamlit as st
@@ -16,9 +16,11 @@ from leaderboards.contents import HASH_KEY, Board, read_board
 from leaderboards.forms import forms_in_words
 from leaderboards.markup import markup
 from leaderboards.serve import COMMITTED, LOCAL, default_board
-from leaderboards.views.charts import Chart
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
+
+if TYPE_CHECKING:
+    from leaderboards.views.charts import Chart
 
 Lines = Sequence[dict[str, Any]]
 
@@ -36,27 +38,28 @@ def board() -> Board:
     Raises:
         UserError: there is none, or it cannot be read.
     """
-    return _read(*_state())
+    return _read(*state())
 
 
 def first_page() -> Overview:
     """The first page of the board, made once for each state of its file."""
-    return _overview(*_state())
+    return _overview(*state())
 
 
 def digest() -> str:
     """The hash that the board's file holds of itself."""
-    return _digest(*_state())
+    return _digest(*state())
 
 
 def described() -> str:
     """Which board this is, and how its records were made. No place on this machine is named."""
     which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
     kind = which.get(board_path().resolve(), "a board of your own")
-    return f"This is {kind}: {len(board().records)} records. {_forms(*_state())}"
+    return f"This is {kind}: {len(board().records)} records. {_forms(*state())}"
 
 
-def _state() -> tuple[str, int]:
+def state() -> tuple[str, int]:
+    """The board's file and when it was written: what is remembered of a board goes by it."""
     path = board_path()
     return str(path), path.stat().st_mtime_ns if path.exists() else 0
 

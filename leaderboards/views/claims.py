@@ -171,7 +171,7 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
 def published_beside_ours(board: Board, claim: ClaimLine) -> list[Published]:
     """The published numbers of a claim's figure, each with ours of the same model and preset."""
     own = set(tasks_of(board, claim))
-    rows = [row for row in board.rows if row.task in own and row.headline]
+    rows = [row for row in board.rows if row.task in own]
     printed = [row for row in rows if row.source and row.mean is not None and _same(row, claim)]
     return [
         Published(

@@ -95,11 +95,12 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             "colour": colour_of(point.row.model, dark),
             "fill": colour_of(point.row.model, dark) if point.frontier else "transparent",
             "frontier": point.frontier or "no",
+            "said": name(point.row) if point.frontier else "",
         }
         for point in found
     )
     x = alt.X("cost:Q", title=cost, scale=alt.Scale(type="log", nice=True), axis=_si())
-    y = alt.Y("score:Q", title=title, scale=alt.Scale(zero=False))
+    y = alt.Y("score:Q", title=title, scale=alt.Scale(zero=False, padding=14))
     base = alt.Chart(alt.Data(values=values)).encode(x=x, color=alt.Color("colour:N", scale=None))
     edge = tuple(
         {"cost": p.cost, "score": p.row.mean, "low": p.row.low, "high": p.row.high}
@@ -126,7 +127,7 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             base.mark_point(size=90, strokeWidth=2).encode(
                 y=y, fill=alt.Fill("fill:N", scale=None), tooltip=tooltip
             ),
-            base.mark_text(align="left", dx=8, dy=-6).encode(y=y, text="name:N"),
+            base.mark_text(align="left", dx=8, dy=-6).encode(y=y, text="said:N"),
         )
         .properties(height=HEIGHT)
         .interactive()

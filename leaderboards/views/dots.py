@@ -14,6 +14,7 @@ from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
 PADDING = {"top": 36, "left": 5, "right": 12, "bottom": 5}  # above: the head of the table
+AXIS = 58  # pixels of the numbers and the title below
 GREY = "#808080"
 
 
@@ -49,7 +50,8 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     point = base.mark_point(size=80, strokeWidth=2).encode(
         x=x, shape=shape, fill=fill, tooltip=tooltip
     )
-    return alt.layer(whisker, point).properties(height=STEP * len(rows), padding=PADDING)
+    height = STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS
+    return alt.layer(whisker, point).properties(height=height, padding=PADDING)
 
 
 def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:

@@ -73,8 +73,14 @@ def tables(rows: Iterable[Row]) -> list[Table]:
 
 
 def headline_tables(board: Board, task: str | None = None) -> list[Table]:
-    """The headline tables of a task, or of all."""
-    return tables(row for row in board.rows if row.headline and task in (None, row.task))
+    """The headline tables of a task, or of all, published numbers of the same metric included."""
+    rows = [row for row in board.rows if task in (None, row.task)]
+    known = {row.task: row.metric for row in rows if row.headline}
+    for row in rows:  # of a task that nobody measured
+        known.setdefault(row.task, row.metric)
+    return tables(
+        row for row in rows if row.headline or (row.source and row.metric == known[row.task])
+    )
 
 
 def by_scale(preset: str) -> int:
