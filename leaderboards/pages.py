@@ -28,6 +28,7 @@ from leaderboards.render import (
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.verdicts import DECIDED
 from leaderboards.views.sentences import standing
+from leaderboards.views.tables import telling
 from settings.groups import card, choices
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
@@ -167,18 +168,13 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
 
 
 def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
-    """The table of a task that compares most models at its most demanding preset, with those of
-    models that were trained for longer or shorter."""
+    """The table that a task's page opens on (:func:`leaderboards.views.tables.telling`), with those
+    of models that were trained for longer or shorter."""
     own = [rows for rows in tables if rows[0].task == task]
     if not own:
         return []
-    preset = min((rows[0].preset for rows in own), key=_by_demand)
     # Variants sort by their first setting, the size: the last of equals is the largest.
-    largest = max(
-        reversed([rows for rows in own if rows[0].preset == preset]),
-        key=lambda rows: len({row.model for row in rows if row.kind == "measured"}),
-    )
-    same = without_length(largest[0].group)
+    same = without_length(max(reversed(own), key=telling)[0].group)
     return [rows for rows in own if without_length(rows[0].group) == same]
 
 

@@ -12,10 +12,13 @@ from bench.records.schema import write_record
 from leaderboards.board import build_board
 from leaderboards.contents import Board, ClaimLine, Line
 from leaderboards.views import abilities, compare, cost, overview
+from leaderboards.views.charts import ON_DARK
 from leaderboards.views.claims import detail, filtered, lines
 from leaderboards.views.curves import binned
+from leaderboards.views.dots import dots
 from leaderboards.views.links import in_app, to_claim, to_table
-from leaderboards.views.tables import headline_tables, matching, opening, ordered
+from leaderboards.views.tables import headline_tables, matching, opening, ordered, unique_names
+from pictures.models import look
 from settings.groups import card, choices
 
 LANGUAGE = "learn a language in context"
@@ -236,6 +239,7 @@ def test_the_frontier_is_what_nobody_beats_for_less(make_record):
             if other is not point
         )
         assert (point.frontier == "frontier") == (not beaten)
+    assert cost.cost_chart(found, "parameters").to_dict()["layer"]
 
 
 def test_differences_are_paired_by_seed_and_by_item(make_record, tmp_path, monkeypatch):
@@ -267,6 +271,8 @@ def test_differences_are_paired_by_seed_and_by_item(make_record, tmp_path, monke
     assert found.together.low < found.difference < found.together.high
     assert found.verdict.endswith("GPT2 is better.")
     assert compare.differing_settings(board, a, b)[0]["setting"] == "models._target_"
+    for drawn_chart in (compare.seeds_chart(found), compare.items_chart(found)):
+        assert drawn_chart.to_dict()["layer"]  # Altair checks it against its schema
 
 
 def test_without_the_files_of_records_the_difference_is_said_and_nothing_more(make_record):
@@ -276,3 +282,27 @@ def test_without_the_files_of_records_the_difference_is_said_and_nothing_more(ma
     assert found.difference == pytest.approx(0.2)
     assert (found.by_seed, found.by_item, found.together) == (None, None, None)
     assert "not on this machine" in found.missing
+
+
+def test_dots_are_in_the_order_of_the_table_in_the_colours_of_the_figures(make_record):
+    board = language_board(make_record, {"gpt2": (0.5, 0.51), "titans": (0.9, 0.91)})
+    rows = [row for row in board.rows if row.headline]
+    names = unique_names(rows)
+    for dark in (False, True):
+        spec = dots(rows, {"GPT2"}, dark).to_dict()
+        points = (
+            spec["layer"][0]["data"]["values"] if "data" not in spec else spec["data"]["values"]
+        )
+        assert [point["name"] for point in points] == names
+        assert [point["mean"] for point in points] == [row.mean for row in rows]
+        colours = {point["name"]: point["colour"] for point in points}
+        assert colours["GPT2"] == look("gpt2").colour
+        assert colours["TITANS"] == (ON_DARK if dark else look("titans").colour)
+        assert [point["strong"] for point in points] == [name == "GPT2" for name in names]
+
+
+def test_names_of_rows_are_unique(make_record):
+    row = next(row for row in language_board(make_record, {"gpt2": (0.5, 0.51)}).rows)
+    published = replace(row, kind="published (printed)", source="Table 3")
+    found = unique_names([row, published, published, row])
+    assert len(set(found)) == 4
