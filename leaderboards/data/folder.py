@@ -137,10 +137,7 @@ class Staged:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.parts: dict[str, Part] = {}
-        self._waiting = path / ".new"
-        if path.is_file():  # a board of an earlier version
-            path.unlink()
-        make_folder(path)
+        self._waiting = path.with_name(f".{path.name}.new")
         shutil.rmtree(self._waiting, ignore_errors=True)  # of a build that was killed
 
     def put(self, name: str, table: pa.Table) -> None:
@@ -156,6 +153,9 @@ class Staged:
     def finish(self) -> Manifest:
         """Let the board be what was put and kept; other files are taken away."""
         manifest = Manifest.of(self.parts)
+        if self.path.is_file():  # a board of an earlier version
+            self.path.unlink()
+        make_folder(self.path)
         for made in sorted(self._waiting.rglob("*.parquet")):
             place = self.path / made.relative_to(self._waiting)
             make_folder(place.parent)

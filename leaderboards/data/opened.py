@@ -10,6 +10,7 @@ A word of a question is a column and the value that it has to have, or a list of
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import time
 from collections.abc import Collection
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.records.schema import RunRecord
+from ground.errors import UserError
 from ground.files import open_regular
 from ground.reading import Kind
 from leaderboards.data.folder import (
@@ -29,6 +31,7 @@ from leaderboards.data.folder import (
     MANIFEST,
     MAXIMUM_BYTES,
     Manifest,
+    Part,
     schema_of,
 )
 from leaderboards.data.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
@@ -117,20 +120,35 @@ class OpenBoard:
         values = [table[column].to_pylist() for column in columns] if table else []
         return list(dict.fromkeys(zip(*values, strict=True)))
 
+    def table(self, name: str, **where: Any) -> pa.Table:
+        """The columns of a file, such as ``rows/regbench``; none where the board has none."""
+        found = self._table(name, where)
+        return schema_of(KINDS[name.partition("/")[0]]).empty_table() if found is None else found
+
+    def parts(self, task: str) -> dict[str, Part]:
+        """The files of a task."""
+        parts = self._manifest.parts.items()
+        return {name: part for name, part in parts if name.partition("/")[2] == task}
+
+    def is_whole(self, task: str) -> bool:
+        """Whether every file of a task, and the summary, is what the list of files tells."""
+        try:
+            return all(self._checked(name) for name in ("summary", *self.parts(task)))
+        except UserError:
+            return False
+
+    def of_task(self, task: str) -> Board:
+        """The lines of one task; under no name, the verdicts."""
+        if not task:
+            return Board((), (), tuple(self.claims()), ())
+        found = (self.rows(task), self.lines(task), (), self.records(task))
+        return Board(*map(tuple, found), tuple(self.replications(task)))
+
     def whole(self) -> Board:
         """Everything at once, as boards that fit into memory may be read."""
-        tasks = self._manifest.tasks()
-
-        def every(read: Any) -> tuple[Any, ...]:
-            return tuple(line for task in tasks for line in read(task))
-
-        return Board(
-            every(self.rows),
-            every(self.lines),
-            tuple(self.claims()),
-            every(self.records),
-            every(self.replications),
-        )
+        each = [self.of_task(task) for task in ["", *self._manifest.tasks()]]
+        sections = (field.name for field in dataclasses.fields(Board))
+        return Board(*(tuple(x for one in each for x in getattr(one, name)) for name in sections))
 
     def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
         table = self._table(name, where)
