@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
     from ground.progress import progress
     from leaderboards.data.growing import build
 
-    own = inputs(folders or [FOLDER / "records"], local, refused)
+    own = inputs(folders or [FOLDER / "records"], local)
     with progress() as report:
         if "--check" in given.flags:
             contents = checked(own, output, local, refused, report)
@@ -71,29 +71,19 @@ def main(words: list[str]) -> int:
     return OK
 
 
-def inputs(
-    folders: Sequence[Path], local: bool = False, refused: list[UserError] | None = None
-) -> Inputs:
-    """What a board is made of: records below ``folders``, published numbers and verdicts. With
-    ``refused``, it is made without inputs that cannot be trusted, which are put there.
-
-    Raises:
-        UserError: without ``refused``, an input cannot be trusted.
-    """
+def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
+    """What a board is made of: records below ``folders``, published numbers and verdicts."""
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
     from leaderboards.data.sketches import COMMITTED as OURS
     from leaderboards.data.sketches import YOURS
-    from leaderboards.verdicts import read_verdicts
-    from published.numbers import read_published
 
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
     found = [Folder(folder, OURS) for folder in folders]
     if local:
         found.append(Folder(STORE / "records", YOURS))
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
-    published = read_published(FOLDER.parent / "published", refused)
-    return Inputs(found, published, read_verdicts(verdicts, refused))
+    return Inputs(found, FOLDER.parent / "published", verdicts)
 
 
 def gather(
@@ -102,7 +92,8 @@ def gather(
     refused: list[UserError] | None = None,
     report: Report = silent,
 ) -> Board:
-    """The board of :func:`inputs`, in memory.
+    """The board of :func:`inputs`, in memory. With ``refused``, it is made without what cannot be
+    trusted, which is put there.
 
     Raises:
         UserError: without ``refused``, an input cannot be trusted.
@@ -110,7 +101,7 @@ def gather(
     from leaderboards.contents import Board
     from leaderboards.data.growing import each_task
 
-    made = [one for _, one in each_task(inputs(folders, local, refused), refused, report)]
+    made = [one for _, one in each_task(inputs(folders, local), refused, report)]
     sections = ("rows", "lines", "claims", "records", "replications")
     return Board(*(tuple(x for one in made for x in getattr(one, name)) for name in sections))
 

@@ -118,9 +118,11 @@ def table_of(kind: type, lines: Iterable[Any]) -> pa.Table:
 
 def packed(section: str, table: pa.Table) -> memoryview:
     """The bytes of a Parquet file."""
+    # A table that was read has numbered fields, and pages end where its chunks do.
+    same = pa.Table.from_arrays(table.columns, schema=schema_of(KINDS[section]))
     buffer = io.BytesIO()
     pq.write_table(
-        table,
+        same.combine_chunks(),
         buffer,
         compression="zstd",
         row_group_size=TOGETHER.get(section, 8192),

@@ -7,6 +7,7 @@ from the same records; the bytes are those of a build from nothing.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report, silent
@@ -25,28 +27,28 @@ from leaderboards.data.lines import Board, ClaimLine, Replication, Row
 from leaderboards.data.opened import OpenBoard
 from leaderboards.data.sketches import Sketch
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
-from leaderboards.verdicts import VerdictFile, claim_lines
-from published.numbers import PublishedFile
+from leaderboards.verdicts import claim_lines, read_verdicts
+from published.numbers import PublishedFile, read_published
 
-BOARD = "board"  # the note of the board that it belongs to
+# Notes of an index: the board that it belongs to, what its verdicts were read from, and all
+# published numbers of this checkout.
+BOARD, VERDICTS, PUBLISHED = "board", "verdicts", "published"
+_FILES = TypeAdapter(list[PublishedFile])
 SEVERAL = 2000  # lines that wait for being packed together
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a board is made of."""
+    """What a board is made of.
+
+    Attributes:
+        published: the folder of published numbers.
+        verdicts: files; of one figure at one preset the last one counts.
+    """
 
     folders: Sequence[Folder]
-    published: Sequence[PublishedFile] = ()
-    verdicts: Sequence[VerdictFile] = ()
-
-    def files(self, task: str) -> list[PublishedFile]:
-        """The published numbers of a task."""
-        return [file for file in self.published if file.task == task]
-
-    def tasks(self, index: Index) -> list[str]:
-        """All tasks of which there is anything."""
-        return sorted({*index.tasks(), *(file.task for file in self.published)})
+    published: Path
+    verdicts: Sequence[Path] = ()
 
 
 def build(
@@ -61,7 +63,6 @@ def build(
         UserError: without ``refused``, an input cannot be trusted; the board is then as it was.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
-    staged = Staged(output)
     try:
         index = Index(output.with_name(f".{output.name}.index"), inputs.folders)
     except sqlite3.OperationalError:
@@ -69,24 +70,35 @@ def build(
         raise UserError(why, RUN_FAILED) from None
     made = False
     try:
+        staged = Staged(output)
         touched = index.look(refused, report)
         last = _last(output, index)
-        summary: list[pa.Table] = []
-        for task in inputs.tasks(index):
+        claims = _claims(inputs, index, last, refused)
+        published = _Published(inputs, index, refused)
+        summaries = last.summaries() if last else {}
+        changed = claims is not None
+        for task in sorted({*index.tasks(), *(last.tasks() if last else published.tasks())}):
             whole = last is not None and last.is_whole(task)
             if last is not None and whole and task not in touched:
                 for name, part in last.parts(task).items():
                     staged.keep(name, part)
-                summary.append(_of_task(last, task))
                 continue
+            changed = True
             before = Files(last, task) if last is not None and whole else None
-            tables = _made(index, inputs.files(task), task, before, report)
+            tables = _made(index, published.of(task), task, before, report)
             for name, table in tables.items():
                 if len(table):
                     staged.put(name, table)
-            summary.append(_headlines(tables[f"rows/{task}"]))
-        staged.put("summary", pa.concat_tables([schema_of(Row).empty_table(), *summary]))
-        staged.put("claims", table_of(ClaimLine, claim_lines(inputs.verdicts)))
+            summaries[task] = _headlines(tables[f"rows/{task}"])
+        if last is not None and not changed:
+            made = True
+            return last
+        empty = schema_of(Row).empty_table()
+        staged.put("summary", pa.concat_tables([empty, *(summaries[t] for t in sorted(summaries))]))
+        if claims is not None:
+            staged.put("claims", claims)
+        elif last is not None:
+            staged.keep("claims", last.parts("")["claims"])
         index.note(BOARD, staged.finish().sha256)
         made = True
     finally:
@@ -106,16 +118,42 @@ def each_task(
     index = Index(None, inputs.folders)
     try:
         index.look(refused, report)
-        yield "", Board((), (), tuple(claim_lines(inputs.verdicts)), ())
-        for task in inputs.tasks(index):
+        claims = claim_lines(read_verdicts(inputs.verdicts, refused))
+        yield "", Board((), (), tuple(claims), ())
+        published = _Published(inputs, index, refused)
+        for task in sorted({*index.tasks(), *published.tasks()}):
             rows, curves, records = Listed(), Listed(), Listed()
             lines = TaskLines(rows, curves, records, [])
-            maker = TaskMaker(lines, index.read, Nothing(), inputs.files(task), report)
-            maker.make(index.sketches(task))
+            TaskMaker(lines, index.read, Nothing(), published.of(task), report).make(
+                index.sketches(task)
+            )
             again = tuple(lines.replications)
             yield task, Board(tuple(rows), tuple(curves), (), tuple(records), again)
     finally:
         index.close(keep=False)
+
+
+class _Published:
+    """Published numbers, from the index where this checkout has read its YAML files before."""
+
+    def __init__(
+        self, inputs: Inputs, index: Index, refused: list[UserError] | None = None
+    ) -> None:
+        known = index.note(PUBLISHED)
+        if known is None or refused:
+            self._files = read_published(inputs.published, refused)
+            if refused is None:
+                index.note(PUBLISHED, _FILES.dump_json(self._files).decode())
+        else:
+            self._files = _FILES.validate_json(known)
+
+    def of(self, task: str) -> list[PublishedFile]:
+        """Those of one task."""
+        return [file for file in self._files if file.task == task]
+
+    def tasks(self) -> set[str]:
+        """All tasks that have any."""
+        return {file.task for file in self._files}
 
 
 class Files:
@@ -232,13 +270,22 @@ def _last(output: Path, index: Index) -> OpenBoard | None:
         board = OpenBoard(output)
     except UserError:
         return None
-    return board if board.sha256 == index.note(BOARD) else None
+    return board if board.sha256 == index.note(BOARD) and board.is_whole("") else None
+
+
+def _claims(
+    inputs: Inputs, index: Index, last: OpenBoard | None, refused: list[UserError] | None
+) -> pa.Table | None:
+    """The verdicts; None where those of the last board were made from the same files."""
+    contents = [path.read_bytes() for path in inputs.verdicts if path.is_file()]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in contents)).hexdigest()
+    if last is not None and index.note(VERDICTS) == digest and not refused:
+        return None
+    found = table_of(ClaimLine, claim_lines(read_verdicts(inputs.verdicts, refused)))
+    index.note(VERDICTS, digest)
+    return found
 
 
 def _headlines(rows: pa.Table) -> pa.Table:
     """The rows that are in the summary, as :func:`leaderboards.data.folder.is_in_summary` has it."""
     return rows.filter(pc.and_(rows["headline"], pc.not_equal(rows["group"], "")))
-
-
-def _of_task(board: OpenBoard, task: str) -> pa.Table:
-    return board.table("summary", task=task)

@@ -125,15 +125,23 @@ class OpenBoard:
         found = self._table(name, where)
         return schema_of(KINDS[name.partition("/")[0]]).empty_table() if found is None else found
 
+    def summaries(self) -> dict[str, pa.Table]:
+        """The columns of the summary, by task."""
+        table = self.table("summary")
+        ends = dict(enumerate(table["task"].to_pylist()))
+        last = {task: number for number, task in ends.items()}
+        first = {task: number for number, task in reversed(ends.items())}
+        return {task: table.slice(first[task], last[task] - first[task] + 1) for task in first}
+
     def parts(self, task: str) -> dict[str, Part]:
-        """The files of a task."""
+        """The files of a task; under no name, those of all tasks."""
         parts = self._manifest.parts.items()
         return {name: part for name, part in parts if name.partition("/")[2] == task}
 
     def is_whole(self, task: str) -> bool:
-        """Whether every file of a task, and the summary, is what the list of files tells."""
+        """Whether every file of :meth:`parts` is what the list of files tells."""
         try:
-            return all(self._checked(name) for name in ("summary", *self.parts(task)))
+            return all(self._checked(name) for name in self.parts(task))
         except UserError:
             return False
 
