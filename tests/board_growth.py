@@ -96,18 +96,12 @@ def another(tree: Tree, turn: int) -> Tree:
     if tree["weights_sha256"]:
         tree["weights_sha256"] = hashlib.sha256(tree["run_id"].encode()).hexdigest()
     shift = 1 + 1e-4 * random.Random(tree["run_id"]).random()
-    for values in (tree["metrics"].get("validation", {}), *_losses(tree)):
-        if values.get("loss"):
-            values["loss"] *= shift
-    return tree
-
-
-def _losses(tree: Tree) -> Iterator[Tree]:
-    curve = tree["curves"].get("training_loss")
+    validation, curve = tree["metrics"].get("validation", {}), tree["curves"].get("training_loss")
+    if validation.get("loss"):
+        validation["loss"] *= shift
     if curve and curve["y"]:
-        last = {"loss": curve["y"][-1]}
-        yield last
-        curve["y"][-1] = last["loss"]
+        curve["y"][-1] *= shift
+    return tree
 
 
 def write(folder: Path, tree: Tree) -> int:
