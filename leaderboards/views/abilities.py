@@ -23,7 +23,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from bench.records.numbers import kind_of
-from leaderboards.board import with_ranks
+from leaderboards.data.rows import with_ranks
 from leaderboards.contents import Board, Row
 from leaderboards.views.tables import Table, most_telling_first, settings_of_tables, tables
 from settings.groups import card, choices
