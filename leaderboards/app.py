@@ -33,7 +33,7 @@ def main() -> None:
         st.error("The board cannot be shown.")
         st.text(str(error))
         return
-    if not board.rows:
+    if not board.tasks():
         st.text("The board holds no rows yet: train something, then build with local=true.")
         return
     shown.run()

@@ -28,12 +28,11 @@ from leaderboards.render import (
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.verdicts import DECIDED
 from leaderboards.views.sentences import standing
-from leaderboards.views.tables import telling
+from leaderboards.views.tables import IN_README, telling
 from settings.groups import card, choices
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
-IN_README = "regbench"  # the task of which the README shows a table
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from leaderboards.contents import Board, ClaimLine
+from leaderboards.contents import ClaimLine, OpenBoard
 from leaderboards.render import PRESETS
 from leaderboards.screens import page
 from leaderboards.screens.address import is_on, one_of, say, words
@@ -33,7 +33,7 @@ def show() -> None:
     if asked is not None:
         _one(board, asked)
     every = is_on("All presets, smoke too", "all")
-    claims = list(board.claims) if every else counted(board)
+    claims = board.claims() if every else counted(board)
     shown = _filtered(board, claims)
     page.text(lead=in_words(shown) or "No claim has all of that.")
     state = page.grid(
@@ -52,7 +52,7 @@ def show() -> None:
     page.links([(claim.name, to_claim(claim)) for claim in open_first], "Contradicted:")
 
 
-def _one(board: Board, name: str) -> None:
+def _one(board: OpenBoard, name: str) -> None:
     found = find(board, name)
     if found is None:
         say(f"There is no claim '{name}' on this board.")
@@ -66,16 +66,17 @@ def _one(board: Board, name: str) -> None:
     )
 
 
-def _filtered(board: Board, claims: list[ClaimLine]) -> list[ClaimLine]:
+def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
     """The claims that the controls ask for."""
     first, second, third, fourth, fifth = st.columns([3, 2, 3, 3, 4])
     verdict = one_of("Verdict", [ANY, *IN_BAR], "verdict", ANY, first)
     preset = one_of("Preset", [ANY, *PRESETS], "preset", ANY, second)
-    figures = list(dict.fromkeys(claim.figure for claim in board.claims))
+    firsts = {claim.figure: claim for claim in board.claims()}
+    figures = list(firsts)
     figure = one_of("Figure", [ANY, *figures], "figure", ANY, third)
-    tasks = {claim_id(claim): tasks_of(board, claim) for claim in _firsts(board)}
-    by_figure = {name.rpartition("/")[0].rpartition("/")[0]: own for name, own in tasks.items()}
-    every = sorted({task for own in tasks.values() for task in own})
+    # The claims of a figure are judged from the same records.
+    by_figure = {figure: tasks_of(claim) for figure, claim in firsts.items()}
+    every = sorted({task for own in by_figure.values() for task in own})
     task = one_of("Task", [ANY, *every], "task", ANY, fourth)
     found = filtered(
         claims,
@@ -86,11 +87,6 @@ def _filtered(board: Board, claims: list[ClaimLine]) -> list[ClaimLine]:
     )
     kept = [c for c in found if task == ANY or task in by_figure.get(c.figure, ())]
     return sorted(kept, key=lambda claim: IN_BAR.index(claim.verdict))
-
-
-def _firsts(board: Board) -> list[ClaimLine]:
-    """One claim of each figure: those of a figure are judged from the same records."""
-    return list({claim.figure: claim for claim in board.claims}.values())
 
 
 def _asked(choice: str) -> str:

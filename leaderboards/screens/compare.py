@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from leaderboards.contents import Board
+from leaderboards.contents import OpenBoard
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.compare import (
@@ -20,7 +20,7 @@ from leaderboards.views.compare import (
 )
 from leaderboards.views.links import to_model, to_table
 from leaderboards.views.models import models
-from leaderboards.views.tables import headline_tables, opening
+from leaderboards.views.tables import first_task, headline_tables, opening
 
 
 def show() -> None:
@@ -28,7 +28,11 @@ def show() -> None:
     board = page.board()
     labels = models(board)
     known = sorted(labels)
-    best = list(dict.fromkeys(row.model for row in opening(headline_tables(board)).measured))
+    best = list(
+        dict.fromkeys(
+            row.model for row in opening(headline_tables(board, first_task(board))).measured
+        )
+    )
     left, middle, right = st.columns([3, 3, 6])
     a = one_of("First model", known, "a", (best or known)[0], left)
     b = one_of("Second model", known, "b", (best[1:] or known)[0], middle)
@@ -55,7 +59,7 @@ def _compared(
     modified: int,
     a: tuple[str, ...],
     b: tuple[str, ...],
-    _board: Board,
+    _board: OpenBoard,
     _one: object,
     _other: object,
 ) -> Comparison:
@@ -76,7 +80,7 @@ def _differences(result: Comparison) -> None:
         page.text(result.missing)
 
 
-def _beside(board: Board, result: Comparison) -> None:
+def _beside(board: OpenBoard, result: Comparison) -> None:
     names = {"a": result.a.label, "b": result.b.label}
     config = {key: st.column_config.TextColumn(name) for key, name in names.items()}
     left, right = st.columns(2)

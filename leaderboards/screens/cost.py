@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import streamlit as st
 
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.cost import COSTS, cost_chart, lines, points
 from leaderboards.views.links import to_table
-from leaderboards.views.tables import headline_tables, opening, presets, task_label
+from leaderboards.views.tables import (
+    first_task,
+    headline_tables,
+    opening,
+    presets,
+    task_label,
+    whole,
+)
 
 
 def show() -> None:
     """The page of costs."""
     board = page.board()
-    found = [table for table in headline_tables(board) if len(table.measured) > 1]
-    if not found:
+    rows = board.distinct("summary", "", "task", "model", kind="measured")
+    counts = Counter(task for task, _ in rows)
+    tasks = sorted(task for task, count in counts.items() if count > 1)
+    if not tasks:
         page.text(title="Cost", lead="No table has two measured rows yet.")
         return
     first, second, third, fourth = st.columns([3, 2, 4, 2])
-    tasks = list(dict.fromkeys(table.task for table in found))
-    task = one_of("Task", sorted(tasks), "task", opening(found).task, first)
-    own = [table for table in found if table.task == task]
+    task = one_of("Task", tasks, "task", first_task(board), first)
+    found = [table for table in headline_tables(board, task) if table.measured]
+    own = [table for table in found if len(table.measured) > 1] or found
     preset = one_of("Preset", presets(own), "preset", opening(own).preset, second)
     here = {table.variant or "as set": table for table in own if table.preset == preset}
     at_first = opening(list(here.values())).variant or "as set"
-    table = here[one_of("Configuration", list(here), "configuration", at_first, third)]
+    chosen = here[one_of("Configuration", list(here), "configuration", at_first, third)]
+    table = whole(board, chosen)
     known = [cost for cost in COSTS if points(table.rows, cost)]
     page.text(title=f"Cost: {task_label(task)}")
     if not known:

@@ -17,6 +17,6 @@ def show() -> None:
         about=described(),
         groups=GROUPS,
         to_model=to_model,
-        digest=page.digest(),
+        digest=page.board().sha256,
     )
     page.text(page.described())

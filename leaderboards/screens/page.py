@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import streamlit as st
 
-from leaderboards.contents import HASH_KEY, Board, read_board
-from leaderboards.forms import forms_in_words
+from leaderboards.contents import OpenBoard
+from leaderboards.data.folder import MANIFEST
 from leaderboards.markup import markup
 from leaderboards.serve import COMMITTED, LOCAL, default_board
 from leaderboards.views.links import Link
@@ -32,13 +31,13 @@ def board_path() -> Path:
     return Path(os.environ["BOARD"]) if os.environ.get("BOARD") else default_board()
 
 
-def board() -> Board:
-    """The board that the app shows.
+def board() -> OpenBoard:
+    """The board that the app shows, of which every page reads what it asks for.
 
     Raises:
         UserError: there is none, or it cannot be read.
     """
-    return _read(*state())
+    return _opened(*state())
 
 
 def first_page() -> Overview:
@@ -46,43 +45,28 @@ def first_page() -> Overview:
     return _overview(*state())
 
 
-def digest() -> str:
-    """The hash that the board's file holds of itself."""
-    return _digest(*state())
-
-
 def described() -> str:
-    """Which board this is, and how its records were made. No place on this machine is named."""
+    """Which board this is. No place on this machine is named."""
     which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
     kind = which.get(board_path().resolve(), "a board of your own")
-    return f"This is {kind}: {len(board().records)} records. {_forms(*state())}"
+    return f"This is {kind}: {board().count('records'):,} records."
 
 
 def state() -> tuple[str, int]:
-    """The board's file and when it was written: what is remembered of a board goes by it."""
+    """The board and when it was written: what is remembered of a board goes by it."""
     path = board_path()
-    return str(path), path.stat().st_mtime_ns if path.exists() else 0
+    listed = path / MANIFEST
+    return str(path), listed.stat().st_mtime_ns if listed.exists() else 0
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _read(path: str, modified: int) -> Board:
-    return read_board(Path(path))
+def _opened(path: str, modified: int) -> OpenBoard:
+    return OpenBoard(Path(path))
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
 def _overview(path: str, modified: int) -> Overview:
-    return overview(_read(path, modified))
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _forms(path: str, modified: int) -> str:
-    return forms_in_words(_read(path, modified))
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _digest(path: str, modified: int) -> str:
-    found = (pq.read_metadata(path).metadata or {}).get(HASH_KEY.encode(), b"")
-    return str(found.decode())
+    return overview(_opened(path, modified))
 
 
 def draw(template: str, /, **data: Any) -> None:
@@ -114,7 +98,10 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
     short, whole = st.column_config.NumberColumn, "localized"
     config: dict[str, Any] = {
         "score": short(score, format="%.4f"),
-        **{name: short(name, format="%.4f") for name in ("low", "high", "value")},
+        **{
+            name: short(name, format="%.4f")
+            for name in ("low", "high", "value", "board", "again", "difference")
+        },
         "p": short("p", format="%.2g"),
         **{name: short(name, format="compact") for name in ("training FLOPs", "state bytes")},
         **{name: short(name, format=whole) for name in ("parameters", "steps", "peak memory")},

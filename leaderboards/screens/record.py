@@ -16,7 +16,7 @@ MOST = 200  # of the records that a search lists
 def show() -> None:
     """The page of a record."""
     board = page.board()
-    if not board.records:
+    if not board.count("records"):
         page.text(title="Record", lead="These numbers are published ones: there are no records.")
         return
     asked = st.query_params.get("record")
@@ -38,6 +38,9 @@ def show() -> None:
         page.draw("facts", facts=records.provenance_facts(found.content))
     st.text("The command that made it")
     st.code(found.content["provenance"]["command"], language=None, wrap_lines=True)
+    if found.replications:
+        page.text(heading="Runs that repeat it, or that it repeats")
+        page.grid(records.again_lines(found.replications), "Replications of this run")
     tried = records.study_lines(found.content)
     if tried:
         page.text(heading="Settings that its search tried")
@@ -56,7 +59,7 @@ def _choose(found: records.Record) -> None:
     if wanted:
         matched = records.matching(page.board(), wanted)
         told = f"{len(matched)} records:" if matched else "No record has all of these words."
-        page.links([(one.run_id, to_record(one.run_id)) for one in matched[:MOST]], told)
+        page.links([(one, to_record(one)) for one in matched[:MOST]], told)
 
 
 def _trust(found: records.Record) -> records.Facts:

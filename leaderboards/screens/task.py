@@ -9,8 +9,8 @@ from typing import Any
 
 import streamlit as st
 
-from leaderboards.contents import Board, Row
-from leaderboards.pages import IN_README
+from leaderboards.contents import OpenBoard, Row
+from leaderboards.data.replications import together
 from leaderboards.render import ARROWS, PRESETS, as_csv, covered, name
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
@@ -18,14 +18,17 @@ from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import link, to_model, to_record
+from leaderboards.views.records import again_lines
 from leaderboards.views.sentences import summary
 from leaderboards.views.tables import (
     AT_FIRST,
     BEST_FIRST,
     ORDERS,
+    Brief,
     Table,
     contents_of,
     coverage,
+    first_task,
     headline_tables,
     lines,
     matching,
@@ -48,19 +51,18 @@ def show() -> None:
     """The page of a task."""
     board = page.board()
     known = tasks(board)
-    found = headline_tables(board)
     left, middle, right = st.columns([3, 2, 5])
-    first = IN_README if IN_README in known else opening(found).task
-    task = one_of("Task", known, "task", first, left)
-    own = [table for table in found if table.task == task]
+    task = one_of("Task", known, "task", first_task(board), left)
+    own = headline_tables(board, task)
     table = _table(board, own, middle, right)
     page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
     _numbers(board, table)
+    _again(board, table)
     _curves(board, table)
     _about(board, table, own)
 
 
-def _table(board: Board, own: Sequence[Table], middle: Any, right: Any) -> Table:
+def _table(board: OpenBoard, own: Sequence[Table[Brief]], middle: Any, right: Any) -> Table[Row]:
     """The table that the address asks for, or the most telling one."""
     options = presets(own)
     preset = one_of("Preset", options, "preset", opening(own).preset, middle)
@@ -69,11 +71,7 @@ def _table(board: Board, own: Sequence[Table], middle: Any, right: Any) -> Table
     at_first = opening(here).variant or ALONE
     variant = one_of("Configuration", list(variants), "configuration", at_first, right)
     chosen = variants[variant]
-    rows = [
-        row
-        for row in board.rows
-        if (row.task, row.preset, row.variant) == (chosen.task, preset, chosen.variant)
-    ]
+    rows = board.rows(chosen.task, preset=preset, variant=chosen.variant)
     metrics = {table.metric: table for table in sorted(tables(rows), key=_headline_first)}
     left, right, last = st.columns([3, 2, 5])
     metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
@@ -86,11 +84,11 @@ def _table(board: Board, own: Sequence[Table], middle: Any, right: Any) -> Table
     return replace(table, rows=tuple(shown or table.rows))
 
 
-def _headline_first(table: Table) -> bool:
+def _headline_first(table: Table[Row]) -> bool:
     return not table.rows[0].headline
 
 
-def scale_note(rows: Sequence[Row], own: Sequence[Table]) -> str:
+def scale_note(rows: Sequence[Row], own: Sequence[Table[Brief]]) -> str:
     """What a preset's numbers may be compared with, if the task has published ones."""
     preset = rows[0].preset
     if not any(row.source for table in own for row in table.rows):
@@ -103,9 +101,9 @@ def scale_note(rows: Sequence[Row], own: Sequence[Table]) -> str:
     )
 
 
-def _numbers(board: Board, table: Table) -> None:
+def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     rows = table.rows
-    contents = contents_of(board, (row.run_ids[0] for row in rows if row.run_ids))
+    contents = contents_of(board, rows)
     found = lines(rows, contents)
     asked = st.query_params.get("selected", "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in asked]
@@ -164,7 +162,21 @@ def _lead_on(rows: Sequence[Row]) -> None:
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
 
 
-def _curves(board: Board, table: Table) -> None:
+def _again(board: OpenBoard, table: Table[Row]) -> None:
+    """The runs of the table that were made once more."""
+    found = board.replications(table.task, preset=table.preset, variant=table.variant)
+    if found:
+        every = together(found)
+        page.text(
+            f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
+            f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not "
+            "explain.",
+            heading="Replications",
+        )
+        page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
+
+
+def _curves(board: OpenBoard, table: Table[Row]) -> None:
     kinds = {
         kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
         for kind in (drawn.POSITION, drawn.SIZE)
@@ -205,8 +217,8 @@ def _curves(board: Board, table: Table) -> None:
     )
 
 
-def _about(board: Board, table: Table, own: Sequence[Table]) -> None:
-    mine = [claim for claim in counted(board) if table.task in tasks_of(board, claim)]
+def _about(board: OpenBoard, table: Table[Row], own: Sequence[Table[Brief]]) -> None:
+    mine = [claim for claim in counted(board) if table.task in tasks_of(claim)]
     if mine:
         page.text(heading="Claims")
         target = link("claims", task=table.task)

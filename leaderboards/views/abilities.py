@@ -23,8 +23,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from bench.records.numbers import kind_of
+from leaderboards.contents import OpenBoard, Row
 from leaderboards.data.rows import with_ranks
-from leaderboards.contents import Board, Row
 from leaderboards.views.tables import Table, most_telling_first, settings_of_tables, tables
 from settings.groups import card, choices
 
@@ -95,10 +95,10 @@ def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
     ]
 
 
-def tables_of(board: Board, test: Test) -> list[Table]:
+def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
     """The tables that measure an ability by a test, each ranked; the most telling first."""
-    rows = [r for r in board.rows if (r.task, r.metric) == (test.task, test.metric) and r.group]
-    found = tables(rows)
+    kinds = ("measured", "reference", "replication")
+    found = tables(board.rows(test.task, metric=test.metric, kind=kinds))
     if test.only_with:
         settings = settings_of_tables(board, found)
         found = [table for table in found if _is_asked(test, settings.get(table.rows[0].group, {}))]
@@ -110,7 +110,7 @@ def _is_asked(test: Test, settings: Mapping[str, Any]) -> bool:
     return all(settings.get(key) in values for key, values in test.only_with.items())
 
 
-def _ranked(test: Test, table: Table) -> Table:
+def _ranked(test: Test, table: Table[Row]) -> Table[Row]:
     """The table with ranks; a card that names both ends says which way is better."""
     direction = table.rows[0].direction or _direction(test)
     if direction is None or any(row.rank_best for row in table.rows):
@@ -127,7 +127,7 @@ def _direction(test: Test) -> str | None:
     return "maximise" if test.oracle > test.floor else "minimise"
 
 
-def scale_of(test: Test, table: Table) -> Scale | None:
+def scale_of(test: Test, table: Table[Row]) -> Scale | None:
     """The scale of a table; None where its floor is not known, or lies on its oracle.
 
     Where the table lacks a predictor that the card names, an end of the metric's range stands for

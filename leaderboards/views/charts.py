@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from leaderboards.contents import Line
 from leaderboards.render import plain
@@ -23,6 +25,7 @@ DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
 UNTRAINED = "without training"
 HEIGHT = 430
 Chart = alt.LayerChart | alt.FacetChart
+Make = TypeVar("Make", bound=Callable[..., Chart])
 
 
 def series_name(line: Line) -> str:
@@ -60,12 +63,31 @@ def abscissa(line: Line) -> str:
     return plain(line.abscissa)
 
 
+def with_data(made: Chart, values: Sequence[Mapping[str, Any]]) -> Chart:
+    """A finished chart with its data: Altair copies what a chart holds at every step before."""
+    made.data = alt.Data(values=tuple(values))
+    return made
+
+
+def unchecked(make: Make) -> Make:
+    """A function that makes a chart without a check of every part: its whole is checked where it
+    is written to a file, and in the tests."""
+
+    @wraps(make)
+    def quick(*given: Any, **named: Any) -> Any:
+        with debug_mode(False):
+            return make(*given, **named)
+
+    return quick  # type: ignore[return-value]
+
+
 def colour_of(model: str, dark: bool = False) -> str:
     """The colour of a model's card, the same in every figure; black is white where it is dark."""
     colour = models.look(model).colour
     return ON_DARK if dark and colour == PALETTE["black"] else colour
 
 
+@unchecked
 def chart(
     lines: Sequence[tuple[str, Line, Sequence[int]]],
     names: Mapping[str, str],
@@ -96,7 +118,7 @@ def chart(
     few = all(len(line.x) <= 24 for line in drawn)
     x_title = abscissa(drawn[0])
     picked = alt.selection_point(fields=["model"], bind="legend", name="picked")
-    base = alt.Chart(alt.Data(values=points)).encode(
+    base = alt.Chart().encode(
         x=_x_axis(drawn, x_title, few, logarithmic),
         detail="series:N",
         opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
@@ -138,9 +160,10 @@ def chart(
         marks = marks.encode(opacity=alt.value(0))
     dots = marks.encode(y=y, color=colour, fill=fill_colour, fillOpacity=fill, tooltip=tooltip)
     layers = alt.layer(band, curve.add_params(picked), dots).properties(height=HEIGHT)
-    return layers.interactive().configure_legend(
+    made = layers.interactive().configure_legend(
         labelLimit=320, orient="bottom", columns=3, symbolStrokeWidth=2
     )
+    return with_data(made, points)
 
 
 def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[dict[str, Any]]:

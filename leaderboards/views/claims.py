@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ground.statistics import POWER
-from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.pages import figures_of, most_demanding
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.views.links import Address, claim_id, in_app, to_claim
@@ -52,18 +52,15 @@ class Detail:
     runs: tuple[tuple[str, bool], ...]
 
 
-def counted(board: Board) -> list[ClaimLine]:
+def counted(board: OpenBoard) -> list[ClaimLine]:
     """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.of_task("")))
     return [claim for one in best if one.preset != PRESETS[0] for claim in one.claims]
 
 
-def tasks_of(board: Board, claim: ClaimLine) -> list[str]:
-    """The tasks of a claim's records. The name of a record begins with its task, and tells it for
-    a record that is not on this board."""
-    known = {record.run_id: record.task for record in board.records}
-    found = (known.get(run_id, run_id.partition("-")[0]) for run_id in claim.run_ids)
-    return list(dict.fromkeys(found))
+def tasks_of(claim: ClaimLine) -> list[str]:
+    """The tasks of a claim's records: the name of a record begins with its task."""
+    return list(dict.fromkeys(run_id.partition("-")[0] for run_id in claim.run_ids))
 
 
 def filtered(
@@ -114,17 +111,21 @@ def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[s
     ]
 
 
-def find(board: Board, name: str) -> ClaimLine | None:
+def find(board: OpenBoard, name: str) -> ClaimLine | None:
     """The claim of this name in an address."""
-    return next((claim for claim in board.claims if claim_id(claim) == name), None)
+    return next((claim for claim in board.claims() if claim_id(claim) == name), None)
 
 
-def detail(board: Board, claim: ClaimLine) -> Detail:
+def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
     """All that the verdict on a claim rests on."""
     sign, kind = VERDICTS[claim.verdict]
     rule, demanded = _split(CONTROL, claim.tolerance)
     evidence, checked = _split(CHECKED, claim.evidence)
-    known = {record.run_id for record in board.records}
+    known = {
+        run_id
+        for task in tasks_of(claim)
+        for (run_id,) in board.distinct("records", task, "run_id", run_id=claim.run_ids)
+    }
     return Detail(
         claim,
         sign,
@@ -168,11 +169,26 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
         yield "doubt", doubt
 
 
-def published_beside_ours(board: Board, claim: ClaimLine) -> list[Published]:
+def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]:
     """The published numbers of a claim's figure, each with ours of the same model and preset."""
-    own = set(tasks_of(board, claim))
-    rows = [row for row in board.rows if row.task in own]
-    printed = [row for row in rows if row.source and row.mean is not None and _same(row, claim)]
+    sources = {
+        (task, source)
+        for task in tasks_of(claim)
+        for (source,) in board.distinct("rows", task, "source")
+        if _same(source, claim)
+    }
+    printed = [
+        row
+        for task, source in sorted(sources)
+        for row in board.rows(task, source=source)
+        if row.mean is not None
+    ]
+    ours = claim.preset.split()[0]
+    rows = [
+        row
+        for task in dict.fromkeys(row.task for row in printed)
+        for row in board.rows(task, kind="measured", preset=ours)
+    ]
     return [
         Published(
             plain(row.label),
@@ -180,28 +196,27 @@ def published_beside_ours(board: Board, claim: ClaimLine) -> list[Published]:
             row.metric,
             f"{row.source}, {row.kind.removeprefix('published ').strip('()')}",
             row.mean or 0.0,
-            _ours(rows, row, claim.preset.split()[0]),
+            _ours(rows, row),
         )
         for row in printed
     ]
 
 
-def _same(row: Row, claim: ClaimLine) -> bool:
-    """Whether a published row is of the claim's figure: "Memory Mosaics, Fig. 9" is figure 9."""
+def _same(source: str, claim: ClaimLine) -> bool:
+    """Whether published numbers are of the claim's figure: "Memory Mosaics, Fig. 9" is figure 9."""
     figure = re.fullmatch(r"(figure|table)(\d+)", claim.figure)
-    found = re.search(r"(Fig\.|Table) (\d+)", row.source)
+    found = re.search(r"(Fig\.|Table) (\d+)", source)
     short = {"figure": "Fig.", "table": "Table"}
     return bool(figure and found and (short[figure[1]], figure[2]) == (found[1], found[2]))
 
 
-def _ours(rows: Sequence[Row], printed: Row, preset: str) -> float | None:
+def _ours(rows: Sequence[Row], printed: Row) -> float | None:
     """Our best number of a published row's model where the training size is the same."""
     size = printed.variant.partition(",")[0]
     own = (
         row.mean
         for row in rows
-        if (row.model, row.metric, row.preset) == (printed.model, printed.metric, preset)
-        and row.kind == "measured"
+        if (row.task, row.model, row.metric) == (printed.task, printed.model, printed.metric)
         and (not size or size in row.variant.split(", "))
     )
     return next(own, None)

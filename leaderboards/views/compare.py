@@ -3,6 +3,7 @@ what they cost."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +24,11 @@ from ground.statistics import (
     interval_of,
     mean_of,
 )
-from leaderboards.contents import Board, RecordLine, Row
+from leaderboards.contents import OpenBoard, RecordLine, Row
 from leaderboards.grouping import measured
 from leaderboards.render import count, number, quantity
-from leaderboards.views.charts import Chart, colour_of
-from leaderboards.views.tables import (
-    Table,
-    contents_of,
-    headline_tables,
-    most_telling_first,
-    records_of,
-)
+from leaderboards.views.charts import Chart, colour_of, unchecked
+from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item
@@ -90,23 +85,25 @@ class Comparison:
         return f"{told} ({span})" + (f": {who} is better." if known else ".")
 
 
-def common_tables(board: Board, a: str, b: str) -> list[Table]:
+def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     """The headline tables that both models are in, the most telling first."""
     found = [
-        table for table in headline_tables(board) if {a, b} <= {row.model for row in table.measured}
+        table
+        for table in tables(board.summary(kind="measured", model=[a, b]))
+        if {a, b} <= {row.model for row in table.measured}
     ]
     return most_telling_first(found)
 
 
-def row_of(table: Table, model: str) -> Row:
+def row_of(table: Table[Row], model: str) -> Row:
     """The row of a model: its ranked one, or else its best."""
     own = [row for row in table.measured if row.model == model]
     return min(own, key=lambda row: (row.rank_best is None, row.outcome != "ok"))
 
 
-def compare(board: Board, a: Row, b: Row) -> Comparison:
+def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     """The difference of two rows, from the files of their records where these are at hand."""
-    found = [_files_of(records_of(board, [row])) for row in (a, b)]
+    found = [_files_of(board.records(row.task, run_id=row.run_ids)) for row in (a, b)]
     runs = [[record for record in own if record.outcome == "ok"] for own in found]
     known = a.mean is not None and b.mean is not None
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
@@ -161,7 +158,10 @@ def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
             Store(LOCAL_STORE).record_folder(record.role) / f"{record.run_id}.json",
         ):
             own = _read(path)
-            if own is not None and own.content_hash() in record.content:
+            if own is not None and own.content_hash() in (
+                record.sha256,
+                json.loads(record.content)["content_sha256"],
+            ):
                 found.append(own)
                 break
     return found
@@ -174,9 +174,9 @@ def _read(path: Path) -> RunRecord | None:
         return None
 
 
-def differing_settings(board: Board, a: Row, b: Row) -> list[dict[str, str]]:
+def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:
     """The settings in which the first runs of two rows differ; "–" where one has no such."""
-    contents = contents_of(board, (a.run_ids[0], b.run_ids[0]))
+    contents = contents_of(board, (a, b))
     flat = [dict(_flat(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)]
     keys = list(dict.fromkeys([*flat[0], *flat[1]]))
     return [
@@ -211,6 +211,7 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
     ]
 
 
+@unchecked
 def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
     """The difference of each seed, with their mean and its interval."""
     pairs = found.by_seed
@@ -239,6 +240,7 @@ def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
     ).properties(height=alt.Step(28))
 
 
+@unchecked
 def items_chart(found: Comparison, dark: bool = False) -> Chart:
     """How the differences of the test items are spread, with their mean and its interval."""
     pairs = found.by_item

@@ -10,7 +10,7 @@ import altair as alt
 
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS, name, rank
-from leaderboards.views.charts import Chart, colour_of
+from leaderboards.views.charts import Chart, colour_of, unchecked
 
 COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "training FLOPs": lambda row: row.training_flops,
@@ -81,6 +81,7 @@ def lines(found: Sequence[Point], cost: str) -> list[dict[str, Any]]:
     ]
 
 
+@unchecked
 def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
     """Dots with whiskers over a logarithmic cost, the frontier as steps with a band."""
     first = found[0].row

@@ -6,21 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from leaderboards.contents import Board, Line
+from leaderboards.contents import Line, OpenBoard
 from leaderboards.views.charts import Chart, chart, is_ours, is_reference, origin, series_name
 
 BINS = 48  # places of a binned curve
 POSITION, SIZE = "along the sequence and the training", "by training size"
 
 
-def curves(board: Board, task: str, preset: str, variant: str | None, kind: str) -> list[Line]:
+def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) -> list[Line]:
     """The curves of one kind: those of a configuration, or those over all training sizes with the
     published ones."""
-    own = [line for line in board.lines if line.task == task]
     if kind == SIZE:
-        return [line for line in own if line.by_size and (line.preset == preset or line.source)]
-    here = [line for line in own if not line.by_size and line.preset == preset]
-    return [line for line in here if variant in (None, line.variant)]
+        own = board.lines(task, by_size=True)
+        return [line for line in own if line.preset == preset or line.source]
+    return board.lines(task, by_size=False, preset=preset, variant=variant)
 
 
 def names(lines: Iterable[Line]) -> list[str]:

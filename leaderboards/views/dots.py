@@ -9,7 +9,7 @@ import altair as alt
 
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS
-from leaderboards.views.charts import Chart, colour_of
+from leaderboards.views.charts import Chart, colour_of, unchecked, with_data
 from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
@@ -18,10 +18,12 @@ AXIS = 58  # pixels of the numbers and the title below
 GREY = "#808080"
 
 
+@unchecked
 def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False) -> Chart:
     """One line for each row, from above: a dot at the mean and a whisker for the interval.
 
-    Published numbers are hollow diamonds, and predictors without training hollow and grey.
+    Published numbers are hollow diamonds, replications hollow squares, and predictors without
+    training hollow and grey.
 
     Args:
         selected: names of rows (``unique_names``) that stand out; none, if all do.
@@ -34,7 +36,7 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     scale = alt.Scale(domain=tuple(names), padding=0)
     axis = alt.Axis(labelLimit=150, ticks=False, domain=False)
     x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False))
-    base = alt.Chart(alt.Data(values=values)).encode(
+    base = alt.Chart().encode(
         y=alt.Y("name:N", sort=None, title=None, scale=scale, axis=axis),
         color=alt.Color("colour:N", scale=None),
         opacity=alt.condition("datum.strong", alt.value(1), alt.value(0.35)),
@@ -51,7 +53,8 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
         x=x, shape=shape, fill=fill, tooltip=tooltip
     )
     height = STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS
-    return alt.layer(whisker, point).properties(height=height, padding=PADDING)
+    made = alt.layer(whisker, point).properties(height=height, padding=PADDING)
+    return with_data(made, values)
 
 
 def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:
@@ -69,6 +72,6 @@ def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:
         "mark": row.mark or row.kind,
         "colour": colour,
         "fill": colour if row.kind == "measured" else "transparent",
-        "shape": "diamond" if published else "circle",
+        "shape": "diamond" if published else "square" if row.kind == "replication" else "circle",
         "strong": strong,
     }

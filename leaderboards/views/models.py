@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import PRESETS, plain, rank
 from leaderboards.views.links import Address, in_app, to_table
 from leaderboards.views.tables import by_scale, chosen_settings, contents_of, task_label
@@ -35,21 +35,21 @@ class Model:
     claims: tuple[ClaimLine, ...]
 
 
-def models(board: Board) -> dict[str, str]:
+def models(board: OpenBoard) -> dict[str, str]:
     """Every measured model and its label, by label."""
-    found = {row.model: plain(row.label) for row in board.rows if row.kind == "measured"}
-    return dict(sorted(found.items(), key=lambda pair: pair[1].lower()))
+    found = board.distinct("summary", "", "model", "label", kind="measured")
+    return dict(sorted(((n, plain(told)) for n, told in found), key=lambda one: one[1].lower()))
 
 
-def model(board: Board, wanted: str) -> Model:
+def model(board: OpenBoard, wanted: str) -> Model:
     """All that the board knows of a model."""
-    own = [row for row in board.rows if row.model == wanted and row.kind == "measured"]
+    own = board.summary(model=wanted, kind=["measured", "replication"])
     rows = sorted(
-        (row for row in own if row.headline),
+        own,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
     )
     runs = {run_id for row in own for run_id in row.run_ids}
-    claims = tuple(claim for claim in board.claims if not runs.isdisjoint(claim.run_ids))
+    claims = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
     label = plain(own[0].label) if own else wanted
     about = model_card(wanted) or {}
     return Model(wanted, label, look(wanted).colour, about, _source(wanted), tuple(rows), claims)
@@ -63,9 +63,9 @@ def _source(wanted: str) -> str:
     return ""
 
 
-def lines(board: Board, found: Model, address: Address = in_app) -> list[dict[str, Any]]:
+def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each setting that was tried, in every task."""
-    contents = contents_of(board, (row.run_ids[0] for row in found.rows if row.run_ids))
+    contents = contents_of(board, found.rows)
     return [
         {
             "task": task_label(row.task),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from judging.fairness import TUNED
-from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank
 from leaderboards.views.abilities import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.views.claims import counted
@@ -28,7 +28,7 @@ class Measured:
     """A table that measures an ability."""
 
     test: Test
-    table: Table
+    table: Table[Row]
     scale: Scale | None
 
     @property
@@ -105,7 +105,7 @@ class Overview:
     trust: Bar
 
 
-def overview(board: Board) -> Overview:
+def overview(board: OpenBoard) -> Overview:
     """The first page of a board."""
     measured = _measured(board)
     claims = counted(board)
@@ -119,22 +119,22 @@ def overview(board: Board) -> Overview:
     )
 
 
-def _measured(board: Board) -> dict[str, list[Measured]]:
+def _measured(board: OpenBoard) -> dict[str, list[Measured]]:
     """Ability → its tables, the most telling first; every ability that a card names is there."""
-    found: dict[str, list[tuple[Test, Table]]] = {}
+    found: dict[str, list[tuple[Test, Table[Row]]]] = {}
     for test in tests():
         own = found.setdefault(test.ability, [])
         own += [(test, table) for table in tables_of(board, test)]
     return {ability: _most_contested(own) for ability, own in found.items()}
 
 
-def _most_contested(own: Sequence[tuple[Test, Table]]) -> list[Measured]:
+def _most_contested(own: Sequence[tuple[Test, Table[Row]]]) -> list[Measured]:
     """Tables that rank more contenders come first, since they say who is ahead."""
     by_size = sorted(own, key=lambda pair: _contest(pair[1]), reverse=True)
     return [Measured(test, table, scale_of(test, table)) for test, table in by_size]
 
 
-def _contest(table: Table) -> tuple[bool, int, int]:
+def _contest(table: Table[Row]) -> tuple[bool, int, int]:
     some = [row for row in table.measured if row.rank_best]
     return table.preset != PRESETS[0], len(some), len({row.model for row in table.measured})
 
@@ -289,7 +289,7 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
     return f"{said[0].upper()}{said[1:]}. {_of_claims(claims)}".strip()
 
 
-def _ahead(table: Table) -> list[Row]:
+def _ahead(table: Table[Row]) -> list[Row]:
     """The rows that may be best: by rank, or with a score as good that every seed repeats, which
     leaves it without an interval and so without a rank."""
     leaders = [row for row in table.rows if row.rank_best == 1]

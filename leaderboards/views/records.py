@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboards.contents import Board, ClaimLine, RecordLine, Row
+from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.forms import form_of
 from leaderboards.render import ARROWS, plain, quantity
-from leaderboards.views.tables import by_scale
+from leaderboards.views.tables import by_scale, first_task
 
 Facts = list[tuple[str, str]]
 
@@ -23,6 +23,7 @@ class Record:
         row: the headline row that it is a seed of; None for one that no table shows.
         beside: the records of that row with their seeds, itself among them.
         claims: verdicts that it counts for.
+        replications: of this run, or of the run that it repeats.
     """
 
     line: RecordLine
@@ -30,34 +31,60 @@ class Record:
     row: Row | None
     beside: tuple[tuple[str, int], ...]
     claims: tuple[ClaimLine, ...]
+    replications: tuple[Replication, ...] = ()
 
 
-def first(board: Board) -> str:
-    """The record that the page opens on: one of the leader of the largest table."""
-    rows = [row for row in board.rows if row.headline and row.kind == "measured" and row.run_ids]
+def first(board: OpenBoard) -> str:
+    """The record that the page opens on: one of the leader of the largest table; "" if the board
+    has none."""
+    rows = board.summary(task=first_task(board), kind="measured") or board.summary(kind="measured")
     leaders = sorted(rows, key=lambda row: (row.rank_best is None, -by_scale(row.preset)))
-    return leaders[0].run_ids[0] if leaders else board.records[0].run_id
+    return next((row.run_ids[0] for row in leaders if row.run_ids), "")
 
 
-def record(board: Board, run_id: str) -> Record | None:
+def record(board: OpenBoard, run_id: str) -> Record | None:
     """A record of the board by its run id."""
-    line = next((record for record in board.records if record.run_id == run_id), None)
+    line = board.record(run_id)
     if line is None:
         return None
-    row = next((row for row in board.rows if row.headline and run_id in row.run_ids), None)
-    seeds = {record.run_id: record.seed for record in board.records}
-    beside = [(own, seeds[own]) for own in (row.run_ids if row else (run_id,)) if own in seeds]
-    claims = tuple(claim for claim in board.claims if run_id in claim.run_ids)
-    return Record(line, json.loads(line.content), row, tuple(beside), claims)
+    rows = board.summary(task=line.task, preset=line.preset, model=line.model)
+    row = next((row for row in rows if run_id in row.run_ids), None)
+    asked = list(row.run_ids) if row else [run_id]
+    beside = board.distinct("records", line.task, "run_id", "seed", run_id=asked)
+    claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
+    again = board.replications(line.task)
+    own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
+    return Record(line, json.loads(line.content), row, tuple(beside), claims, own)
 
 
-def matching(board: Board, words: str) -> list[RecordLine]:
-    """The records in whose id, label or role every word occurs."""
+def matching(board: OpenBoard, words: str) -> list[str]:
+    """The run ids of the records in whose id, label or role every word occurs."""
     wanted = words.lower().split()
     return [
-        record
-        for record in board.records
-        if all(word in f"{record.run_id} {record.label} {record.role}".lower() for word in wanted)
+        str(run_id)
+        for task in board.tasks()
+        for run_id, *told in board.distinct("records", task, "run_id", "label", "role")
+        if all(word in " ".join((run_id, *told)).lower() for word in wanted)
+    ]
+
+
+def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
+    """One dictionary for each replication: its number beside that of the board."""
+    return [
+        {
+            "model": plain(one.label),
+            "seed": one.seed,
+            "metric": one.metric,
+            "board": one.value,
+            "again": one.other_value,
+            "difference": one.difference,
+            "same numbers": "yes" if one.same_numbers else "no",
+            "outside what seeds explain": {True: "yes", False: "no", None: ""}[one.outside],
+            "machine": one.machine,
+            "other machine": one.other_machine,
+            "origin": one.origin,
+        }
+        for one in found
     ]
 
 

@@ -6,18 +6,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED
-from leaderboards.contents import Board, RecordLine, Row
+from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import PRESETS, name, plain, rank
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import trust_of
 from pictures.models import label as model_label
 from settings.groups import card, choices
 
+IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"
 ORDERS: Mapping[str, Callable[[Row], Any]] = {
     BEST_FIRST: lambda row: 0,  # rows of a board are in this order
@@ -31,18 +32,39 @@ ORDERS: Mapping[str, Callable[[Row], Any]] = {
 }
 
 
+class Brief(NamedTuple):
+    """What tells of a row which table it is in and how much that tells: a few columns, which are
+    read from a large board in no time."""
+
+    task: str
+    preset: str
+    variant: str
+    metric: str
+    kind: str
+    model: str
+    label: str
+    setting: str
+    source: str
+    outcome: str
+    mark: str
+    made_from: str
+
+
+Line = TypeVar("Line", Row, Brief)
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(Generic[Line]):
     """Rows that are ranked together: those of one configuration of a task, by one metric."""
 
     task: str
     preset: str
     variant: str
     metric: str
-    rows: tuple[Row, ...]
+    rows: tuple[Line, ...]
 
     @property
-    def measured(self) -> list[Row]:
+    def measured(self) -> list[Line]:
         """The rows of ours that were trained or measured."""
         return [row for row in self.rows if row.kind == "measured"]
 
@@ -58,29 +80,46 @@ def task_label(task: str) -> str:
     return str(card("tasks", task).get("label", task)) if task in choices("tasks") else task
 
 
-def tasks(board: Board) -> list[str]:
+def tasks(board: OpenBoard) -> list[str]:
     """All tasks by name, those with something measured first."""
-    measured = {row.task for row in board.rows if row.group}
-    return sorted({row.task for row in board.rows}, key=lambda task: (task not in measured, task))
+    measured = {task for (task,) in board.distinct("summary", "", "task")}
+    return sorted(board.tasks(), key=lambda task: (task not in measured, task))
 
 
-def tables(rows: Iterable[Row]) -> list[Table]:
+def tables(rows: Iterable[Line]) -> list[Table[Line]]:
     """The tables that rows form, in the order of the rows."""
-    found: dict[tuple[str, str, str, str], list[Row]] = {}
+    found: dict[tuple[str, str, str, str], list[Line]] = {}
     for row in rows:
         found.setdefault((row.task, row.preset, row.variant, row.metric), []).append(row)
     return [Table(*key, tuple(own)) for key, own in found.items()]
 
 
-def headline_tables(board: Board, task: str | None = None) -> list[Table]:
-    """The headline tables of a task, or of all, published numbers of the same metric included."""
-    rows = [row for row in board.rows if task in (None, row.task)]
-    known = {row.task: row.metric for row in rows if row.headline}
-    for row in rows:  # of a task that nobody measured
-        known.setdefault(row.task, row.metric)
+def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
+    """The tables of a task by its headline, published numbers of it included; by its first metric,
+    where nobody measured the task."""
+    metrics = board.distinct("rows", task, "metric", headline=True)
+    metrics = metrics or board.distinct("rows", task, "metric")
+    asked = [metric for (metric,) in metrics]
     return tables(
-        row for row in rows if row.headline or (row.source and row.metric == known[row.task])
+        Brief(*line) for line in board.distinct("rows", task, *Brief._fields, metric=asked)
     )
+
+
+def whole(board: OpenBoard, table: Table[Brief]) -> Table[Row]:
+    """A table with all columns of its rows."""
+    place = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
+    return replace(table, rows=tuple(board.rows(table.task, **place)))  # type: ignore[arg-type]
+
+
+def first_task(board: OpenBoard) -> str:
+    """The task that is shown where none is asked for: that of the README, or the one with the most
+    telling table."""
+    known = tasks(board)
+    if IN_README in known or not known:
+        return IN_README
+    lines = board.distinct("summary", "", *Brief._fields, kind="measured")
+    found = tables(Brief(*line) for line in lines)
+    return opening(found).task if found else known[0]
 
 
 def by_scale(preset: str) -> int:
@@ -88,7 +127,7 @@ def by_scale(preset: str) -> int:
     return PRESETS.index(preset) if preset in PRESETS else -1
 
 
-def telling(rows: Sequence[Row]) -> tuple[bool, int, int, int]:
+def telling(rows: Sequence[Row] | Sequence[Brief]) -> tuple[bool, int, int, int]:
     """By how much a table tells, the most for the largest: whether it is more than a test of the
     machinery, how many tuned contenders it has, how many models, and its scale."""
     measured = [row for row in rows if row.kind == "measured"]
@@ -97,19 +136,19 @@ def telling(rows: Sequence[Row]) -> tuple[bool, int, int, int]:
     return bool(measured) and scale > 0, tuned, len({row.model for row in measured}), scale
 
 
-def most_telling_first(found: Iterable[Table]) -> list[Table]:
+def most_telling_first(found: Iterable[Table[Line]]) -> list[Table[Line]]:
     """The tables, the most telling first; of equals the last, which is the largest, since variants
     are sorted by their size."""
     last_first = list(found)[::-1]
     return sorted(last_first, key=lambda table: telling(table.rows), reverse=True)
 
 
-def opening(found: Sequence[Table]) -> Table:
+def opening(found: Sequence[Table[Line]]) -> Table[Line]:
     """The table that a task opens on."""
     return most_telling_first(found)[0]
 
 
-def presets(found: Iterable[Table]) -> list[str]:
+def presets(found: Iterable[Table[Any]]) -> list[str]:
     """The presets of tables, by growing scale."""
     return sorted({table.preset for table in found}, key=lambda preset: (by_scale(preset), preset))
 
@@ -126,20 +165,19 @@ def matching(rows: Iterable[Row], words: str) -> list[Row]:
 
 
 def _searched(row: Row) -> str:
-    return " ".join((row.label, row.model, row.setting, row.mark, row.kind, row.source)).lower()
+    return " ".join(
+        (row.label, row.model, row.setting, row.mark, row.kind, row.source, row.origin)
+    ).lower()
 
 
-def contents_of(board: Board, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What records say, by run id; those that are not on the board are left out."""
-    wanted = set(run_ids)
-    return {r.run_id: json.loads(r.content) for r in board.records if r.run_id in wanted}
-
-
-def records_of(board: Board, rows: Iterable[Row]) -> list[RecordLine]:
-    """The records behind rows, in the order of the rows."""
-    wanted = {run_id: place for place, run_id in enumerate(r for row in rows for r in row.run_ids)}
-    found = [record for record in board.records if record.run_id in wanted]
-    return sorted(found, key=lambda record: wanted[record.run_id])
+def contents_of(board: OpenBoard, rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+    """What the first records of rows say, by run id; those that the board has not are left out."""
+    firsts: dict[str, list[str]] = {}
+    for row in rows:
+        if row.run_ids:
+            firsts.setdefault(row.task, []).append(row.run_ids[0])
+    found = (one for task, run_ids in firsts.items() for one in board.records(task, run_id=run_ids))
+    return {record.run_id: json.loads(record.content) for record in found}
 
 
 def unique_names(rows: Sequence[Row]) -> list[str]:
@@ -147,7 +185,7 @@ def unique_names(rows: Sequence[Row]) -> list[str]:
     names = [name(row) for row in rows]
     counts = Counter(names)
     told = [
-        f"{one} [{row.source or row.kind}]" if counts[one] > 1 else one
+        f"{one} [{row.source or row.origin or row.kind}]" if counts[one] > 1 else one
         for one, row in zip(names, rows, strict=True)
     ]
     again = Counter(told)
@@ -202,8 +240,8 @@ def _line(row: Row, contents: Mapping[str, dict[str, Any]], address: Address) ->
         "peak memory": row.peak_memory_bytes,
         "test items": row.items,
         "device": row.device,
-        "trust": trust_of(row).words if row.kind == "measured" else "",
-        "origin": ", ".join(part for part in (row.kind, row.source) if part),
+        "trust": trust_of(row).words if row.origin else "",
+        "origin": ", ".join(part for part in (row.kind, row.source, row.origin) if part),
         "record": address(to_record(row.run_ids[0])) if row.run_ids else None,
     }
 
@@ -226,20 +264,19 @@ def chosen_settings(content: Mapping[str, Any]) -> str:
     return ", ".join(found)
 
 
-def settings_of_tables(board: Board, found: Iterable[Table]) -> dict[str, dict[str, Any]]:
+def settings_of_tables(board: OpenBoard, found: Iterable[Table[Row]]) -> dict[str, dict[str, Any]]:
     """Group → how the task was set there, by one record of each group."""
-    firsts = {row.run_ids[0]: row.group for table in found for row in table.rows if row.run_ids}
-    by_group = {group: run_id for run_id, group in firsts.items()}
-    contents = contents_of(board, by_group.values())
+    firsts = {table.rows[0].group: table.measured[0] for table in found if table.measured}
+    contents = contents_of(board, firsts.values())
     return {
-        group: contents[run_id]["config"].get("tasks", {})
-        for group, run_id in by_group.items()
-        if run_id in contents
+        group: contents[row.run_ids[0]]["config"].get("tasks", {})
+        for group, row in firsts.items()
+        if row.run_ids[0] in contents
     }
 
 
 def coverage(
-    task: str, found: Iterable[Table], planned: Callable[[str], Sequence[str]]
+    task: str, found: Iterable[Table[Brief]], planned: Callable[[str], Sequence[str]]
 ) -> list[dict[str, Any]]:
     """How far each model was measured at each preset: one dictionary for each pair.
 

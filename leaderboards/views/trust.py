@@ -1,20 +1,18 @@
 """How far the rows of a board can be believed: who made their runs, and who made them again.
 
-This is the one place that says so: the levels of a verified submission and the replications of a
-run are told by what ``trust_of`` returns, on every page.
+This is the one place that says so: what ``trust_of`` and ``bar`` return is shown on every page.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leaderboards.contents import Board, Row
+from leaderboards.contents import OpenBoard, Replication, Row
+from leaderboards.data.replications import Replicated, together
 
 LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated")  # the weakest first
-STARTED = re.compile(r'"started_at": "([^"]*)"')
+YOURS = "yours"
 
 
 @dataclass(frozen=True)
@@ -23,50 +21,47 @@ class Trust:
 
     Attributes:
         level: one of ``LEVELS``.
-        machines: how many kinds of machine gave its numbers.
-        yours: whether some of its runs were made here, and are not committed.
+        words: the level with all that is known beside it.
+        yours: whether its runs were made here, and are not committed.
     """
 
-    level: str = LEVELS[0]
-    machines: int = 1
-    yours: bool = False
-
-    @property
-    def words(self) -> str:
-        """As a table shows it."""
-        often = f" ×{self.machines}" if self.level == LEVELS[-1] else ""
-        return f"{self.level}{often}" + (", yours" if self.yours else "")
+    level: str
+    words: str
+    yours: bool
 
 
 @dataclass(frozen=True)
 class Bar:
-    """The board's trust on one line: measured rows by level, and how new its records are."""
+    """The board's trust on one line: measured rows by level, the strongest first, and what
+    replications gave."""
 
-    levels: tuple[tuple[str, int], ...]  # every level that has rows, the strongest first
+    levels: tuple[tuple[str, int], ...]
     rows: int
     yours: int
-    newest: str  # day of the newest record; "" where there is none
+    replicated: Replicated
 
 
 def trust_of(row: Row) -> Trust:
-    """What stands behind a row: so far, that its runs were reported."""
-    return Trust()
+    """What stands behind a row. A row that nobody verified was reported."""
+    checked = str(getattr(row, "checked", "")) or LEVELS[0]  # of leaderboards.verify
+    level = next((level for level in reversed(LEVELS) if checked.startswith(level)), LEVELS[0])
+    yours = row.origin == YOURS
+    return Trust(level, f"{checked}, {YOURS}" if yours else checked, yours)
 
 
-def bar(board: Board, rows: Iterable[Row] | None = None) -> Bar:
-    """The trust in the headline rows that were measured."""
-    shown = board.rows if rows is None else rows
-    measured = [trust_of(row) for row in shown if row.headline and row.kind == "measured"]
-    counts = Counter(trust.level for trust in measured)
+def bar(board: OpenBoard) -> Bar:
+    """The trust in the rows that were measured."""
+    rows = board.summary(kind=["measured", "replication"])
+    trusted = [(row.kind, trust_of(row)) for row in rows]
+    counts = Counter(trust.level for kind, trust in trusted if kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
-    yours = sum(trust.yours for trust in measured)
-    contents = [record.content for record in board.records]
-    return Bar(levels, len(measured), yours, _newest(contents))
+    yours = sum(trust.yours for _, trust in trusted)
+    return Bar(levels, counts.total(), yours, together(replications(board)))
 
 
-def _newest(contents: Sequence[str]) -> str:
-    found = (STARTED.search(content) for content in contents)
-    return max((match[1][:10] for match in found if match), default="")
+def replications(board: OpenBoard) -> list[Replication]:
+    """Every run that was made once more, of all tasks."""
+    return [line for task in board.tasks() for line in board.replications(task)]
 
 
 def explained() -> str:

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from bench.records.schema import Curve
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED, FOLDER
-from leaderboards.contents import Board, write_board
+from leaderboards.contents import Board, OpenBoard, write_board
 from leaderboards.render import rank
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.charts import chart, is_share, series_name
@@ -97,7 +97,7 @@ def test_the_first_page_has_the_sentence_the_matrix_and_the_bars(board, tmp_path
     page = AppTest.from_file(APP, default_timeout=60).run()
     assert not page.exception, page.exception
     html = "\n".join(part.proto.body for part in page.get("html"))
-    assert escape(overview(board).sentence) in html
+    assert escape(overview(OpenBoard(tmp_path / "board.parquet")).sentence) in html
     assert 'class="matrix"' in html
     assert ">✓ 1 reproduced</a>" in html
     assert "measured rows: " in html

@@ -10,14 +10,17 @@ from scipy import stats
 
 from bench.records.schema import write_record
 from leaderboards.board import build_board
-from leaderboards.contents import Board, ClaimLine, Line
+from leaderboards.contents import Board, ClaimLine, Line, OpenBoard, Replication, write_board
 from leaderboards.views import abilities, compare, cost, overview
 from leaderboards.views.charts import ON_DARK
 from leaderboards.views.claims import detail, filtered, lines
 from leaderboards.views.curves import binned
 from leaderboards.views.dots import dots
 from leaderboards.views.links import in_app, to_claim, to_table
+from leaderboards.views.records import again_lines, record
 from leaderboards.views.tables import headline_tables, matching, opening, ordered, unique_names
+from leaderboards.views.tables import lines as table_lines
+from leaderboards.views.trust import bar
 from pictures.models import look
 from settings.groups import card, choices
 
@@ -43,16 +46,28 @@ def language_board(make_record, levels, preset="laptop") -> Board:
     return build_board(records)
 
 
-def cell_of(board: Board, model: str, ability: str = LANGUAGE):
+@pytest.fixture
+def opened(tmp_path):
+    """A board as pages read it: from its folder."""
+
+    def open_it(board: Board) -> OpenBoard:
+        path = tmp_path / "board.parquet"
+        write_board(board, path)
+        return OpenBoard(path)
+
+    return open_it
+
+
+def cell_of(board: OpenBoard, model: str, ability: str = LANGUAGE):
     matrix = overview.overview(board).matrix
     place = matrix.abilities.index(ability)
     found = {line.model: line for _, group in matrix.groups for line in group}
     return found[model].cells[place]
 
 
-def test_a_cell_has_its_rank_and_its_place_between_floor_and_oracle(make_record):
+def test_a_cell_has_its_rank_and_its_place_between_floor_and_oracle(opened, make_record):
     board = language_board(make_record, {"gpt2": (0.59, 0.6, 0.61), "lstm": (0.39, 0.4, 0.41)})
-    first, second = (cell_of(board, model) for model in ("gpt2", "lstm"))
+    first, second = (cell_of(opened(board), model) for model in ("gpt2", "lstm"))
     assert (first.rank, first.score, first.state) == ("1", "50%", overview.SURE)
     assert first.place == pytest.approx((0.6 - 0.2) / (1.0 - 0.2))
     assert (second.rank, second.score) == ("2", "25%")
@@ -62,7 +77,7 @@ def test_a_cell_has_its_rank_and_its_place_between_floor_and_oracle(make_record)
     assert first.link == to_table(row, selected="gpt2")
 
 
-def test_cells_say_what_is_unsure_planned_or_failed(make_record):
+def test_cells_say_what_is_unsure_planned_or_failed(opened, make_record):
     settings = {"preset": "laptop", "task_settings": {"variant": "held_out"}}
     records = with_ends(make_record, **settings)
     records += [
@@ -71,7 +86,7 @@ def test_cells_say_what_is_unsure_planned_or_failed(make_record):
     records.append(make_record("lstm", "LSTM", 0, 0.5, role="final", trials=3, **settings))
     lost = {"outcome": "diverged", "accuracy": None, "cause": "loss is not finite"}
     records.append(make_record("s4d", "S4D", 0, **lost, **settings))
-    board = build_board(records)
+    board = opened(build_board(records))
     states = {model: cell_of(board, model).state for model in ("gpt2", "lstm", "s4d", "mamba")}
     assert states == {
         "gpt2": overview.PALE,
@@ -84,13 +99,13 @@ def test_cells_say_what_is_unsure_planned_or_failed(make_record):
     assert "loss is not finite" in cell_of(board, "s4d").words
 
 
-def test_only_configurations_that_the_card_asks_for_are_in_the_matrix(make_record):
+def test_only_configurations_that_the_card_asks_for_are_in_the_matrix(opened, make_record):
     iid = {"preset": "laptop", "task_settings": {"variant": "iid"}}
     records = [make_record("gpt2", "GPT2", seed, 0.9 + seed / 100, **iid) for seed in (0, 1)]
-    assert cell_of(build_board(records), "gpt2").state == overview.PLANNED
+    assert cell_of(opened(build_board(records)), "gpt2").state == overview.PLANNED
 
 
-def test_a_new_task_is_in_the_matrix_by_its_own_card(make_record, monkeypatch):
+def test_a_new_task_is_in_the_matrix_by_its_own_card(opened, make_record, monkeypatch):
     own = {"headline": {"name": "accuracy"}, "abilities": {"swim": {"floor": 0, "oracle": 1}}}
     cards = {"pool": own}
     monkeypatch.setattr(abilities, "choices", lambda group: list(cards))
@@ -98,7 +113,7 @@ def test_a_new_task_is_in_the_matrix_by_its_own_card(make_record, monkeypatch):
     abilities.tests.cache_clear()
     try:
         records = [make_record("gpt2", "GPT2", n, 0.5 + n / 4, task="pool") for n in (0, 1)]
-        matrix = overview.overview(build_board(records)).matrix
+        matrix = overview.overview(opened(build_board(records))).matrix
         assert matrix.abilities == ("swim",)
         assert matrix.groups[0][1][0].cells[0].score == "62%"
     finally:
@@ -116,17 +131,19 @@ def test_ends_on_cards_are_numbers_or_predictors_of_the_task(task):
             assert named, f"{task}: {end} is no predictor"
 
 
-def test_the_sentence_says_who_leads_and_what_is_open(make_record):
+def test_the_sentence_says_who_leads_and_what_is_open(opened, make_record):
     clear = language_board(make_record, {"gpt2": (0.59, 0.6, 0.61), "lstm": (0.39, 0.4, 0.41)})
-    said = overview.overview(clear).sentence
+    said = overview.overview(opened(clear)).sentence
     assert said.startswith("GPT2 leads in language; nothing is measured yet in recall")
     assert "No published claim has a verdict yet." in said
     levels = {"gpt2": (0.5, 0.6, 0.7), "lstm": (0.51, 0.6, 0.69)}
-    assert "no single model leads in language (GPT2 or LSTM)" in said_lower(make_record, levels)
+    assert "no single model leads in language (GPT2 or LSTM)" in said_lower(
+        opened, make_record, levels
+    )
 
 
-def said_lower(make_record, levels):
-    said = overview.overview(language_board(make_record, levels)).sentence
+def said_lower(opened, make_record, levels):
+    said = overview.overview(opened(language_board(make_record, levels))).sentence
     return said[0].lower() + said[1:]
 
 
@@ -148,14 +165,16 @@ def a_claim(verdict="reproduced", name="n", **changes) -> ClaimLine:
     return ClaimLine(name=name, verdict=verdict, **{**fields, **changes})
 
 
-def test_the_bar_of_verdicts_has_the_contradicted_first_and_every_one_is_a_link(make_record):
+def test_the_bar_of_verdicts_has_the_contradicted_first_and_every_one_is_a_link(
+    opened, make_record
+):
     board = language_board(make_record, {"gpt2": (0.6, 0.61)})
     known = tuple(record.run_id for record in board.records)
     verdicts = ["reproduced"] * 3 + ["contradicted", "not enough evidence", "not asked here"]
     claims = [a_claim(word, f"n{i}", run_ids=known) for i, word in enumerate(verdicts)]
     claims.append(a_claim("contradicted", "small", preset="smoke", figure="table3", run_ids=known))
     board = replace(board, claims=tuple(claims))
-    page = overview.overview(board)
+    page = overview.overview(opened(board))
     assert [(one.verdict, one.count) for one in page.verdicts] == [
         ("contradicted", 1),
         ("reproduced", 3),
@@ -169,11 +188,11 @@ def test_the_bar_of_verdicts_has_the_contradicted_first_and_every_one_is_a_link(
     )
 
 
-def test_a_claim_is_told_with_its_control_and_its_records(make_record):
+def test_a_claim_is_told_with_its_control_and_its_records(opened, make_record):
     board = language_board(make_record, {"gpt2": (0.6, 0.61)})
     run = board.records[0].run_id
     claim = a_claim(run_ids=(run, "elsewhere"))
-    found = detail(replace(board, claims=(claim,)), claim)
+    found = detail(opened(replace(board, claims=(claim,))), claim)
     assert found.rule == "difference above 0"
     assert found.evidence == "difference +0.402"
     assert found.control[0] == "Control: the untrained network must fail"
@@ -185,7 +204,7 @@ def test_a_claim_is_told_with_its_control_and_its_records(make_record):
     assert lines(claims)[1]["open"] == "claims?claim=table3%2Flaptop%2Fslower"
 
 
-def test_a_task_opens_on_the_table_with_most_tuned_contenders(make_record):
+def test_a_task_opens_on_the_table_with_most_tuned_contenders(opened, make_record):
     small = {"preset": "laptop", "task_settings": {"variant": "held_out"}}
     records = []
     for size, study in ((100, {}), (1000, {"study": None})):
@@ -193,7 +212,7 @@ def test_a_task_opens_on_the_table_with_most_tuned_contenders(make_record):
             fields = {"size": size, "role": "final", **small, **study}
             records += [make_record(model, model, n, 0.6 + n / 10, **fields) for n in (0, 1)]
     records.append(make_record("s4d", "S4D", 0, 0.9, preset="smoke"))
-    table = opening(headline_tables(build_board(records)))
+    table = opening(headline_tables(opened(build_board(records)), "regbench"))
     assert (table.preset, len(table.measured)) == ("laptop", 2)
     assert "training_automata=100" in table.variant
 
@@ -242,7 +261,7 @@ def test_the_frontier_is_what_nobody_beats_for_less(make_record):
     assert cost.cost_chart(found, "parameters").to_dict()["layer"]
 
 
-def test_differences_are_paired_by_seed_and_by_item(make_record, tmp_path, monkeypatch):
+def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_path, monkeypatch):
     drawn = random.Random(5)
     records = []
     for model, level in (("gpt2", 0.7), ("lstm", 0.5)):
@@ -254,7 +273,7 @@ def test_differences_are_paired_by_seed_and_by_item(make_record, tmp_path, monke
     monkeypatch.setattr(compare, "LOCAL_STORE", tmp_path)
     for record in records:
         write_record(record, compare.Store(tmp_path).record_folder(record.role))
-    board = build_board(records)
+    board = opened(build_board(records))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
     a, b = (compare.row_of(table, model) for model in ("gpt2", "lstm"))
     found = compare.compare(board, a, b)
@@ -275,8 +294,8 @@ def test_differences_are_paired_by_seed_and_by_item(make_record, tmp_path, monke
         assert drawn_chart.to_dict()["layer"]  # Altair checks it against its schema
 
 
-def test_without_the_files_of_records_the_difference_is_said_and_nothing_more(make_record):
-    board = language_board(make_record, {"gpt2": (0.6, 0.61), "lstm": (0.4, 0.41)})
+def test_without_the_files_of_records_the_difference_is_said_and_nothing_more(opened, make_record):
+    board = opened(language_board(make_record, {"gpt2": (0.6, 0.61), "lstm": (0.4, 0.41)}))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
     found = compare.compare(board, *(compare.row_of(table, m) for m in ("gpt2", "lstm")))
     assert found.difference == pytest.approx(0.2)
@@ -306,3 +325,40 @@ def test_names_of_rows_are_unique(make_record):
     published = replace(row, kind="published (printed)", source="Table 3")
     found = unique_names([row, published, published, row])
     assert len(set(found)) == 4
+
+
+def test_replications_and_own_rows_are_told_as_such(opened, make_record):
+    board = language_board(make_record, {"gpt2": (0.6, 0.61)})
+    row = next(row for row in board.rows if row.model == "gpt2" and row.headline)
+    mine = replace(row, kind="replication", origin="yours", made_from="x" * 64, rank_best=None)
+    again = Replication(
+        **{name: getattr(row, name) for name in ("task", "preset", "variant", "group", "model")},
+        **{name: getattr(row, name) for name in ("label", "setting", "metric", "direction")},
+        seed=0,
+        data_seed=0,
+        run_id=row.run_ids[0],
+        other_run_id=row.run_ids[0],
+        origin="yours",
+        machine="A",
+        other_machine="B",
+        outcome="ok",
+        other_outcome="ok",
+        value=0.6,
+        other_value=0.5,
+        same_numbers=False,
+        same_weights=False,
+        low=0.58,
+        high=0.63,
+        outside=True,
+    )
+    board = replace(board, rows=(*board.rows, mine), replications=(again,))
+    found = bar(opened(board))
+    assert (found.yours, found.rows) == (1, 1)
+    assert (found.replicated.runs, found.replicated.machines, found.replicated.outside) == (1, 2, 1)
+    shown = record(opened(board), row.run_ids[0])
+    line = again_lines(shown.replications)[0]
+    assert (line["board"], line["again"], line["outside what seeds explain"]) == (0.6, 0.5, "yes")
+    assert line["difference"] == pytest.approx(-0.1)
+    told = table_lines([row, mine], {})
+    assert [one["trust"] for one in told] == ["reported", "reported, yours"]
+    assert "yours" in told[1]["origin"]
