@@ -97,8 +97,7 @@ def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
 
 def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
     """The tables that measure an ability by a test, each ranked; the most telling first."""
-    kinds = ("measured", "reference", "replication")
-    found = tables(board.rows(test.task, metric=test.metric, kind=kinds))
+    found = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
     if test.only_with:
         settings = settings_of_tables(board, found)
         found = [table for table in found if _is_asked(test, settings.get(table.rows[0].group, {}))]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -108,7 +108,8 @@ def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
 def whole(board: OpenBoard, table: Table[Brief]) -> Table[Row]:
     """A table with all columns of its rows."""
     place = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
-    return replace(table, rows=tuple(board.rows(table.task, **place)))  # type: ignore[arg-type]
+    rows = board.rows(table.task, **place)
+    return Table(table.task, table.preset, table.variant, table.metric, tuple(rows))
 
 
 def first_task(board: OpenBoard) -> str:

@@ -51,11 +51,10 @@ def trust_of(row: Row) -> Trust:
 
 def bar(board: OpenBoard) -> Bar:
     """The trust in the rows that were measured."""
-    rows = board.summary(kind=["measured", "replication"])
-    trusted = [(row.kind, trust_of(row)) for row in rows]
+    trusted = [(row.kind, trust_of(row)) for row in board.summary()]
     counts = Counter(trust.level for kind, trust in trusted if kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
-    yours = sum(trust.yours for _, trust in trusted)
+    yours = sum(trust.yours for kind, trust in trusted if kind in ("measured", "replication"))
     return Bar(levels, counts.total(), yours, together(replications(board)))
 
 

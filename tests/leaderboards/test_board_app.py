@@ -225,7 +225,7 @@ def test_no_torch_lightning_or_mlflow(board, tmp_path):
         "import sys; from streamlit.testing.v1 import AppTest; "
         f"page = AppTest.from_file({APP!r}, default_timeout=60).run(); "
         "assert not page.exception and page.get('html'); "
-        "heavy = {'torch', 'lightning', 'mlflow', 'scipy', 'altair', 'pandas'} & set(sys.modules); "
+        "heavy = {'torch', 'lightning', 'mlflow', 'scipy', 'altair'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
     result = subprocess.run(

@@ -271,18 +271,18 @@ def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_pat
             own = {"per_sequence": {"accuracy": items}, "role": "final", "preset": "laptop"}
             records.append(make_record(model, model.upper(), seed, mean, **own))
     monkeypatch.setattr(compare, "LOCAL_STORE", tmp_path)
-    for record in records:
-        write_record(record, compare.Store(tmp_path).record_folder(record.role))
+    for run in records:
+        write_record(run, compare.Store(tmp_path).record_folder(run.role))
     board = opened(build_board(records))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
     a, b = (compare.row_of(table, model) for model in ("gpt2", "lstm"))
     found = compare.compare(board, a, b)
-    means = [record.headline.value for record in records]
+    means = [run.headline.value for run in records]
     by_seed = [x - y for x, y in zip(means[:3], means[3:], strict=True)]
     assert found.by_seed.values == pytest.approx(by_seed)
     wanted = stats.t.interval(0.95, 2, sum(by_seed) / 3, stats.sem(by_seed))
     assert found.by_seed.interval == pytest.approx(wanted)
-    scores = [record.per_sequence["accuracy"] for record in records]
+    scores = [run.per_sequence["accuracy"] for run in records]
     by_item = [(sum(c[:3]) - sum(c[3:])) / 3 for c in zip(*scores, strict=True)]
     assert found.by_item.values == pytest.approx(by_item)
     wanted = stats.t.interval(0.95, 39, sum(by_item) / 40, stats.sem(by_item))
