@@ -145,6 +145,15 @@ class OpenBoard:
         except UserError:
             return False
 
+    def check(self) -> None:
+        """Look at all bytes of the board.
+
+        Raises:
+            UserError: a file is missing, or a bit of it was changed.
+        """
+        for name in self._manifest.parts:
+            self._checked(name)
+
     def of_task(self, task: str) -> Board:
         """The lines of one task; under no name, the verdicts."""
         if not task:
@@ -154,6 +163,7 @@ class OpenBoard:
 
     def whole(self) -> Board:
         """Everything at once, as boards that fit into memory may be read."""
+        self.check()
         each = [self.of_task(task) for task in ["", *self._manifest.tasks()]]
         sections = (field.name for field in dataclasses.fields(Board))
         return Board(*(tuple(x for one in each for x in getattr(one, name)) for name in sections))
