@@ -7,11 +7,15 @@ import streamlit as st
 from leaderboards.screens import page
 from leaderboards.views.trust import explained
 
+SUBMIT = (
+    "python -m leaderboards.submit RUN_ID to=FOLDER who=NAME contact=ADDRESS licence=NAME "
+    "training_data=WORDS contamination=WORDS"
+)
 STEPS = (
     ("Run", "python -m bench.sweep tasks=regbench models=MODEL preset=laptop"),
-    ("Look at it here, beside the others", "python -m leaderboards.build local=true"),
-    ("Make it ready to be sent", "python -m leaderboards.add RECORD.json"),
-    ("Check a row of somebody else", "python -m leaderboards.build --check"),
+    ("Look at your rows beside the others", "python -m leaderboards.build local=true"),
+    ("Write the folder that is sent as a pull request", SUBMIT),
+    ("Check a row, or what somebody sent", "python -m leaderboards.verify RUN_ID"),
 )
 
 
@@ -20,8 +24,8 @@ def show() -> None:
     page.text(
         f"Levels of trust: {explained()}.",
         title="Submit",
-        lead="A row is added by a pull request with its records. Everything in it is data: nothing "
-        "of it is imported or run.",
+        lead="A row is added by a pull request with its records; docs/submit.md tells all of it. "
+        "Everything that is sent is data: nothing of it is imported or executed.",
     )
     for told, command in STEPS:
         st.text(told)

@@ -10,8 +10,8 @@ from typing import Any
 
 from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.pages import figures_of, most_demanding
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
+from leaderboards.views.figures import figures_of, most_demanding
 from leaderboards.views.links import Address, claim_id, in_app, to_claim
 
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
@@ -54,7 +54,7 @@ class Detail:
 
 def counted(board: OpenBoard) -> list[ClaimLine]:
     """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
-    best = most_demanding(figures_of(board.of_task("")))
+    best = most_demanding(figures_of(board.claims()))
     return [claim for one in best if one.preset != PRESETS[0] for claim in one.claims]
 
 

@@ -208,7 +208,7 @@ def test_two_models_are_compared_and_costs_drawn(open_page):
     assert charts(page) == 1
     assert "frontier" in list(page.dataframe[0].value["frontier"])
     page, html = open_page("submit")
-    assert "python -m leaderboards.add" in page.code[2].value
+    assert page.code[2].value.startswith("python -m leaderboards.submit RUN_ID")
 
 
 def test_a_missing_board_is_said_in_a_sentence(tmp_path, monkeypatch):
