@@ -30,6 +30,7 @@ pytestmark = pytest.mark.browser
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+PATIENCE = 180_000  # milliseconds: a busy machine draws slowly
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
@@ -118,7 +119,7 @@ def visit(address):
             page = browser.new_context(viewport=size, color_scheme=theme).new_page()
             page.on("dialog", lambda one: (unwanted.append(one.message), one.dismiss()))
             page.on("request", lambda one: unwanted.extend(_elsewhere(one.url, address)))
-            page.goto(place if place.startswith("http") else address + place, timeout=60_000)
+            page.goto(place if place.startswith("http") else address + place, timeout=PATIENCE)
             drawn(page)
             return page
 
@@ -133,9 +134,9 @@ def _elsewhere(url, address):
 
 def drawn(page):
     """Wait until the page's last part is there."""
-    page.locator(".mb h1").first.wait_for(timeout=60_000)
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=60_000)
-    sync_api.expect(page.locator("[data-testid=stSkeleton]")).to_have_count(0, timeout=60_000)
+    page.locator(".mb h1").first.wait_for(timeout=PATIENCE)
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
+    sync_api.expect(page.locator("[data-testid=stSkeleton]")).to_have_count(0, timeout=PATIENCE)
     return page
 
 
@@ -176,10 +177,10 @@ def test_the_first_screen_answers_and_three_clicks_lead_to_the_record(visit):
     cell.focus()
     assert "RegBench" in cell.get_attribute("aria-label")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/task?**")
+    page.wait_for_url("**/task?**", timeout=PATIENCE)
     drawn(page)
     page.get_by_role("link", name="record 1").first.click()
-    page.wait_for_url("**/record?**")
+    page.wait_for_url("**/record?**", timeout=PATIENCE)
     drawn(page)
     found = next(one for one in LANGUAGES if one.run_id in page.url)
     shown = page.get_by_role("row", name="accuracy ↑ on test").get_by_role("cell").inner_text()
@@ -191,7 +192,7 @@ def test_a_copied_address_shows_the_same_and_the_theme_is_the_readers(visit):
     page = visit("/task?preset=smoke&configuration=training_automata%3D100")
     page.get_by_role("combobox", name="Order").click()
     page.get_by_role("option", name="parameters").click()
-    page.wait_for_url("**order=parameters**")
+    page.wait_for_url("**order=parameters**", timeout=PATIENCE)
     drawn(page)
     copied = visit(page.url, theme="dark")
     assert copied.get_by_role("combobox", name="Order").input_value() == "parameters"
