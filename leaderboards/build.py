@@ -143,7 +143,9 @@ def checked(
     for task in set(there.tasks()) - seen:
         said.append(describe_difference(there.of_task(task), Board((), (), (), ())))
     # A record that is missing explains every number that differs.
-    difference = next(iter(sorted(filter(None, said), key=lambda text: "the record " not in text)), "")
+    difference = next(
+        iter(sorted(filter(None, said), key=lambda text: "the record " not in text)), ""
+    )
     if difference:
         how = "python -m leaderboards.build" + (" local=true" if local else "")
         raise UserError(

@@ -146,7 +146,9 @@ def lines_by_size(points: Sequence[Point], made: str) -> list[Line]:
                 direction=picked[0].direction,
                 abscissa=name,
                 by_size=True,
-                seeds=min((point.seeds for point in picked if point.seeds is not None), default=None),
+                seeds=min(
+                    (point.seeds for point in picked if point.seeds is not None), default=None
+                ),
                 x=tuple(float(size) for size in sorted(chosen)),
                 y=tuple(point.mean for point in picked if point.mean is not None),
                 y_low=tuple(point.low for point in picked),

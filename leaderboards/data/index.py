@@ -29,7 +29,16 @@ from leaderboards.data.sketches import OFF_THE_BOARD, YOURS, Facts, Sketch, sket
 from leaderboards.submission import check, contradiction
 
 # Everything that a line of a board follows from beside records, verdicts and published numbers.
-DECIDING = ("ground", "settings", "bench", "models", "tasks", "judging", "published", "leaderboards")
+DECIDING = (
+    "ground",
+    "settings",
+    "bench",
+    "models",
+    "tasks",
+    "judging",
+    "published",
+    "leaderboards",
+)
 NO_CODE = ("board.parquet", "records", "verdicts")  # below leaderboards/
 LIBRARIES = ("numpy", "omegaconf", "pyarrow", "pydantic", "scipy")
 MANY = 500  # new files, after which one question to the database is faster than one for each

@@ -59,9 +59,7 @@ def replications(place: Place, beside: Place) -> list[Replication]:
     ]
 
 
-def _pair(
-    place: Place, one: Sketch, other: Sketch, explained: Interval | None
-) -> Replication:
+def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
     return Replication(
         task=one.task,
         preset=one.preset,

@@ -25,9 +25,7 @@ def kind_of_row(place: Place) -> str:
     return REFERENCE if place.first.is_reference else MEASURED
 
 
-def rows_of(
-    settings: Sequence[Setting], known: Directions, kept: Iterable[Row] = ()
-) -> list[Row]:
+def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] = ()) -> list[Row]:
     """The rows of one table, by metric, the headline first; best first within a metric.
 
     Args:
