@@ -106,7 +106,10 @@ def _stores() -> Iterator[Finding]:
 
 def _leaderboard() -> Iterator[Finding]:
     board = ROOT / "leaderboards" / "board.parquet" / "board.json"
-    yield board.exists(), f"committed board {board.parent}" + ("" if board.exists() else " is missing")
+    yield (
+        board.exists(),
+        f"committed board {board.parent}" + ("" if board.exists() else " is missing"),
+    )
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if browser is None:
         yield True, "no Chromium: browser tests are skipped (apt-get install chromium)"

@@ -1,4 +1,4 @@
-"""``python -m leaderboards.build``: records, published numbers and verdicts → the board's folder."""
+"""``python -m leaderboards.build``: records, published numbers and verdicts → the board."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""``python -m tests.board_growth``: a board of many records, and what it costs to make, to renew and
-to read.
+"""``python -m tests.board_growth``: what a board of many records costs to make, renew and read.
 
 The records are committed ones under other seeds and other numbers of threads, whose weights, losses
 and identities are their own: every check accepts them. They are written to a folder; a board is
@@ -20,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,13 @@ from leaderboards.data.sketches import OFF_THE_BOARD
 
 USAGE = "python -m tests.board_growth [records=8100 folder=FOLDER largest=KILOBYTES]"
 SEEDS = 5  # copies of a record under another seed, before the next number of threads
+TABLES, CURVES = ("variant", "metric", "group"), ("variant", "metric")  # of a menu
 MIB = 2**20
 Tree = dict[str, Any]
 
 
 def main(words: list[str]) -> int:
-    """Write the records, build, add one, build again, and read; or, in a process of its own, read."""
+    """Write the records, build, add one, build again, and read; or, with ``read=``, read alone."""
     given = read(words, settings=("records", "folder", "largest", "read"))
     if place := given.one("read", ""):
         visit(OpenBoard(Path(place)))
@@ -149,19 +150,17 @@ def visit(board: OpenBoard) -> None:
 def _visit(board: OpenBoard, task: str, ask: Callable[[str, str, Callable[[], Any]], Any]) -> None:
     for preset in ask("presets", task, lambda: board.distinct("rows", task, "preset")):
         chosen: dict[str, Any] = {"preset": preset[0]}
-        names = ("variant", "metric", "group")
-        tables = ask("tables", task, lambda c=chosen: board.distinct("rows", task, *names, **c))
-        ask("overview", task, lambda c=chosen: board.summary(task=task, **c))
+        tables = ask("tables", task, partial(board.distinct, "rows", task, *TABLES, **chosen))
+        ask("overview", task, partial(board.summary, task=task, **chosen))
         table = chosen | {"variant": tables[0][0], "metric": tables[0][1]}
-        ask("table", task, lambda t=table: board.rows(task, **t))
-        names = ("variant", "metric")
-        curves = ask("curves", task, lambda c=chosen: board.distinct("curves", task, *names, **c))
+        ask("table", task, partial(board.rows, task, **table))
+        curves = ask("curves", task, partial(board.distinct, "curves", task, *CURVES, **chosen))
         if curves:
             curve = chosen | {"variant": curves[0][0], "metric": curves[0][1]}
-            ask("curve", task, lambda c=curve: board.lines(task, **c))
-        runs = ask("records", task, lambda c=chosen: board.distinct("records", task, "run_id", **c))
+            ask("curve", task, partial(board.lines, task, **curve))
+        runs = ask("records", task, partial(board.distinct, "records", task, "run_id", **chosen))
         if runs:
-            ask("record", task, lambda r=runs: board.record(r[-1][0]))
+            ask("record", task, partial(board.record, runs[-1][0]))
 
 
 def _memory() -> float:

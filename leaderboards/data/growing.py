@@ -287,5 +287,5 @@ def _claims(
 
 
 def _headlines(rows: pa.Table) -> pa.Table:
-    """The rows that are in the summary, as :func:`leaderboards.data.folder.is_in_summary` has it."""
+    """The rows that are in the summary (:func:`leaderboards.data.folder.is_in_summary`)."""
     return rows.filter(pc.and_(rows["headline"], pc.not_equal(rows["group"], "")))

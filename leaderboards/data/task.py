@@ -181,10 +181,10 @@ class TaskMaker:
             )
 
     def _kept(self, old: dict[str, list[int]], new: dict[str, Place]) -> dict[str, list[Row]]:
-        """The rows of before that are those of today. One that did not end well has a row under
-        every metric of its table, and is made anew."""
-        found = {m: self._before.rows(numbers) for m, numbers in old.items() if m in new}
-        return {m: rows for m, rows in found.items() if all(row.outcome == "ok" for row in rows)}
+        """The rows of before that are those of today. A setting with a run that did not end well
+        has a row under every metric of its table, and is made anew."""
+        same = [m for m in new if m in old and all(s.outcome == "ok" for s in new[m].sketches)]
+        return {m: self._before.rows(old[m]) for m in same}
 
     def _curves(self, place: Place, setting: Setting | None) -> None:
         numbers = self._before.line_numbers(place.made_from)

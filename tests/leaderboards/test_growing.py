@@ -29,7 +29,9 @@ def another(record: RunRecord, seed: int, **changes: object) -> RunRecord:
     shift = 1 + 1e-4 * seed
     name = make_run_id(record.task, record.model, record.preset, record.identity, seed)
     curve = record.curves.get("training_loss")
-    own = {} if curve is None else {"training_loss": Curve(x=curve.x, y=[shift * y for y in curve.y])}
+    own = (
+        {} if curve is None else {"training_loss": Curve(x=curve.x, y=[shift * y for y in curve.y])}
+    )
     weights = record.weights_sha256 and hashlib.sha256(name.encode()).hexdigest()
     validation = {k: shift * v for k, v in record.metrics.get("validation", {}).items()}
     fields = {"seed": seed, "run_id": name, "weights_sha256": weights}
@@ -116,9 +118,7 @@ def test_a_changed_checkout_makes_everything_again(
     before = bytes_of(output)
     made: list[str] = []
     original = growing._made
-    monkeypatch.setattr(
-        growing, "_made", lambda *words: made.append(words[2]) or original(*words)
-    )
+    monkeypatch.setattr(growing, "_made", lambda *words: made.append(words[2]) or original(*words))
     build.main([f"records={records}", f"output={output}"])
     assert not made
     monkeypatch.setattr("leaderboards.data.index.made_by", lambda folders: "other code")
@@ -137,7 +137,7 @@ def test_a_failed_build_leaves_board_and_index_as_they_were(records: Path, tmp_p
     same = another(record, 9, weights_sha256=record.weights_sha256)
     path = write_record(same, first.parent)
     for _ in range(2):
-        with pytest.raises(UserError, match="not as in .*, with which it must agree"):
+        with pytest.raises(UserError, match="with which it must agree"):
             build.main(words)
         assert bytes_of(output) == before
     assert build.main([*words, "skip_refused=true"]) == 0
