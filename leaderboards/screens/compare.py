@@ -70,11 +70,11 @@ def _differences(result: Comparison) -> None:
     left, right = st.columns(2)
     with left:
         if result.by_seed:
-            page.text(told(result.by_seed, "seeds that both have"), heading="By seed")
+            page.text(told(result.by_seed, "seed"), heading="By seed")
             page.plot(seeds_chart(result, is_dark()), "The difference of each seed")
     with right:
         if result.by_item:
-            page.text(told(result.by_item, "test items"), heading="By test item")
+            page.text(told(result.by_item, "test item"), heading="By test item")
             page.plot(items_chart(result, is_dark()), "How differences of test items are spread")
     if result.missing:
         page.text(result.missing)

@@ -285,7 +285,8 @@ def told(pairs: Pairs | None, what: str) -> str:
     span = "no interval"
     if pairs.interval:
         span = f"95 % interval {_signed(pairs.interval.low)} to {_signed(pairs.interval.high)}"
-    return f"{_signed(pairs.mean)} over {len(pairs.values)} {what} ({span})"
+    count = len(pairs.values)
+    return f"{_signed(pairs.mean)} over {count} {what}{'s' * (count != 1)} of both ({span})"
 
 
 def _signed(value: float) -> str:

@@ -13,7 +13,7 @@ from leaderboards.views.abilities import Scale, Test, described, scale_of, table
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_table
 from leaderboards.views.tables import Table, task_label
-from leaderboards.views.trust import Bar, bar
+from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from pictures.models import label as model_label
 from settings.groups import choices, contenders, model_groups
 
@@ -204,7 +204,7 @@ def _cell(source: Measured, row: Row) -> Cell:
     if source.scale:
         end = "the best" if source.scale.best else "the oracle"
         told.append(f"{score} of the way from the floor to {end}")
-    told += lacks(row)
+    told += [*lacks(row), *[YOURS] * trust_of(row).yours]
     words = f"{plain(row.label)}, {where}: {', '.join(told)}"
     state = PALE if lacks(row) else SURE
     shown = rank(row) if row.rank_best else ""
