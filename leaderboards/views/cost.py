@@ -96,7 +96,7 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             "colour": colour_of(point.row.model, dark),
             "fill": colour_of(point.row.model, dark) if point.frontier else "transparent",
             "frontier": point.frontier or "no",
-            "said": name(point.row) if point.frontier else "",
+            "said": name(point.row) if point.frontier == "frontier" else "",
         }
         for point in found
     )

@@ -265,14 +265,14 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
 
 def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
     """Who leads which ability, what is open, and how many published claims do not hold."""
-    leads, shared, unranked, missing = [], [], [], []
+    leads, shared, unranked, small, missing = [], [], [], [], []
     for ability, sources in measured.items():
         short = described().get(ability, {}).get("short", ability)
         ahead = _ahead(sources[0].table) if sources else []
         real = any(source.table.preset != PRESETS[0] for source in sources)
-        if not sources or not real:
-            missing.append(short)
-        elif len(ahead) == 1:
+        if not real:
+            (small if sources else missing).append(short)
+        elif len({row.model for row in ahead}) == 1:
             leads.append(f"{plain(ahead[0].label)} leads in {short}")
         elif ahead:
             shared.append(f"{short} ({_some(plain(row.label) for row in ahead)})")
@@ -283,6 +283,8 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
         parts.append(f"no single model leads in {_listed(shared)}")
     if unranked:
         parts.append(f"nothing is tuned enough to be ranked in {_listed(unranked)}")
+    if small:
+        parts.append(f"only a test of the machinery is measured in {_listed(small)}")
     if missing:
         parts.append(f"nothing is measured yet in {_listed(missing)}")
     said = "; ".join(parts) or "nothing is measured yet"

@@ -136,6 +136,9 @@ def test_the_sentence_says_who_leads_and_what_is_open(opened, make_record):
     said = overview.overview(opened(clear)).sentence
     assert said.startswith("GPT2 leads in language; nothing is measured yet in recall")
     assert "No published claim has a verdict yet." in said
+    small = language_board(make_record, {"gpt2": (0.6, 0.61)}, preset="smoke")
+    said = overview.overview(opened(small)).sentence
+    assert "only a test of the machinery is measured in language" in said[0].lower() + said[1:]
     levels = {"gpt2": (0.5, 0.6, 0.7), "lstm": (0.51, 0.6, 0.69)}
     assert "no single model leads in language (GPT2 or LSTM)" in said_lower(
         opened, make_record, levels
