@@ -23,10 +23,10 @@ from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report, silent
 from leaderboards.data.folder import KINDS, Staged, schema_of, table_of
 from leaderboards.data.index import Folder, Index
-from leaderboards.data.lines import Board, ClaimLine, Replication, Row
 from leaderboards.data.opened import OpenBoard
-from leaderboards.data.sketches import Sketch
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
+from leaderboards.shapes.lines import Board, ClaimLine, Replication, Row
+from leaderboards.shapes.sketches import Sketch
 from leaderboards.verdicts import claim_lines, read_verdicts
 from published.numbers import PublishedFile, read_published
 
