@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from bench.records.schema import RunRecord
 from ground.progress import Report, silent
-from leaderboards.data.lines import Board
-from leaderboards.data.sketches import COMMITTED, OFF_THE_BOARD, YOURS, Sketch, sketch_of
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
+from leaderboards.shapes.lines import Board
+from leaderboards.shapes.sketches import COMMITTED, OFF_THE_BOARD, YOURS, Sketch, sketch_of
 from leaderboards.verdicts import VerdictFile, claim_lines
 from published.numbers import PublishedFile
 

@@ -75,8 +75,8 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     """What a board is made of: records below ``folders``, published numbers and verdicts."""
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
-    from leaderboards.data.sketches import COMMITTED as OURS
-    from leaderboards.data.sketches import YOURS
+    from leaderboards.shapes.sketches import COMMITTED as OURS
+    from leaderboards.shapes.sketches import YOURS
 
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
     found = [Folder(folder, OURS) for folder in folders]

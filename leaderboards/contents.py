@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leaderboards.data.folder import to_parquet, write_board
-from leaderboards.data.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 from leaderboards.data.opened import OpenBoard, read_board
+from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 __all__ = [
     "Board",

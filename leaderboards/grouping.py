@@ -15,7 +15,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
-from leaderboards.data.sketches import OFF_THE_BOARD, Sketch
+from leaderboards.shapes.sketches import OFF_THE_BOARD, Sketch
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")

@@ -31,7 +31,7 @@ from ground.errors import OK, UserError, command
 from ground.files import ROOT
 from leaderboards.arguments import read
 from leaderboards.data.opened import OpenBoard
-from leaderboards.data.sketches import OFF_THE_BOARD
+from leaderboards.shapes.sketches import OFF_THE_BOARD
 
 USAGE = "python -m tests.board_growth [records=8100 folder=FOLDER largest=KILOBYTES]"
 SEEDS = 5  # copies of a record under another seed, before the next number of threads

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from bench.records.numbers import over_seeds
 from bench.records.schema import RunRecord
 from ground.statistics import Mean
-from leaderboards.data.lines import Line, Row
 from leaderboards.data.rows import kind_of_row
 from leaderboards.grouping import Place, Setting
+from leaderboards.shapes.lines import Line, Row
 
 LOSS_CURVES = ("training_loss", "validation_loss")  # against training steps
 

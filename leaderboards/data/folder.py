@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ground.files import make_folder, write_atomically
 from ground.reading import Kind
-from leaderboards.data.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 SCHEMA_VERSION = 4
 MANIFEST = "board.json"

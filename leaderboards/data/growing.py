@@ -23,10 +23,10 @@ from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report, silent
 from leaderboards.data.folder import KINDS, Staged, schema_of, table_of
 from leaderboards.data.index import Folder, Index
-from leaderboards.data.lines import Board, ClaimLine, Replication, Row
 from leaderboards.data.opened import OpenBoard
-from leaderboards.data.sketches import Sketch
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
+from leaderboards.shapes.lines import Board, ClaimLine, Replication, Row
+from leaderboards.shapes.sketches import Sketch
 from leaderboards.verdicts import claim_lines, read_verdicts
 from published.numbers import PublishedFile, read_published
 
@@ -71,10 +71,10 @@ def build(
     made = False
     try:
         staged = Staged(output)
-        touched = index.look(refused, report)
         last = _last(output, index)
-        claims = _claims(inputs, index, last, refused)
+        claims = _claims(inputs, index, last, refused)  # soon read, and often what is wrong
         published = _Published(inputs, index, refused)
+        touched = index.look(refused, report)
         summaries = last.summaries() if last else {}
         changed = claims is not None
         for task in sorted({*index.tasks(), *(last.tasks() if last else published.tasks())}):
@@ -117,10 +117,10 @@ def each_task(
     """
     index = Index(None, inputs.folders)
     try:
-        index.look(refused, report)
         claims = claim_lines(read_verdicts(inputs.verdicts, refused))
-        yield "", Board((), (), tuple(claims), ())
         published = _Published(inputs, index, refused)
+        index.look(refused, report)
+        yield "", Board((), (), tuple(claims), ())
         for task in sorted({*index.tasks(), *published.tasks()}):
             rows, curves, records = Listed(), Listed(), Listed()
             lines = TaskLines(rows, curves, records, [])

@@ -34,7 +34,7 @@ from leaderboards.data.folder import (
     Part,
     schema_of,
 )
-from leaderboards.data.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 Item = TypeVar("Item")
 WAITS = 0.05  # seconds for a build that is putting its files in place,

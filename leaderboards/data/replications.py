@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from bench.records.numbers import kind_of
 from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
 from ground.statistics import over_seeds as part_over_seeds
-from leaderboards.data.lines import Replication
-from leaderboards.data.sketches import OFF_THE_BOARD, YOURS, Sketch
 from leaderboards.grouping import Place, one_of_each
+from leaderboards.shapes.lines import Replication
+from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch
 
 
 def apart(sketches: Iterable[Sketch]) -> tuple[list[Sketch], list[Sketch]]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
 from ground.statistics import Direction, Interval, rank_ranges
-from leaderboards.data.lines import Row
 from leaderboards.grouping import Place, Setting
+from leaderboards.shapes.lines import Row
 
 MEASURED = "measured"
 REFERENCE = "reference"

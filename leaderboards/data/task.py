@@ -14,11 +14,11 @@ from bench.records.schema import RunRecord
 from ground.progress import Report, counted, silent
 from leaderboards import published_rows as published
 from leaderboards.data.curves import Point, has_size, lines_by_size, lines_of, made_from
-from leaderboards.data.lines import RecordLine, Replication, Row
 from leaderboards.data.replications import apart, places_beside, replications
 from leaderboards.data.rows import Directions, rows_of
-from leaderboards.data.sketches import Sketch
 from leaderboards.grouping import Place, Setting, arrange
+from leaderboards.shapes.lines import RecordLine, Replication, Row
+from leaderboards.shapes.sketches import Sketch
 from published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them
