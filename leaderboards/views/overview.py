@@ -265,7 +265,9 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
 
 def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
     """Who leads which ability, what is open, and how many published claims do not hold."""
-    leads, shared, unranked, small, missing = [], [], [], [], []
+    leads, shared, unranked = [], [], []
+    small: list[str] = []
+    missing: list[str] = []
     for ability, sources in measured.items():
         short = described().get(ability, {}).get("short", ability)
         ahead = _ahead(sources[0].table) if sources else []
