@@ -153,6 +153,12 @@ def cluster(session: nox.Session) -> None:
 
 
 @nox.session
+def board_growth(session: nox.Session) -> None:
+    """What a board of 8,100 records costs to make, renew and read; -- records=40500."""
+    python(session, "-m", "tests.board_growth", *session.posargs)
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Hostile files and command lines, and 200 flipped bits of each kind of file; -- minutes=10."""
     python(session, "-m", "tests.fuzz", *session.posargs)

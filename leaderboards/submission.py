@@ -21,7 +21,7 @@ from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
 from leaderboards.checks import naming, numbers, training
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
@@ -38,7 +38,7 @@ def check(record: RunRecord) -> RunRecord:
         check_name(getattr(record, what), what)
     for rule in RULES:
         if why := rule(record):
-            raise _refused(record, why)
+            raise _refused(record.run_id, why)
     return record
 
 
@@ -51,12 +51,17 @@ def take(together: Together, record: RunRecord) -> set[str]:
     try:
         return together.take(check(record))
     except ValueError as error:
-        raise _refused(record, str(error)) from None
+        raise _refused(record.run_id, str(error)) from None
 
 
-def _refused(record: RunRecord, why: str) -> UserError:
+def contradiction(run_id: str, what: str, other: str) -> UserError:
+    """The error of a record that says something else than another one."""
+    return _refused(run_id, not_as_in(what, other))
+
+
+def _refused(run_id: str, why: str) -> UserError:
     return UserError(
-        f"the record {record.run_id} is refused because {why}: make it with bench.train or "
+        f"the record {run_id} is refused because {why}: make it with bench.train or "
         "bench.sweep, which write none like it",
         RUN_FAILED,
     )

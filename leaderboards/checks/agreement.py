@@ -14,6 +14,7 @@ from bench.records.schema import Curve, RunRecord
 SAME_WORK = 1.25  # FLOPs for a token differ so much at most, by what batches are padded with
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
+NEAR = (SPEED, LENGTH)
 
 
 @dataclass
@@ -30,21 +31,27 @@ class Together:
             ValueError: another record contradicts it, in a clause.
         """
         confirmed = set()
-        for what, of, value in _shared(record):
+        for what, of, value in shared(record):
             other, run_id = self.said.setdefault((what, of), (value, record.run_id))
-            if not _agree(what, value, other):
-                raise ValueError(f"its {what} is not as in {run_id}, with which it must agree")
+            if not agree(what, value, other):
+                raise ValueError(not_as_in(what, run_id))
             if run_id != record.run_id:
                 confirmed.add(what)
         return confirmed
 
 
-def _agree(what: str, one: Any, other: Any) -> bool:
-    near = what in (SPEED, LENGTH)
+def not_as_in(what: str, run_id: str) -> str:
+    """That two records contradict each other, as a clause."""
+    return f"its {what} is not as in {run_id}, with which it must agree"
+
+
+def agree(what: str, one: Any, other: Any) -> bool:
+    """Whether two records say the same of one thing, or nearly so where that is enough."""
+    near = what in NEAR
     return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
 
 
-def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What is said, of which thing, and how, which must be the same in all records."""
     data, cost = record.provenance.data, record.cost
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])

@@ -11,7 +11,7 @@ from typing import Any
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
 from ground.statistics import mean_of
-from settings.groups import card
+from leaderboards.checks.naming import card_of
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
 LARGEST_INTEGER = 2**63 - 1
@@ -26,12 +26,6 @@ TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as c
     "largest": max,
     "first in units of the mean": lambda values: values[0] / (mean_of(values) or 1.0),
 }
-
-
-@cache
-def card_of(task: str) -> Mapping[str, Any]:
-    """The card of a task, which does not change while a process checks records."""
-    return card("tasks", task)
 
 
 def _metrics(record: RunRecord) -> str | None:

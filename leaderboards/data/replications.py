@@ -1,0 +1,166 @@
+"""Runs that were made once more: beside which row they stand, and whether seeds explain what they
+differ by. All that is known of a machine is what its records say: processor and system."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bench.records.numbers import kind_of
+from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
+from ground.statistics import over_seeds as part_over_seeds
+from leaderboards.grouping import Place, one_of_each
+from leaderboards.shapes.lines import Replication
+from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch
+
+
+def apart(sketches: Iterable[Sketch]) -> tuple[list[Sketch], list[Sketch]]:
+    """The runs that a board is made of, and those of one's own that belong to a row of committed
+    ones: their numbers are shown beside that row and never change it."""
+    kept = [sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD]
+    committed = [sketch for sketch in kept if sketch.origin != YOURS]
+    served = {sketch.content for sketch in committed}  # the same record, and no run of its own
+    yours = [s for s in kept if s.origin == YOURS and s.content not in served]
+    known = {sketch.beside_data for sketch in committed}
+    beside = [sketch for sketch in yours if sketch.beside_data in known]
+    new = [sketch for sketch in yours if sketch.beside_data not in known]
+    return committed + new, one_of_each(beside)
+
+
+def places_beside(places: Sequence[Place], beside: Sequence[Sketch]) -> dict[int, Place]:
+    """Number of a place -> the place of one's own runs of the same setting, where there are any."""
+    by_identity: dict[str, list[int]] = defaultdict(list)
+    by_family: dict[str, list[int]] = defaultdict(list)
+    for number, place in enumerate(places):
+        for identity in {sketch.identity for sketch in place.sketches}:
+            by_identity[identity].append(number)
+        by_family[place.first.beside_data].append(number)
+    found: dict[int, list[Sketch]] = defaultdict(list)
+    for sketch in sorted(beside, key=lambda s: (s.data_seed, s.seed, s.run_id)):
+        # Of a data seed that the board lacks it is a run of the same setting nevertheless.
+        for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
+            found[number].append(sketch)
+    return {
+        number: replace(places[number], sketches=tuple(own), replication=True)
+        for number, own in found.items()
+    }
+
+
+def replications(place: Place, beside: Place) -> list[Replication]:
+    """The runs of a place with those that were made once more under the same identity and seed."""
+    known = {(sketch.identity, sketch.seed): sketch for sketch in place.sketches}
+    values = [s.value for s in place.sketches if s.outcome == "ok" and s.value is not None]
+    explained = one_more(values, kind_of(place.first.task, place.first.metric))
+    return [
+        _pair(place, known[other.identity, other.seed], other, explained)
+        for other in beside.sketches
+        if (other.identity, other.seed) in known
+    ]
+
+
+def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
+    return Replication(
+        task=one.task,
+        preset=one.preset,
+        variant=place.variant,
+        group=place.group,
+        model=one.model,
+        label=one.label,
+        setting=place.name,
+        metric=one.metric,
+        direction=one.direction,
+        seed=one.seed,
+        data_seed=one.data_seed,
+        run_id=one.run_id,
+        other_run_id=other.run_id,
+        origin=other.origin,
+        machine=one.machine,
+        other_machine=other.machine,
+        outcome=one.outcome,
+        other_outcome=other.outcome,
+        value=one.value,
+        other_value=other.value,
+        same_numbers=one.numbers == other.numbers,
+        same_weights=one.weights == other.weights if one.weights or other.weights else None,
+        low=explained.low if explained else None,
+        high=explained.high if explained else None,
+        outside=_outside(one, other, explained),
+    )
+
+
+def one_more(values: Sequence[float], kind: Kind) -> Interval | None:
+    """The interval of 95 % for one more seed (Student's prediction interval); None where fewer than
+    two seeds, or equal ones, tell nothing of the spread."""
+    deviation = deviation_of(values)
+    if len(values) < 2 or deviation <= ROUNDING:
+        return None
+    _, freedom = part_over_seeds(deviation, len(values))
+    half = half_width([(deviation**2 * (1 + 1 / len(values)), freedom)])
+    mean = mean_of(values)
+    return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
+
+
+def _outside(one: Sketch, other: Sketch, explained: Interval | None) -> bool | None:
+    """Whether the other run is none that seeds explain; None where nobody can tell."""
+    if one.numbers == other.numbers:
+        return False
+    if one.outcome != other.outcome:
+        return True
+    if explained is None or other.value is None:
+        return None
+    return not explained.low <= other.value <= explained.high
+
+
+@dataclass(frozen=True)
+class OneMachine:
+    """What one machine gave for the runs of a setting, beside what the board has for them."""
+
+    name: str
+    runs: int
+    same: int  # of them with the very numbers
+    mean_difference: float | None
+    largest_difference: float | None  # in absolute value
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What all replications of one setting say together.
+
+    Attributes:
+        machines: different processors and systems, that of the board's runs with them.
+        confirmed: runs that gave the very numbers.
+        outside: runs that gave what seeds do not explain.
+        each: the machines of the replications, by name.
+    """
+
+    machines: int
+    runs: int
+    confirmed: int
+    outside: int
+    each: tuple[OneMachine, ...]
+
+
+def together(lines: Sequence[Replication]) -> Replicated:
+    """The replications of one setting, or of as many as are of interest, together."""
+    by_machine: dict[str, list[Replication]] = defaultdict(list)
+    for line in lines:
+        by_machine[line.other_machine].append(line)
+    return Replicated(
+        machines=len({line.machine for line in lines} | set(by_machine)),
+        runs=len(lines),
+        confirmed=sum(line.same_numbers for line in lines),
+        outside=sum(line.outside is True for line in lines),
+        each=tuple(_one_machine(name, own) for name, own in sorted(by_machine.items())),
+    )
+
+
+def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:
+    differences = [line.difference for line in lines if line.difference is not None]
+    return OneMachine(
+        name=name,
+        runs=len(lines),
+        same=sum(line.same_numbers for line in lines),
+        mean_difference=mean_of(differences) if differences else None,
+        largest_difference=max(map(abs, differences), default=None),
+    )
