@@ -18,7 +18,15 @@ from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
-from bench.search.plan import SHORT_NAMES, guests_in, list_models, make_plan, warn_of_warmup
+from bench.search.plan import (
+    MAKING,
+    SHORT_NAMES,
+    guests_in,
+    in_full,
+    list_models,
+    make_plan,
+    warn_of_warmup,
+)
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from ground.files import ROOT
 from ground.words import wants_help
@@ -41,10 +49,8 @@ CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds"
 EXECUTION = (
     "device",
     "tracking",
-    "workers",
-    "sweep.workers",
-    "storage",
-    "sweep.storage",
+    *MAKING,
+    *(f"sweep.{name}" for name in MAKING),
     "training.checkpoint_every",
 )
 
@@ -60,6 +66,7 @@ usage: python -m reproduce                       what there is
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
   workers=N         worker processes (default 0: the runs are made in this process)
+  executor=ray      the runs are made on a Ray cluster, as bench.sweep has it; storage= too
   committed=false   make every run here (default true: the project's own records are served, and
                     nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
@@ -280,7 +287,7 @@ class Request:
         preset, store = f"preset={self.view.preset}", f"store={self.store}"
         self._check_keys(plan, preset)
         served = f"committed={str(self.committed).lower()}"
-        single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
+        single = [in_full(word, MAKING) for word in self.passed_on]
         seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
         made = Plan(
             runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
@@ -318,13 +325,13 @@ class Request:
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
+        known |= {"committed", *MAKING, *(SHORT_NAMES if plan.sweeps else ())}
         for configuration in _examples(plan, preset):
             for section in ("tasks", "models", "training", "sweep"):
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
             key = parse([word])[0].key_or_group
-            if ".".join(key.split(".")[:2]) not in known:
+            if key not in known and ".".join(key.split(".")[:2]) not in known:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
     def _single_runs(self, reproduction: Reproduction, plan: Plan) -> list[Configuration]:

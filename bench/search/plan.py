@@ -16,7 +16,12 @@ from settings.config import compose, models_of, parse
 from settings.groups import GUEST, choices, taking_part
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
-SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "workers", "sampler", "storage")
+JOURNAL = "journal"  # the storage that is a file in the store
+# Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
+# made, and change no result.
+RAY = ("ray.address", "ray.num_cpus", "ray.num_gpus", "ray.checkpoint_every")
+MAKING = ("workers", "executor", "storage", *RAY)
+SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "sampler", *MAKING)
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
-    by_key = {o.key_or_group: (o.value(), w) for w in map(_expand, words) for o in parse([w])}
+    by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
@@ -150,8 +155,16 @@ def list_models(word: str) -> str:
     return word
 
 
-def _expand(word: str) -> str:
-    return f"sweep.{word}" if word.partition("=")[0] in SHORT_NAMES else list_models(word)
+def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
+    """The word with the whole name of its setting."""
+    return f"sweep.{word}" if word.partition("=")[0] in short else word
+
+
+def _in_full(word: str) -> str:
+    key = word.partition("=")[0]
+    if key.startswith("ray.") and key not in RAY:
+        raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
+    return in_full(list_models(word))
 
 
 def guests_in(chosen: Any) -> list[str]:

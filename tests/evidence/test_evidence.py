@@ -22,7 +22,7 @@ from bench.records.schema import Cost, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
 from bench.search.plan import make_plan
-from evidence.command import main
+from evidence.command import Asked, main
 from evidence.cost import Speeds
 from evidence.runs import PlannedRun
 from evidence.shelf import Shelf, training_key
@@ -30,6 +30,7 @@ from evidence.survey import Candidate, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
 from reproduce.__main__ import reproductions
+from reproduce.command import Request
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.conftest import ROOT
@@ -52,6 +53,25 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def survey_of(figure: str, store: Path) -> Survey:
     words = ["preset=smoke", f"store={store}", "workers=0"]
     return Survey({figure: FIGURES[figure]}, {figure: words}, "smoke", store)
+
+
+@pytest.mark.parametrize("prefix", ["", "sweep."])
+def test_where_runs_are_made_goes_to_every_figure(prefix: str) -> None:
+    making = [f"{prefix}executor=ray", f"{prefix}ray.num_gpus=0.25"]
+    making.append(f'{prefix}storage="postgresql://bench@host/bench"')
+    asked = Asked.read([*making, "figures=[figure4,figure9]", "preset=smoke"], FIGURES)
+    assert asked.storage == "postgresql://bench@host/bench"
+    for name, words in asked.words(FIGURES).items():
+        assert set(making) <= set(words)
+        request = Request.read(words, name, FIGURES[name])
+        assert request.view.name == "smoke"  # it changes no result
+        plan = request.plan(FIGURES[name])
+        made = [
+            *map(compose, plan.runs[:1]),
+            *(make_plan(w).entries[0].at({}) for w in plan.sweeps),
+        ]
+        assert {(one.sweep.executor, one.sweep.ray.num_gpus) for one in made} == {("ray", 0.25)}
+        assert {one.sweep.storage for one in made} == {asked.storage}
 
 
 def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_path: Path) -> None:

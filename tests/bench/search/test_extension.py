@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search import driver, plan
-from bench.search.executors import InProcess
 from bench.search.plan import Entry, make_plan
-from bench.search.study import open_storage
+from bench.search.storage import open_storage
 from ground.progress import silent
 from settings.search_space import reach_of
 
