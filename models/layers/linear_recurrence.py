@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.layers.linear_kernels import by_kernel, fit
 from models.layers.spans import ChannelDecay, Decay, HeadDecay, Reader
 
 # Positions abreast. A long chunk has a large square of scores, and few steps from chunk to chunk.
@@ -115,7 +116,8 @@ def linear_recurrence(
 ) -> tuple[Tensor, Tensor]:
     """What every position reads, and the memory after the last one; linear in time.
 
-    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step.
+    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step. On
+    CUDA kernels of flash-linear-attention compute it, where they are installed and fit.
 
     Args:
         queries: q, (batch, time, heads, key width); what o is scaled by, they are.
@@ -139,9 +141,13 @@ def linear_recurrence(
         output, state = recurrence_step(queries[:, 0], writes.at(0), state)
         return output.unsqueeze(1), state
     with torch.autocast(queries.device.type, enabled=False):
-        own = writes.each(_wide)
-        state = own.empty_memory() if state is None else _wide(state)
-        outputs, state = _chunk_by_chunk(_wide(queries), own, state, chunk)
+        own, queries = writes.each(_wide), _wide(queries)
+        state = None if state is None else _wide(state)
+        if chunk is None and fit(queries, own):
+            outputs, state = by_kernel(queries, own, state)
+        else:
+            state = own.empty_memory() if state is None else state
+            outputs, state = _chunk_by_chunk(queries, own, state, chunk)
     return outputs.to(writes.values.dtype), state
 
 
