@@ -337,11 +337,11 @@ def test_initial_decays_are_those_of_the_papers() -> None:
     logits = gla.decay(torch.zeros(1, 1, 64))
     half_life = math.log(0.5) / functional.logsigmoid(logits).mean().item() * 16
     assert half_life == pytest.approx(16, rel=0.2)
-    slow = Retention(64, 8)._log_decays(torch.zeros(1, 1, 8, 8, dtype=torch.float64))
+    slow = Retention(64, 8).log_decays(torch.zeros(1, 1, 8, 8, dtype=torch.float64))
     assert (math.log(0.5) / slow).flatten()[:3].tolist() == pytest.approx(
         [21.8, 44, 88.4], rel=0.01
     )
-    spread = Retention(64, 2, decays="spread")._log_decays(torch.zeros(1, 1, 2, 8))
+    spread = Retention(64, 2, decays="spread").log_decays(torch.zeros(1, 1, 2, 8))
     assert spread.exp().flatten().tolist() == pytest.approx([1 - 2**-5, 1 - 2**-12])
     for mixer in (Mamba2Mixer(512), DeltaRule(128, 2, decay="head")):
         steps = functional.softplus(mixer.step_bias.detach())
