@@ -31,6 +31,9 @@ NVIDIA = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
 
+# By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
+IN_TWO = ("-m", "not browser and not cluster", "-n", "2", "--dist", "worksteal")
+
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
 nox.options.sessions = ["lint", "tests"]
@@ -50,7 +53,9 @@ ELSEWHERE = {
 def python(session: nox.Session, *words: str, **options: object) -> None:
     """Run a Python command line in the shared environment, building it first where needed."""
     build_environment(session)
-    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), **options.pop("env", {})}  # type: ignore[dict-item]
+    # After the project's own: a package of the user's may be there, with a model of his.
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path, **options.pop("env", {})}  # type: ignore[dict-item]
     session.run(str(PYTHON), *words, external=True, env=settings, **options)
 
 
@@ -114,17 +119,15 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests, without those that need a browser."""
-    # By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
-    run_pytest(session, "-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
+    """The tests, without those that need a browser or a cluster."""
+    run_pytest(session, *IN_TWO, *session.posargs)
 
 
 @nox.session
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    words = ("-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
-    run_pytest(session, *words, **ELSEWHERE[machine])
+    run_pytest(session, *IN_TWO, *session.posargs, **ELSEWHERE[machine])
 
 
 @nox.session
@@ -137,6 +140,16 @@ def browser_tests(session: nox.Session) -> None:
 def kills(session: nox.Session) -> None:
     """kill -9 of trainings and sweeps at random moments, 20 minutes on two cores; -- seed=N."""
     python(session, "-m", "tests.kills", *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Sweeps on a Ray cluster of three nodes, and by two drivers; parts of them are killed."""
+    build_environment(session)
+    pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    pins = ("-c", str(ROOT / "constraints.txt"))
+    session.run(*pip, "-e", f"{ROOT}[cluster]", *pins, external=True)  # Ray is not in the others
+    run_pytest(session, "-m", "cluster", *session.posargs)
 
 
 @nox.session

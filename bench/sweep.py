@@ -43,8 +43,12 @@ sweep:
                          tpe learns from the trials so far; the others are the same settings
                          whatever the number of workers
   workers=N              0 (default): in this process; N: worker processes, one GPU for each
+  executor=ray           runs go to a Ray cluster: a new one on this machine, that of RAY_ADDRESS
+                         or of ray.address=HOST:PORT, as many at a time as it has room for, or
+                         workers=N; ray.num_cpus=1 ray.num_gpus=0.25 of each (docs/clusters.md)
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
-                         (leave passwords to the database's own files or variables)
+                         (leave passwords to the database's own files or variables); drivers on
+                         several machines that name one postgresql:// address share the work
   "sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}"
                          replaces the task's; a key that only some models have is left out for the
                          others, and a key given by itself, such as training.lr=1e-3, is held fixed

@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
     from settings.network import with_text
 
     for key in (override.key_or_group for override in parse(words)):
-        if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
+        if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
     configuration = compose(with_text(words))
     warn_of_warmup([configuration])

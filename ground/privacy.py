@@ -21,8 +21,9 @@ from ground.files import ROOT
 
 # Settings of the commands that make records, and the groups of which every key is one.
 SETTINGS = {"tasks", "models", "preset", "seed", "device", "tracking", "committed", "n_trials"}
-SETTINGS |= {"extend", "seeds", "workers", "sampler", "strict"}
-GROUPS = ("tasks.", "models.", "training.", "sweep.")
+SETTINGS |= {"extend", "seeds", "workers", "executor", "sampler", "strict"}
+GROUPS = ("tasks.", "models.", "training.", "sweep.", "ray.")
+ADDRESSES = ("sweep.storage", "sweep.ray.address", "ray.address")  # among them
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")
@@ -58,7 +59,7 @@ def _is_setting(key: str) -> bool:
     settings, places = _of_tasks()
     if key in SETTINGS:
         return True
-    if key == "sweep.storage" or key.removeprefix("tasks.") in places:
+    if key in ADDRESSES or key.removeprefix("tasks.") in places:
         return False
     return key in settings or key.startswith(GROUPS)
 

@@ -58,8 +58,9 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
-        "theme.base": "light",
-        "theme.primaryColor": "#1f5f8b",
+        # One for each: a common one would fix the theme, which is the reader's.
+        "theme.light.primaryColor": "#1f5f8b",
+        "theme.dark.primaryColor": "#2b7ab8",
     }
     flags = [f"--{key}={value}" for key, value in options.items()]
     app = str(FOLDER / "app.py")

@@ -19,7 +19,15 @@ from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
-from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
+from bench.search.plan import (
+    MAKING,
+    SHORT_NAMES,
+    guests_in,
+    in_full,
+    list_models,
+    make_plan,
+    warn_of_warmup,
+)
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from ground.files import ROOT, write_atomically
 from ground.words import wants_help
@@ -33,7 +41,7 @@ from reproduce.console import print_verdicts
 from reproduce.drawing.frame import framed
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import compose, parse
-from settings.groups import choices
+from settings.groups import choices, guests, taking_part
 from settings.network import with_text
 
 if TYPE_CHECKING:
@@ -44,10 +52,8 @@ CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds"
 EXECUTION = (
     "device",
     "tracking",
-    "workers",
-    "sweep.workers",
-    "storage",
-    "sweep.storage",
+    *MAKING,
+    *(f"sweep.{name}" for name in MAKING),
     "training.checkpoint_every",
 )
 
@@ -57,10 +63,13 @@ usage: python -m reproduce                       what there is
        python -m reproduce claims [update=true]  when each claim was last set
 
   preset=NAME       smoke (default), laptop, gpu, paper
+  models=+MODEL     MODEL, or your own package.Class, beside the models that the figure compares;
+                    marked as not committed, and no claim is judged by it
   seeds=N           seeds of each model (default: as the preset says)
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
   workers=N         worker processes (default 0: the runs are made in this process)
+  executor=ray      the runs are made on a Ray cluster, as bench.sweep has it; storage= too
   committed=false   make every run here (default true: the project's own records are served, and
                     nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
@@ -91,6 +100,12 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
     request = Request.read(rest, name, reproduction)
+    with taking_part(request.guests):
+        return _make(name, reproduction, request)
+
+
+def _make(name: str, reproduction: Reproduction, request: Request) -> int:
+    """The figure and the verdicts that were asked for; the exit code of ``main``."""
     if request.records is None:
         request = request.with_text(reproduction)
     if request.dry_run:
@@ -111,7 +126,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 @dataclass(frozen=True)
 class Request:
-    """The words of the command line, read; ``passed_on`` are those for every run."""
+    """The words of the command line, read; ``passed_on`` are those for every run, ``guests`` the
+    models beside those that the figure compares."""
 
     view: View
     passed_on: tuple[str, ...]
@@ -121,21 +137,27 @@ class Request:
     records: Path | None
     dry_run: bool
     committed: bool
+    guests: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
         own |= {"records": None, "dry_run": False, "committed": True}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
+        beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
+        words = [list_models(word) for word in words]
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
         task = task_keys(reproduction, preset)
         for word, override in zip(words, parse(words), strict=True):
             key, refusal = override.key_or_group, f"'{word}' cannot be chosen here"
             if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
                 key, word = f"tasks.{key}", f"tasks.{word}"
+            if key == "models" and (found := guests_in(override.value())):
+                beside = {word: tuple(found)}
+                continue
             if key in CHOSEN_BY_THE_FIGURE:
                 about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
-                raise UserError(f"{refusal}: {about}")
+                raise UserError(f"{refusal}: {about}, and models=+MODEL adds a model")
             if key in reproduction.varied:
                 about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
                 raise UserError(f"{refusal}: {about}")
@@ -145,7 +167,8 @@ class Request:
                 given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
         passed_on = tuple(sorted(given.values()))
         places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
-        changes = tuple(sorted(w for key, w in given.items() if key not in {*EXECUTION, *places}))
+        own_words = (w for key, w in given.items() if key not in {*EXECUTION, *places})
+        changes = tuple(sorted([*own_words, *beside]))
         if own["preset"] not in choices("preset"):
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
@@ -169,6 +192,7 @@ class Request:
             records=None if own["records"] is None else Path(str(own["records"])),
             dry_run=own["dry_run"],
             committed=own["committed"],
+            guests=next(iter(beside.values()), ()),
         )
 
     def with_text(self, reproduction: Reproduction) -> Request:
@@ -266,26 +290,51 @@ class Request:
         preset, store = f"preset={self.view.preset}", f"store={self.store}"
         self._check_keys(plan, preset)
         served = f"committed={str(self.committed).lower()}"
-        single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
+        single = [in_full(word, MAKING) for word in self.passed_on]
         seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
-        return Plan(
+        made = Plan(
             runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
             baselines=tuple((*words, preset, store, served, *single) for words in plan.baselines),
             sweeps=tuple(
                 (*words, *seeds, preset, store, served, *self.passed_on) for words in plan.sweeps
             ),
         )
+        if self.guests:
+            self._check_guests(made)
+        return made
+
+    def _check_guests(self, plan: Plan) -> None:
+        """Refuse guests of a figure without contenders, or without the sizes that it varies."""
+        seats = [
+            (w, e)
+            for words in plan.sweeps
+            for e in make_plan(words).entries
+            if e.guest
+            for w in words
+        ]
+        if not seats:
+            raise UserError(
+                f"models=+{self.guests[0]} cannot take part: this figure compares models that it "
+                "names itself; python -m bench.sweep tasks=TASK models=+MODEL compares any"
+            )
+        for given, entry in seats:
+            if given.startswith("models.") and given not in entry.words:
+                name = entry.configuration.label
+                raise UserError(
+                    f"{name} cannot take part: this figure compares models by "
+                    f"{given.partition('=')[0]}, which its constructor does not take"
+                )
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
+        known |= {"committed", *MAKING, *(SHORT_NAMES if plan.sweeps else ())}
         for configuration in _examples(plan, preset):
             for section in ("tasks", "models", "training", "sweep"):
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
             key = parse([word])[0].key_or_group
-            if ".".join(key.split(".")[:2]) not in known:
+            if key not in known and ".".join(key.split(".")[:2]) not in known:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
     def _single_runs(self, reproduction: Reproduction, plan: Plan) -> list[Configuration]:
@@ -344,18 +393,24 @@ def write(
 ) -> list[ClaimResult]:
     """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
+    Guests are drawn, and no claim is about them.
     """
-    results = [claim.judge(records) for claim in reproduction.claims]
     given, records = records, without_twins(records)
+    beside = guests()
+    with taking_part([]):
+        own = [record for record in given if record.model not in beside]
+        results = [claim.judge(own) for claim in reproduction.claims]
+        verdicts = verdict_file(
+            name, view.name, reproduction.title, own, results, reproduction.cost
+        )
     note = "" if reproduction.note is None else reproduction.note(records)
     picture = framed(reproduction.panels(records), records, view, note)
-    title, cost = reproduction.title, reproduction.cost
     files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
     files["curves.json"] = picture.to_json()
     if reproduction.table is not None:
         files["table.md"] = reproduction.table(records).encode()
     files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
-    files["verdicts.json"] = verdict_file(name, view.name, title, given, results, cost)
+    files["verdicts.json"] = verdicts
     for file, content in files.items():
         write_atomically(folder / file, content)
     return results

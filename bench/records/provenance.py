@@ -9,6 +9,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -53,6 +54,30 @@ def commit_and_dirty() -> tuple[str | None, bool | None]:
         return None, None
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Which command made a run, from which state of the project."""
+
+    command: str
+    commit: str | None
+    dirty: bool | None
+
+
+_adopted: list[Origin] = []
+
+
+def origin() -> Origin:
+    """That of this process, or the one that it works for."""
+    if _adopted:
+        return _adopted[-1]
+    return Origin(shlex.join(told_command(sys.argv)), *commit_and_dirty())
+
+
+def adopt(other: Origin) -> None:
+    """Work for a driver on another machine: what is made here tells its command and commit."""
+    _adopted[:] = [other]
+
+
 def processor() -> str:
     """The name of the processor, as far as the system tells."""
     try:
@@ -75,7 +100,7 @@ def collect(
 ) -> Provenance:
     """The provenance of a run on this machine."""
     libraries = library_versions()
-    commit, dirty = commit_and_dirty()
+    made_by = origin()
     return Provenance(
         model_code=model_code,
         task_code=task_code,
@@ -88,8 +113,8 @@ def collect(
         device=processor() if device_class == "cpu" else device_class,
         platform=told_system(),
         python=platform.python_version(),
-        commit=commit,
-        dirty=dirty,
-        command=shlex.join(told_command(sys.argv)),
+        commit=made_by.commit,
+        dirty=made_by.dirty,
+        command=made_by.command,
         started_at=started.astimezone(UTC).isoformat(timespec="seconds"),
     )

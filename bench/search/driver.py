@@ -5,39 +5,35 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import optuna
 
-from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
+from bench.executors.interface import Done, Executor
+from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
-from bench.search.executors import Done, Executor, InProcess, Pool
-from bench.search.plan import Entry, Plan
+from bench.search.exchange import Exchange, open_exchange
+from bench.search.jobs import Job
+from bench.search.placement import open_executor
+from bench.search.plan import JOURNAL, Entry, Plan
 from bench.search.published import Chosen, committed_search
-from bench.search.study import ModelStudy, Setting, open_storage
+from bench.search.sharing import SECONDS_BETWEEN_LOOKS
+from bench.search.storage import open_storage
+from bench.search.study import ModelStudy, Setting
 from ground.errors import UserError
 from ground.files import lock
 from ground.progress import Report
+from settings.groups import NOT_COMMITTED
 from settings.search_space import Space, reach_of, widened
-from settings.settings import Configuration
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run, on its way to a worker."""
-
-    name: str
-    configuration: Configuration
-    role: Role
-    study: Study | None = None
 
 
 @dataclass
@@ -86,51 +82,17 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
 
         prepare_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
-        contenders = [_Contender(entry, storage, store) for entry in plan.entries]
-        with _executor(plan.settings.workers, configuration.device, report) as executor:
-            _drive(contenders, executor, report)
+        configurations = [entry.configuration for entry in plan.entries]
+        exchange = open_exchange(plan.settings.storage, store.root)
+        with open_executor(configurations, report) as executor:
+            contenders = [_Contender(entry, storage, store, exchange) for entry in plan.entries]
+            names = [contender.study.name for contender in contenders]
+            with exchange.at(names) if exchange else nullcontext():
+                _drive(contenders, executor, report)
         from bench.runs.obtain import obtain_baselines
 
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
     return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
-
-
-def execute(job: Job, report: Report) -> RunRecord | UserError:
-    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
-    from bench.runs.obtain import obtain
-
-    def report_job(description: str, done: int, total: int) -> None:
-        report(f"{description}, {job.name}", done, total)
-
-    configuration = job.configuration
-    try:
-        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
-    except UserError:
-        refusal = _refusal(configuration)
-        if refusal is None:
-            raise
-        return refusal
-    if job.study is None or (record.role == job.role and record.study == job.study):
-        return record
-    # The same run was already there, of another role or of a search with fewer trials.
-    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
-    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
-    write_record(record, Store(configuration.store).record_folder(job.role))
-    return record
-
-
-def _refusal(configuration: Configuration) -> UserError | None:
-    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
-    from bench.training.building import build_task, build_to_train
-
-    if configuration.takes is not None:  # it builds its models itself, and said what was refused
-        return None
-    task = build_task(configuration)
-    try:
-        build_to_train(configuration, task, configuration.seed)
-    except UserError as error:
-        return error
-    return None
 
 
 @contextmanager
@@ -149,23 +111,12 @@ def _only_driver(store: Store) -> Iterator[None]:
         yield
 
 
-def _executor(workers: int, device: str, report: Report) -> Executor:
-    if workers == 0:
-        return InProcess(execute, report)
-    import torch
-
-    if device == "cpu" or not torch.cuda.is_available():
-        return Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
-    shares = itertools.islice(itertools.cycle(visible), workers)
-    return Pool(execute, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in shares], report)
-
-
 def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
     running: dict[int, _Contender] = {}
     tickets = itertools.count()
     space, reach = _first_space(contenders)
+    # A guest has the settings of all others, and more where it needs them: theirs stay.
+    spaces = {False: space, True: space}
     for each in contenders:
         each.cover(space, settled=not reach)
     try:
@@ -179,18 +130,26 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
             total = sum(contender.runs for contender in contenders)
             report("runs of the sweep", sum(c.ended() for c in contenders), total)
             if not running:
+                if any(contender.waits() for contender in contenders):
+                    report("waiting for trials of other drivers", 0, 1)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    continue
                 if all(contender.settled for contender in contenders):
                     return
-                before, best = space, [contender.best() for contender in contenders]
-                space = widened(before, reach, filter(None, best))
+                before = dict(spaces)
+                for guest in spaces:
+                    best = [c.best() for c in contenders if guest or not c.entry.guest]
+                    spaces[guest] = widened(before[guest], reach, filter(None, best))
                 for each in contenders:
-                    each.cover(space, settled=space == before)
+                    guest = each.entry.guest
+                    each.cover(spaces[guest], settled=spaces[guest] == before[guest])
                 continue
             done = executor.wait()
             running.pop(done.ticket).end(done)
     except BaseException:
-        for contender in contenders:
-            contender.interrupt()
+        with suppress(UserError):  # a database that is gone: the next start finds them lost
+            for contender in contenders:
+                contender.interrupt()
         raise
 
 
@@ -210,7 +169,13 @@ def _first_space(contenders: Sequence[_Contender]) -> tuple[Space, Space]:
 class _Contender:
     """One model on its way through a sweep: trials, then the best setting over seeds."""
 
-    def __init__(self, entry: Entry, storage: optuna.storages.BaseStorage, store: Store) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        storage: optuna.storages.BaseStorage,
+        store: Store,
+        exchange: Exchange | None = None,
+    ) -> None:
         from bench.records.provenance import sha256_of
         from bench.runs.obtain import identify
         from bench.training.building import task_or_measurement
@@ -226,7 +191,7 @@ class _Contender:
         metric = task_or_measurement(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
         anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
-        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
+        if sweep.storage != JOURNAL and exchange is None:  # it may serve several stores by turns
             held.append(str(store.root.resolve()))
         names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
         known = optuna.get_all_study_names(storage)
@@ -238,13 +203,15 @@ class _Contender:
             seed=seed,
             headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
             reach=reach_of(entry.space, sweep.extend),
+            exchange=exchange,
         )
         self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
         self.given: Chosen | None = None  # in the place of trials
         if configuration.committed and not self.study.latest():
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
             self.given = committed_search(configuration, anywhere, budget)
-        self.result = ModelResult(configuration.label, self.study.budget)
+        mark = f" ({NOT_COMMITTED})" if entry.guest else ""
+        self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
         self.trials: dict[int, optuna.Trial] = {}
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
@@ -284,7 +251,7 @@ class _Contender:
             self.trials[ticket] = trial
             executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
             return True
-        if self.trials or not self.settled:
+        if self.trials or not self.settled or self.waits():
             return False
         if self.finals is None:
             self.finals = deque(self._plan_finals())
@@ -292,6 +259,10 @@ class _Contender:
             return False
         executor.submit(ticket, self.finals.popleft())
         return True
+
+    def waits(self) -> bool:
+        """Whether other drivers have trials of this model under way."""
+        return not self.given and self.study.waits()
 
     def end(self, done: Done) -> None:
         """Take in what came of a job."""

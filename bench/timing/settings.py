@@ -20,9 +20,10 @@ class SpeedSettings(Settings):
     layers: int = Field(ge=1, le=LARGEST_LAYERS)
     heads: Count
     dropout: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
-    length: Count
+    length: list[Count] = Field(min_length=1)
     batch: Count
     vocabulary: list[Count] = Field(min_length=1)
+    passes: list[Literal["training", "forward", "prefill", "step"]] = Field(min_length=1)
     rounds: Count
     threads: int = Field(ge=1, le=LARGEST_THREADS)
     device: Literal["auto", "cpu", "cuda"]

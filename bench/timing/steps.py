@@ -46,20 +46,21 @@ class RandomTokens(Task):
 
     headline: ClassVar[Metric] = Metric("loss", "minimise")
 
-    def __init__(self, settings: SpeedSettings, vocabulary: int) -> None:
-        self.settings, self.vocabulary = settings, vocabulary
+    def __init__(self, length: int, vocabulary: int) -> None:
+        self.length, self.vocabulary = length, vocabulary
 
     def specification(self) -> SequenceSpecification:
-        return SequenceSpecification(self.settings.length, vocabulary=self.vocabulary)
+        """One position more than is trained on: a step follows the whole sequence."""
+        return SequenceSpecification(self.length + 1, vocabulary=self.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
         return {}
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
         generator = torch.Generator().manual_seed(seed + step)
-        shape = (size, self.settings.length + 1)
+        shape = (size, self.length + 1)
         tokens = torch.randint(self.vocabulary, shape, generator=generator)
-        return Batch(tokens[:, :-1], tokens[:, 1:], size * self.settings.length)
+        return Batch(tokens[:, :-1], tokens[:, 1:], size * self.length)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
@@ -83,7 +84,8 @@ def measure_engine(
     """
     own = {"batch_size": settings.batch, "threads": settings.threads}
     defaults = TrainingSettings(**{**load_groups({})["training"], **own})
-    training, task = _timed(defaults, settings.engine_steps), RandomTokens(settings, vocabulary)
+    training = _timed(defaults, settings.engine_steps)
+    task = RandomTokens(settings.length[0], vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
     return {"model": settings.reference, "vocabulary": vocabulary, **blocks}
 

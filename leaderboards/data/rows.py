@@ -46,7 +46,7 @@ def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] 
                 by_metric[metric].append(_row(setting, metric, known))
     rows = []
     for metric in sorted(by_metric, key=lambda name: (not by_metric[name][0].headline, name)):
-        ranked = _ranked(by_metric[metric])
+        ranked = with_ranks(by_metric[metric])
         below = any(row.rank_best for row in ranked)  # what is not fair stands below what is
         rows += sorted(ranked, key=lambda row: (below and not row.fair, *_best_first(row)))
     return rows
@@ -111,7 +111,7 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
     )
 
 
-def _ranked(rows: Sequence[Row]) -> list[Row]:
+def with_ranks(rows: Sequence[Row]) -> list[Row]:
     """Ranks for the measured rows with an interval of which every seed ended well and which are
     tuned and converged; none where there are fewer than two.
 

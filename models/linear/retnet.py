@@ -74,7 +74,7 @@ class Retention(RecurrentMixer):
         turned = self._turn(torch.cat((queries, keys * self.head_width**-0.5), -1), start)
         queries, keys = turned.chunk(2, -2)
         values = values.unflatten(-1, (self.heads, -1))
-        writes = Writes(keys, values, self._log_decays(keys))
+        writes = Writes(keys, values, self.log_decays(keys))
         found, memory = linear_recurrence(queries, writes, state.memory if state else None)
         normed = functional.rms_norm(found, found.shape[-1:], eps=NORM_EPSILON)
         mixed = normed.flatten(2) * functional.silu(gates)
@@ -89,7 +89,7 @@ class Retention(RecurrentMixer):
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
-    def _log_decays(self, keys: Tensor) -> Tensor:
+    def log_decays(self, keys: Tensor) -> Tensor:
         """ln γ, (1, time, heads)."""
         device, wide = keys.device, torch.float64
         if self.decays == "official":

@@ -13,6 +13,7 @@ from judging.grammar import (
     Number,
     Records,
     Rule,
+    Runs,
     above,
     each,
     measured,
@@ -35,6 +36,7 @@ from reproduce.bigram.runs import (
     of_row,
     plan,
     row_of,
+    rows_of,
     select,
     variant,
 )
@@ -92,15 +94,19 @@ def panels(records: Records) -> Picture:
 
 def _accuracies(records: Records) -> Panel:
     title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
-    rows = [row for row in LABELS if of_row(row).of(records)]
-    x, y = Axis(categories=[_tick(records, row) for row in rows]), Axis(limits=(-0.02, 1.04))
-    traces = [trace for place, row in enumerate(rows) for trace in _of_row(records, row, place)]
+    rows = {row: runs for row, runs in rows_of(records).items() if runs.of(records)}
+    ticks = [_tick(records, runs) for runs in rows.values()]
+    x, y = Axis(categories=ticks), Axis(limits=(-0.02, 1.04))
+    traces = [
+        trace
+        for place, (row, runs) in enumerate(rows.items())
+        for trace in _of_row(records, row, runs, place)
+    ]
     return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
 
 
-def _of_row(records: Records, model: str, place: int) -> list[Trace]:
-    label = LABELS[model]
-    runs = {place: of_row(model).of(records)}
+def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
+    label, runs = of.label, {place: of.of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
     first = metric("first_occurrence_accuracy")
     found = [
@@ -113,23 +119,23 @@ def _of_row(records: Records, model: str, place: int) -> list[Trace]:
     return found
 
 
-def _tick(records: Records, model: str) -> str:
+def _tick(records: Records, of: Runs) -> str:
     """The name of a row and how long it was trained: not all for as many steps."""
-    steps = sorted({run.config["training"]["steps"] for run in of_row(model).of(records)})
+    steps = sorted({run.config["training"]["steps"] for run in of.of(records)})
     trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
-    return LABELS[model].replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
+    return of.label.replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
 
 
 def _losses(records: Records) -> Panel:
     traces = [
         curve_over_seeds(
-            label,
-            of_row(model).of(records),
+            runs.label,
+            runs.of(records),
             "validation_loss",
             colour=model.partition("/")[0],
             line="dashed" if model == "gpt2/1" else "",
         )
-        for model, label in LABELS.items()
+        for model, runs in rows_of(records).items()
     ]
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))

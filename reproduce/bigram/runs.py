@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from bench.records.schema import RunRecord
-from judging.grammar import Runs, any_of, setting
+from judging.grammar import Records, Runs, any_of, setting
 from pictures import models
 from reproduce.reproduction import Plan
-from settings.groups import contenders
+from settings.groups import contenders, entrants, guests
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 NAMED = ("gpt2", "memory_mosaic")  # in claims, at the depth that these speak of
@@ -42,7 +42,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     bigram = "tasks=bigram"
     memory = () if preset == "smoke" else _for(MEMORY_STEPS)
     fewer = _for(FEWER_STEPS[preset]) if preset in FEWER_STEPS else ()
-    others = [name for name in contenders("bigram", preset) if name not in NAMED]
+    others = [name for name in entrants("bigram", preset) if name not in NAMED]
     units = (bigram, "models=memory_mosaic", "models.layers=1")
     sweeps: list[tuple[str, ...]] = [
         (bigram, "models=gpt2", "models.layers=1"),
@@ -68,7 +68,8 @@ def _for(steps: int) -> tuple[str, ...]:
 
 def _belongs(record: RunRecord) -> bool:
     if record.task == "bigram" and record.role != "baseline":
-        return record.role == "final" and row_of(record) in LABELS
+        known = row_of(record) in LABELS or record.model in guests()
+        return record.role == "final" and known
     if is_of_dynamics(record):
         return False
     return record.task in TASKS and (record.task == "bigram" or record.role != "baseline")
@@ -105,6 +106,19 @@ def of_row(row: str, triggers: str = "fixed") -> Runs:
     """The trained runs of a row of ``LABELS``."""
     settings = {"tasks.triggers": triggers}
     return Runs(LABELS[row], "bigram", settings=settings, choose=lambda r: row_of(r) == row)
+
+
+def rows_of(records: Records) -> dict[str, Runs]:
+    """All rows of the figure, as keys of ``LABELS`` have them: those that claims speak of, and
+    guests."""
+    beside = sorted({row_of(record) for record in records if record.model in guests()})
+    own = {row: of_row(row) for row in LABELS if row not in beside}
+    return own | {row: _of_guest(row) for row in beside}
+
+
+def _of_guest(row: str) -> Runs:
+    label = models.label(row.partition("/")[0])
+    return Runs(label, "bigram", choose=lambda record: row_of(record) == row)
 
 
 PROBED = Runs("the simplified model", "bigram_probes")

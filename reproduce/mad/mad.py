@@ -31,7 +31,7 @@ from pictures.panels import Axis, Panel, Picture, Row
 from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import card, contenders
+from settings.groups import card, entrants
 
 TITLE = "MAD: six abilities of sequence models, with states of one size"
 SOURCE = (
@@ -54,7 +54,7 @@ SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """A sweep for each task, and at ``paper`` for each change of its sizes."""
-    models = contenders("mad", preset)
+    models = entrants("mad", preset)
     shared = ",".join(name for name in models if name not in STATE_LENGTH)
     own = (_normalised(name, preset) for name in STATE_LENGTH if name in models)
     groups = [(f"models=[{shared}]",), *own]
@@ -127,7 +127,7 @@ def table(records: Records) -> str:
 
 def _row(records: Records, model: str) -> list[str]:
     own = of(next(iter(CHANGES)), model).of(records)
-    kept = {(r.cost.state_bytes or 0) // 4 // r.config["models"]["layers"] for r in own}
+    kept = {(r.cost.state_bytes or 0) // 4 // r.config["models"].get("layers", 1) for r in own}
     scores = [_score(records, model, name) for name in CHANGES]
     known = [score.mean for score in scores if score.mean is not None]
     mean = f"{fmean(known):.3f}" if len(known) == len(scores) else "none"

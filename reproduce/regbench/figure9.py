@@ -74,14 +74,15 @@ def _published(metric: str, model: str) -> list[Trace]:
 
 
 def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
-    count = len(regbench.models_of(records))
+    count, name = len(regbench.models_of(records)), regbench.label(model)
     return over_seeds(
-        regbench.label(model),
+        name,
         {size: regbench.runs(model, size).of(records) for size in sizes(records)},
         metric,
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
         aside=place - count // 2,
+        end="" if _published(metric, model) else name,  # a published curve has its name
         legend="measured here: mean, 95 % interval, seeds",
     )
 

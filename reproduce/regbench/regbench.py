@@ -17,7 +17,7 @@ from settings.groups import PRESETS, contenders
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
 # What the paper calls a model, where its label here is another.
-PUBLISHED_LABELS = {"gpt2": "Transformer", "s4d": "S4"}
+PUBLISHED_LABELS = {"gpt2": "Transformer", "s4d": "S4", "rwkv4_as_released": "RWKV"}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
 # What a level is compared on; both ends of the ranges are included.
 PUBLISHED_LANGUAGES = {
@@ -66,7 +66,7 @@ def label(model: str) -> str:
 
 def published_label(model: str) -> str:
     """What the paper calls it."""
-    return PUBLISHED_LABELS.get(model, label(model))
+    return PUBLISHED_LABELS.get(model, models.own_label(model))
 
 
 def every_baseline(rule: Callable[[str], Rule], text: str, **numbers: float) -> Rule:

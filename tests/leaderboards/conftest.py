@@ -166,6 +166,11 @@ def _make_record() -> MakeRecord:
 
 @pytest.fixture
 def sample_records() -> list[RunRecord]:
+    """The records of :func:`samples`."""
+    return samples()
+
+
+def samples() -> list[RunRecord]:
     """Three sizes, two models that differ and two that do not, failures, trials, references."""
     records = []
     levels = {

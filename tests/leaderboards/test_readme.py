@@ -18,16 +18,9 @@ from leaderboards import readme
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.pages import (
-    NOT_ASKED,
-    PRESETS,
-    figures_of,
-    homes_of,
-    most_demanding,
-    pages,
-    summary,
-)
+from leaderboards.pages import NOT_ASKED, homes_of, pages, summary
 from leaderboards.render import VERDICTS
+from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from tests.leaderboards.conftest import record
 
 LINES = 120
@@ -104,7 +97,7 @@ def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -
 
 
 def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.claims))
     assert len(best) == len({claim.figure for claim in board.claims})
     at = {figure.name: figure.preset for figure in best}
     assert at["figure9"] == "laptop"
@@ -122,7 +115,7 @@ def test_what_a_preset_does_not_ask_is_no_verdict(board: Board) -> None:
 
     claims = tuple(not_asked(c) if c.figure == "figure8" else c for c in board.claims)
     mine = [claim for claim in claims if claim.figure == "figure8" and claim.preset == "laptop"]
-    best = most_demanding(figures_of(replace(board, claims=claims)))
+    best = most_demanding(figures_of(claims))
     counted = [claim for figure in best if figure.preset != "smoke" for claim in figure.claims]
     left_out = sum(claim.verdict == NOT_ASKED for claim in counted)
     made = pages(replace(board, claims=claims))
@@ -146,9 +139,9 @@ def test_a_preset_that_somebody_added_comes_after_the_others(board: Board) -> No
     headings = re.findall(r"^### Preset `(\w+)`", made["regbench.md"], re.MULTILINE)
     assert headings == ["smoke", "a_preset_of_mine"]
     claims = [replace(claim, preset="a_preset_of_mine") for claim in board.claims]
-    assert {figure.preset for figure in most_demanding(figures_of(board))} <= set(PRESETS)
+    assert {figure.preset for figure in most_demanding(figures_of(board.claims))} <= set(PRESETS)
     added = replace(board, claims=(*board.claims, *claims))
-    assert most_demanding(figures_of(added)) == most_demanding(figures_of(board))
+    assert most_demanding(figures_of(added.claims)) == most_demanding(figures_of(board.claims))
 
 
 PAYLOADS = [
@@ -302,7 +295,7 @@ def test_numbers_in_the_documentation_are_on_the_page_that_they_link(made: dict[
 def test_counts_of_claims_in_the_findings_are_those_of_the_board(
     findings: list[str], board: Board
 ) -> None:
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.claims))
     verdicts: dict[str, list[str]] = {}
     for figure in best:
         words = [claim.verdict for claim in figure.claims if claim.verdict != NOT_ASKED]

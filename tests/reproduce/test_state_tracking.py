@@ -177,3 +177,13 @@ def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
             }
             assert {"lstm", "gpt2", "mamba", "s4d"} <= names
     assert len({words[1] for words in plan.runs}) == 9
+
+
+def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
+    by_group = {}
+    for words in tracking.plan("laptop", None).sweeps:
+        entries = make_plan([*words, "preset=laptop"]).entries
+        group = entries[0].configuration.tasks["group"]
+        by_group[group] = {entry.configuration.model for entry in entries}
+    assert by_group["parity"] >= MODELS
+    assert by_group["s5"] == {*tracking.NONLINEAR, *tracking.DIAGONAL}

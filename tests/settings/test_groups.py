@@ -33,7 +33,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
     monkeypatch.setitem(groups.GROUPS, "models", tmp_path)
     groups.own_file.cache_clear()
     groups._contends.cache_clear()
-    contenders.cache_clear()
+    groups._by_cards.cache_clear()
     try:
         with pytest.raises(UserError, match="from the preset 'huge' on, which is none of"):
             contenders("regbench", "smoke")
@@ -43,7 +43,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
     finally:
         groups.own_file.cache_clear()
         groups._contends.cache_clear()
-        contenders.cache_clear()
+        groups._by_cards.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_damaged_card_is_named_in_a_sentence(
 ) -> None:
     (tmp_path / "odd.yaml").write_bytes(content.encode("latin-1"))
     monkeypatch.setitem(groups.GROUPS, "models", tmp_path)
-    caches = (groups.own_file, contenders, groups._contends)
+    caches = (groups.own_file, groups._by_cards, groups._contends)
     for cached in caches:
         cached.cache_clear()
     try:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from leaderboards.contents import Line
 from leaderboards.render import plain
 from pictures import models
 from pictures.style import DASHES as LINES
+from pictures.style import PALETTE
 
 # References are grey; models have the colour of their cards.
 GREYS = ("#5E5E5E", "#9A9A9A", "#787878", "#B4B4B4")
+ON_DARK = "#e6e6e6"  # what is black on paper
 SOLID = [1, 0]
 DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
 UNTRAINED = "without training"
 HEIGHT = 430
+Chart = alt.LayerChart | alt.FacetChart
+Make = TypeVar("Make", bound=Callable[..., Chart])
 
 
 def series_name(line: Line) -> str:
@@ -57,36 +63,68 @@ def abscissa(line: Line) -> str:
     return plain(line.abscissa)
 
 
+def with_data(made: Chart, values: Sequence[Mapping[str, Any]]) -> Chart:
+    """A finished chart with its data: Altair copies what a chart holds at every step before."""
+    made.data = alt.Data(values=tuple(values))
+    return made
+
+
+def unchecked(make: Make) -> Make:
+    """A function that makes a chart without a check of every part: its whole is checked where it
+    is written to a file, and in the tests."""
+
+    @wraps(make)
+    def quick(*given: Any, **named: Any) -> Any:
+        with debug_mode(False):
+            return make(*given, **named)
+
+    return quick  # type: ignore[return-value]
+
+
+def colour_of(model: str, dark: bool = False) -> str:
+    """The colour of a model's card, the same in every figure; black is white where it is dark."""
+    colour = models.look(model).colour
+    return ON_DARK if dark and colour == PALETTE["black"] else colour
+
+
+@unchecked
 def chart(
-    lines: Sequence[tuple[str, Line]],
+    lines: Sequence[tuple[str, Line, Sequence[int]]],
     names: Mapping[str, str],
     title: str,
     logarithmic: bool = False,
-) -> alt.LayerChart:
+    dark: bool = False,
+) -> Chart:
     """Curves with bands: 95 % intervals over seeds for ours, reading errors for published ones.
 
     Trained models are coloured and references grey. Along a sequence references are dashed; by
     training size a dash and a hollow marker say that a curve is published.
 
     Args:
-        lines: what to draw, each with its name; one colour for each name.
+        lines: what to draw, each with its name and with how many points each place is of; one
+            colour for each name.
         names: all names of the page with the model of each, those of references last, so that a
             name keeps its colour whatever is selected.
         title: of the y axis.
         logarithmic: the x axis; positions from 0 are drawn on a scale that is linear near 0.
+        dark: the page that it stands on.
     """
-    points = [
+    points = tuple(
         point
-        for number, (name, line) in enumerate(lines)
-        for point in _points(name, line, str(number))
-    ]
-    few = all(len(line.x) <= 24 for _, line in lines)
-    x_title = abscissa(lines[0][1])
-    base = alt.Chart(alt.Data(values=points)).encode(
-        x=_x_axis([line for _, line in lines], x_title, few, logarithmic), detail="series:N"
+        for number, (name, line, counts) in enumerate(lines)
+        for point in _points(name, line, str(number), counts)
     )
-    styles = _styles(lines, names)
-    by_size = any(line.by_size for _, line in lines)
+    drawn = [line for _, line, _ in lines]
+    few = all(len(line.x) <= 24 for line in drawn)
+    x_title = abscissa(drawn[0])
+    picked = alt.selection_point(fields=["model"], bind="legend", name="picked")
+    base = alt.Chart().encode(
+        x=_x_axis(drawn, x_title, few, logarithmic),
+        detail="series:N",
+        opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
+    )
+    styles = _styles([(name, line) for name, line, _ in lines], names, dark)
+    by_size = any(line.by_size for line in drawn)
     symbol = "circle" if by_size else "stroke"
     colours = alt.Scale(domain=list(styles), range=[colour for colour, _ in styles.values()])
     colour = alt.Color(
@@ -110,20 +148,25 @@ def chart(
         alt.Tooltip("y:Q", title=title, format=".4f"),
         alt.Tooltip("low:Q", format=".4f"),
         alt.Tooltip("high:Q", format=".4f"),
+        alt.Tooltip("n:Q", title="points here"),
     ]
-    band = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    faint = alt.condition(picked, alt.value(0.15), alt.value(0.03))
+    band = base.mark_area().encode(y=alt.Y("low:Q"), y2="high:Q", color=colour, opacity=faint)
     curve = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
     # Points of their own: inside the line's mark they would blank the legend of the dashes.
     fill_colour = alt.Fill("model:N", scale=colours, legend=None)
-    marks = base.mark_point(size=60 if few else 12, opacity=1 if few else 0, strokeWidth=2)
+    marks = base.mark_point(size=60 if few else 12, strokeWidth=2)
+    if not few:  # they only carry the words
+        marks = marks.encode(opacity=alt.value(0))
     dots = marks.encode(y=y, color=colour, fill=fill_colour, fillOpacity=fill, tooltip=tooltip)
-    layers = alt.layer(band, curve, dots)
-    return layers.properties(height=HEIGHT).configure_legend(
-        labelLimit=320, orient="right", symbolStrokeWidth=2
+    layers = alt.layer(band, curve.add_params(picked), dots).properties(height=HEIGHT)
+    made = layers.interactive().configure_legend(
+        labelLimit=320, orient="bottom", columns=3, symbolStrokeWidth=2
     )
+    return with_data(made, points)
 
 
-def _points(name: str, line: Line, series: str) -> list[dict[str, Any]]:
+def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[dict[str, Any]]:
     def clipped(value: float | None) -> float | None:
         # The reading error of a published share may reach beyond the range of shares.
         return value if value is None or not is_share(line.metric) else min(max(value, 0.0), 1.0)
@@ -138,8 +181,9 @@ def _points(name: str, line: Line, series: str) -> list[dict[str, Any]]:
             "label": series_name(line),
             "origin": UNTRAINED if is_reference(line) else origin(line),
             "series": series,
+            "n": n,
         }
-        for x, y, low, high in zip(line.x, line.y, line.y_low, line.y_high, strict=True)
+        for x, y, low, high, n in zip(line.x, line.y, line.y_low, line.y_high, counts, strict=True)
     ]
 
 
@@ -154,12 +198,12 @@ def _x_axis(lines: Sequence[Line], title: str, few: bool, logarithmic: bool) -> 
 
 
 def _styles(
-    lines: Sequence[tuple[str, Line]], names: Mapping[str, str]
+    lines: Sequence[tuple[str, Line]], names: Mapping[str, str], dark: bool
 ) -> Mapping[str, tuple[str, Sequence[int]]]:
     """Colour and dash of each drawn name, in the order of ``names``."""
     references = {name for name, line in lines if is_reference(line)}
     drawn = {name for name, _ in lines}
-    coloured = _colours(names)
+    coloured = _colours(names, dark)
     styles: dict[str, tuple[str, Sequence[int]]] = {}
     for name in (name for name in names if name in drawn):
         if name in references:
@@ -170,13 +214,14 @@ def _styles(
     return styles
 
 
-def _colours(names: Mapping[str, str]) -> dict[str, tuple[str, Sequence[int]]]:
+def _colours(names: Mapping[str, str], dark: bool) -> dict[str, tuple[str, Sequence[int]]]:
     """What a model's card says, for each name; another setting of one model is lighter."""
     looks = {name: models.look(model) for name, model in names.items()}
     found: dict[str, tuple[str, Sequence[int]]] = {}
     for name, look in looks.items():
         earlier = [looks[other].colour for other in found].count(look.colour)
-        found[name] = models.lighter(look.colour, earlier), LINES[look.line or "solid"]
+        colour = colour_of(names[name], dark)
+        found[name] = models.lighter(colour, earlier), LINES[look.line or "solid"]
     return found
 
 

@@ -1,67 +1,29 @@
-"""Where jobs run: in this process, or in a pool of worker processes that stay alive.
-
-Jobs are idempotent (a run goes on from its checkpoint), so a job whose worker dies is simply given
-to a fresh worker. Importing PyTorch and Lightning costs seconds: workers pay it once.
-"""
+"""Jobs in this process, or in a pool of worker processes that stay alive."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import time
-import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
+from bench.executors.interface import (
+    ATTEMPTS,
+    SECONDS_TO_STOP,
+    Done,
+    Work,
+    answer,
+    throttled,
+)
 from ground.errors import INTERRUPTED
 from ground.processes import describe_end, end_with_parent, start_with_blocked
 from ground.progress import Report, silent
-
-# work(job, report) -> value. For a pool it is a function of a module that is light to import;
-# jobs and values can be pickled.
-Work = Callable[[Any, Report], Any]
-
-ATTEMPTS = 3  # a job that kills its worker this often is given up
-SECONDS_TO_STOP = 30.0  # for a worker to finish its step and write a checkpoint
-SECONDS_BETWEEN_REPORTS = 0.2
-
-
-@dataclass(frozen=True)
-class Done:
-    """A job's end: its value, or why no worker survived it."""
-
-    ticket: int
-    value: Any = None
-    death: str | None = None
-
-
-class Executor(Protocol):
-    """Runs up to ``slots`` jobs at a time; used as a context manager, which stops what still runs.
-
-    ``wait`` blocks until one job has ended. What a job raises is raised there.
-    """
-
-    slots: int
-
-    def submit(self, ticket: int, job: Any) -> None: ...
-
-    def wait(self) -> Done: ...
-
-    def __enter__(self) -> Executor: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class InProcess:
@@ -209,43 +171,12 @@ def _serve(connection: Connection, work: Work, environment: dict[str, str]) -> N
     os.setpgrp()  # Ctrl-C on the terminal is for the parent, which tells each worker once
     os.environ.update(environment)
     end_with_parent()
+    report = throttled(lambda *words: connection.send(("progress", words)))
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while True:
-            connection.send(_answer(work, connection.recv(), _reporter(connection)))
+            connection.send(answer(work, connection.recv(), report))
     except (EOFError, BrokenPipeError):
         return
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
-
-
-def _answer(work: Work, job: Any, report: Report) -> tuple[str, Any]:
-    try:
-        return "done", work(job, report)
-    except Exception as error:
-        return "raised", _portable(error)
-
-
-def _portable(error: Exception) -> Exception:
-    """The same exception if it can travel, with the worker's traceback as a note."""
-    story = "in a worker process:\n" + traceback.format_exc()
-    error.add_note(story)
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(story)
-    return error
-
-
-def _reporter(connection: Connection) -> Report:
-    """A report that reaches the parent, not more often than a person can read."""
-    last = 0.0
-
-    def report(description: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if done >= total or now - last >= SECONDS_BETWEEN_REPORTS:
-            last = now
-            connection.send(("progress", (description, done, total)))
-
-    return report

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.search.executors import ATTEMPTS, InProcess, Pool
+from bench.executors.interface import ATTEMPTS
+from bench.executors.processes import InProcess, Pool
 from ground.errors import UserError
 from ground.progress import Report, silent
 from tests.bench.processes import wait_for
@@ -139,7 +140,7 @@ def test_interrupted_parent_lets_workers_save(tmp_path):
 
 @pytest.mark.processes
 def test_no_worker_outlives_a_killed_parent(tmp_path):
-    code = f"from test_executors import hang_with_workers as run; run({str(tmp_path)!r})"
+    code = f"from test_processes import hang_with_workers as run; run({str(tmp_path)!r})"
     places = [str(Path(__file__).parent), str(ROOT)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)

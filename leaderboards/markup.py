@@ -1,0 +1,38 @@
+"""HTML from the templates in ``templates/``. Jinja escapes every text of a board: others may have
+written it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from leaderboards.render import plain
+from leaderboards.views.links import Address, in_app
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["plain"] = plain
+    return made
+
+
+def markup(template: str, /, address: Address = in_app, **data: Any) -> str:
+    """A template filled with data.
+
+    Args:
+        template: its name without ``.html``.
+        address: how its links are written, in the app or in a file.
+    """
+    return _environment().get_template(f"{template}.html").render(href=address, **data)
