@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
 from bench.records.schema import RunRecord
@@ -22,6 +23,7 @@ from leaderboards.grouping import (
     task_settings,
     training_size,
 )
+from leaderboards.standing.levels import Standings
 from leaderboards.verdicts import VerdictFile, claim_lines
 from published.numbers import PublishedFile, directions
 
@@ -39,8 +41,12 @@ def build_board(
     published_files: Sequence[PublishedFile] = (),
     verdicts: Sequence[VerdictFile] = (),
     report: Report = silent,
+    standings: Standings | None = None,
 ) -> Board:
     """The whole board; ``report`` counts records as they come, then rows and curves.
+
+    Args:
+        standings: how far the records were checked; without it none was.
 
     Raises:
         UserError: a record occurs twice under two names.
@@ -51,7 +57,9 @@ def build_board(
     settings = collect(kept)
     known = directions(published_files)
     groups = _groups(settings)
-    rows = [row for group in counted(groups, "ranking rows", report) for row in _rows(group, known)]
+    checks = standings or Standings({})
+    ranking = counted(groups, "ranking rows", report)
+    rows = [row for group in ranking for row in _rows(group, known, checks)]
     each = counted(settings, "averaging curves", report)
     lines = [line for setting in each for line in _lines(setting)]
     by_size = _lines_by_size(settings, rows)
@@ -75,7 +83,7 @@ def _groups(settings: Sequence[Setting]) -> list[list[Setting]]:
     return list(groups.values())
 
 
-def _rows(group: Sequence[Setting], known: Directions) -> list[Row]:
+def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> list[Row]:
     """The rows of one group, by metric, the headline first; best first within a metric."""
     task, headline = group[0].first.task, group[0].first.headline
     others = sorted({name for setting in group for name in setting.metrics} - {headline.name})
@@ -86,7 +94,7 @@ def _rows(group: Sequence[Setting], known: Directions) -> list[Row]:
         direction = headline.direction if is_headline else known.get((task, metric), loss)
         unit = headline.unit if is_headline else ""
         unranked = [
-            _row(setting, metric, direction, unit, is_headline)
+            _checked(_row(setting, metric, direction, unit, is_headline), setting, checks)
             for setting in group
             # A setting that ended well and lacks a metric does not have it (a reference has
             # no loss); one that did not shows its failure under every metric.
@@ -94,8 +102,18 @@ def _rows(group: Sequence[Setting], known: Directions) -> list[Row]:
         ]
         ranked = _ranked(unranked)
         below = any(row.rank_best for row in ranked)  # what is not fair stands below what is
-        rows += sorted(ranked, key=lambda row: (below and not row.fair, *_best_first(row)))
+        some = any(row.verified and row.kind == MEASURED for row in ranked)
+
+        def place(row: Row, below: bool = below, some: bool = some) -> tuple[Any, ...]:
+            return some and not row.verified, below and not row.fair, *_best_first(row)
+
+        rows += sorted(ranked, key=place)
     return rows
+
+
+def _checked(row: Row, setting: Setting, checks: Standings) -> Row:
+    standing = checks.of_row(setting.records)
+    return replace(row, checked=standing.words, verified=standing.verified)
 
 
 def _row(
@@ -159,8 +177,10 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
     tuned and converged; none where there are fewer than two.
 
     A mean over the seeds that survived would flatter, a reference is no contestant, and the unknown
-    interval of a single seed, or of equal ones, would leave every other rank open.
+    interval of a single seed, or of equal ones, would leave every other rank open. What was
+    submitted and nobody has run again has no rank beside rows that are verified.
     """
+    some = any(row.verified and row.kind == MEASURED for row in rows)
     contestants = [
         row
         for row in rows
@@ -168,6 +188,7 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
         and row.outcome == "ok"
         and row.direction
         and row.fair
+        and (row.verified or not some)
         and _interval(row)
     ]
     if len(contestants) < 2:

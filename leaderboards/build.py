@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
     from ground.progress import progress
 
     with progress() as report:
-        board = gather(folders or [FOLDER / "records"], local, refused, report)
+        board = gather(folders or [FOLDER / "records", *submitted()], local, refused, report)
     for error in refused or ():
         print(f"refused: {error}", file=sys.stderr)
     from leaderboards.contents import read_board, write_board
@@ -76,6 +76,13 @@ def main(words: list[str]) -> int:
     return OK
 
 
+def submitted() -> list[Path]:
+    """The folders of records that came from elsewhere."""
+    from leaderboards.standing.levels import SUBMISSIONS
+
+    return sorted(SUBMISSIONS.glob("*/records"))
+
+
 def gather(
     folders: Sequence[Path],
     local: bool = False,
@@ -89,6 +96,7 @@ def gather(
         UserError: without ``refused``, an input cannot be trusted.
     """
     from leaderboards.board import build_board
+    from leaderboards.standing.levels import read_standings
     from leaderboards.submission import read_checked
     from leaderboards.verdicts import read_verdicts
     from published.numbers import read_published
@@ -97,11 +105,14 @@ def gather(
     if local:
         folders = [*folders, STORE / "records"]
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
+    others = submitted()
+    own = {path.stem for f in folders if f not in others for path in f.rglob("*.json")}
     return build_board(
         read_checked(folders, refused, report),
         read_published(FOLDER.parent / "published", refused),
         read_verdicts(verdicts, refused),
         report,
+        read_standings(own, refused=refused),
     )
 
 

@@ -21,7 +21,7 @@ from ground.files import write_atomically
 from ground.reading import Kind
 from judging.fairness import TUNED
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MAXIMUM_LINES = 1_000_000
 HASH_KEY = "board_sha256"
 HASH_DIGITS = 64
@@ -76,6 +76,8 @@ class Row:
     marks: tuple[str, ...] = ()  # all of them, each with its reason
     share_of_items: float | None = None  # of the variance of the mean that is from these
     data_seeds: int | None = None
+    checked: str = ""  # how far, in words (standing.levels); "" where nothing was measured
+    verified: bool = True  # whether it may be ranked beside the project's own
 
     @property
     def fair(self) -> bool:

@@ -84,6 +84,14 @@ def follows(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield metric, {"mean": f"per_sequence.{metric}", "within": ABOUT}
 
 
+def derived(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The metrics for which the record holds what they follow from."""
+    for metric, how in follows(record):
+        _, place = next(iter(how.items()))
+        if any(_values(record, place)):
+            yield metric, how
+
+
 def _follows(record: RunRecord) -> str | None:
     """A metric is what the card says that it follows from, in the same record. What has not learned
     is right in few sequences, by chance: the weights of these do not even out."""
