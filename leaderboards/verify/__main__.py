@@ -158,8 +158,9 @@ def _verify(verifier: Verifier, batches: list[list[Asked]], given: Arguments) ->
 
     levels: Counter[str] = Counter()
     holds = True
+    counted = verifier.count([one for batch in batches for one in batch])
     for batch in batches:
-        for one, found in zip(batch, verifier.verify(batch), strict=True):
+        for one, found in zip(batch, verifier.verify(batch, counted), strict=True):
             print("\n".join(lines_about(one.record, found, verifier.level)), flush=True)
             levels[found.level] += 1
             holds &= all(check.passed for check in latest(found, verifier.level))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.records.counted import contradiction
+from bench.records.counted import Counted, contradiction
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -59,14 +59,30 @@ class Verifier:
     others: Mapping[str, Sequence[RunRecord]] = field(default_factory=dict)
     report: Report = silent
 
-    def verify(self, asked: Sequence[Asked]) -> list[Verification]:
+    def count(self, asked: Sequence[Asked]) -> dict[str, Counted]:
+        """Run id -> what is counted again of its record, by one process for all.
+
+        Raises:
+            UserError: a record says otherwise.
+        """
+        self.report("counting data, sizes and FLOPs again", 0, len(asked))
+        counted = self.bench.count([one.path for one in asked])
+        for one, counts in zip(asked, counted, strict=True):
+            if not counts.refused and (why := contradiction(one.record, counts)):
+                raise UserError(
+                    f"the record {one.record.run_id} is refused because {why}", VERIFICATION_FAILED
+                )
+        self.report("data, sizes and FLOPs are counted", len(asked), len(asked))
+        return {one.record.run_id: counts for one, counts in zip(asked, counted, strict=True)}
+
+    def verify(self, asked: Sequence[Asked], counted: Mapping[str, Counted]) -> list[Verification]:
         """What was found of records that belong together, as the seeds of one submission do, each
         written as soon as all are judged.
 
-        Raises:
-            UserError: one of them says what is not so.
+        Args:
+            counted: as :meth:`count` gives it.
         """
-        found = self._consistent(asked)
+        found = [self._consistent(one.record, counted[one.record.run_id]) for one in asked]
         if self.level != "consistent":
             found = [self._scored(one, so_far) for one, so_far in zip(asked, found, strict=True)]
         if self.level == "re-run":
@@ -87,20 +103,9 @@ class Verifier:
             **found,  # type: ignore[arg-type]
         )
 
-    def _consistent(self, asked: Sequence[Asked]) -> list[Verification]:
-        self.report("counting data, sizes and FLOPs again", 0, len(asked))
-        counted = self.bench.count([one.path for one in asked])
-        found = []
-        for one, counts in zip(asked, counted, strict=True):
-            if not counts.refused and (why := contradiction(one.record, counts)):
-                raise UserError(
-                    f"the record {one.record.run_id} is refused because {why}", VERIFICATION_FAILED
-                )
-            check = self._check("consistent", not counts.refused, told=counts.refused)
-            known = about(one.record, self.to, left_open(one.record))
-            found.append(known.with_check(check))
-        self.report("data, sizes and FLOPs are counted", len(asked), len(asked))
-        return found
+    def _consistent(self, record: RunRecord, counts: Counted) -> Verification:
+        check = self._check("consistent", not counts.refused, told=counts.refused)
+        return about(record, self.to, left_open(record)).with_check(check)
 
     def _scored(self, asked: Asked, found: Verification) -> Verification:
         if asked.weights is None:
