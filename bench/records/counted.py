@@ -3,8 +3,11 @@ model. The engine counts (``python -m bench.recount``); this compares, and needs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
+from bench.records.registry import known
 from bench.records.schema import Cost, RunRecord
 
 SIZES = ("parameters", "position_parameters", "state_bytes", "state_length")
@@ -31,11 +34,25 @@ class Counted(BaseModel):
     refused: str = ""
 
 
+def other_data(record: RunRecord, data: Mapping[str, str]) -> str | None:
+    """How the data of a record are not those that its configuration gives here, in a clause."""
+    for split, sha256 in record.provenance.data.items():
+        if data.get(split) != sha256:
+            return f"its provenance.data.{split:.80} is not the hash of the data that it names"
+    return None
+
+
+def data_are_rounded(record: RunRecord) -> bool:
+    """Whether the hash of a task's data is of sums that another processor may round otherwise, as
+    ``card.data_hashes`` of its YAML file says: then another hash proves nothing."""
+    card = (known("tasks", record.task) or {}).get("card", {})
+    return bool(card.get("data_hashes") == "rounded")
+
+
 def contradiction(record: RunRecord, counted: Counted) -> str | None:
     """What of a record is not as it was counted, in a clause; None if all is."""
-    for split, sha256 in record.provenance.data.items():
-        if counted.data.get(split) != sha256:
-            return f"its provenance.data.{split:.80} is not the hash of the data that it names"
+    if not data_are_rounded(record) and (why := other_data(record, counted.data)):
+        return why
     if counted.cost is None:
         return None
     for name in SIZES:

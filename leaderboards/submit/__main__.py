@@ -50,8 +50,8 @@ def main(words: list[str]) -> int:
     missing = [key for key in ("to", *SAID) if key not in given.settings]
     if missing:
         what = SAID.get(missing[0], "the folder that is to be written")
-        words = shlex.join(f"{key}=…" for key in missing)
-        raise UserError(f"{missing[0]}= is missing ({what}): give {words}")
+        example = " ".join(f"{key}=…" for key in missing)
+        raise UserError(f"{missing[0]}= is missing ({what}): give {example}")
     return _write(given)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.records.counted import Counted, contradiction
+from bench.records.counted import Counted, contradiction, data_are_rounded, other_data
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -104,7 +104,8 @@ class Verifier:
         )
 
     def _consistent(self, record: RunRecord, counts: Counted) -> Verification:
-        check = self._check("consistent", not counts.refused, told=counts.refused)
+        told = counts.refused or other_data(record, counts.data) or ""
+        check = self._check("consistent", not told, told=told)
         return about(record, self.to, left_open(record)).with_check(check)
 
     def _scored(self, asked: Asked, found: Verification) -> Verification:
@@ -165,8 +166,8 @@ def _differs(record: RunRecord, again: RunRecord) -> str:
     """What another machine cannot change, and is otherwise nevertheless."""
     if record.outcome != again.outcome:
         return f"it ended as {again.outcome} here, and its record says {record.outcome}"
-    if record.provenance.data != again.provenance.data:
-        return "its data are others here"
+    if not data_are_rounded(record) and (why := other_data(record, again.provenance.data)):
+        return why
     for name in EXACT if record.outcome == "ok" else ():
         said, found = getattr(record.cost, name), getattr(again.cost, name)
         if said != found:

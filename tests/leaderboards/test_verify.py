@@ -1,0 +1,379 @@
+"""Submissions and their verification, with the engine asked in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.records.command import places_of, words_of
+from bench.records.counted import Counted, contradiction
+from bench.records.equivalence import form, todays_name
+from bench.records.provenance import sha256_of
+from bench.records.schema import RunRecord, make_run_id, read_record
+from bench.records.store import COMMITTED, Store
+from bench.runs.recounting import recount
+from ground.errors import UserError
+from leaderboards.board import build_board
+from leaderboards.checks.agreement import Together
+from leaderboards.standing.levels import (
+    Check,
+    Standings,
+    about,
+    path_of,
+    read_verification,
+    write_verification,
+)
+from leaderboards.standing.spread import spread_of
+from leaderboards.standing.statement import FILE, read_submission
+from leaderboards.submission import check, left_open, take
+from leaderboards.submit.__main__ import main as submit
+from leaderboards.verify import __main__ as command
+from leaderboards.verify import again
+from leaderboards.verify.again import Done
+from settings.config import compose
+from tests.leaderboards.conftest import record as made_up
+from tests.leaderboards.forgeries import Content, identify
+from tests.leaderboards.generated import generated
+
+SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]
+SAID += ["training_data=generated anew in every run", "contamination=none: the test is generated"]
+RUN = ["tasks=in_context_regression_memories", "models=delta_rule", "preset=smoke", "seed=7"]
+# Trained, trained and restarted, measured, and a predictor.
+BASES = ("state_tracking/smoke/*", "three_moons/smoke/*", "in_context_regression_memories/smoke/*")
+BASES += ("in_context_regression/smoke/*",)
+
+
+def in_this_process(module: str, words: Sequence[str]) -> Done:
+    """What a process of the engine would do."""
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            code = importlib.import_module(module).main(list(words))
+    except UserError as error:
+        return Done(error.exit_code, output.getvalue(), f"error: {error}")
+    return Done(code, output.getvalue(), "")
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again.Bench.__init__, "__defaults__", (None, {}, in_this_process))
+
+
+def current(pattern: str, role: str = "") -> Path:
+    """The first committed record that this checkout can make."""
+    for path in sorted(COMMITTED.glob(f"{pattern}.json")):
+        record = read_record(path)
+        made_here = form(record.config, record.provenance) != "of an earlier form"
+        if made_here and record.outcome == "ok" and record.role in (role or ("final", "single")):
+            return path
+    pytest.skip(f"no record of {pattern} is of the code that is here")
+
+
+def sealed(content: Content, folder: Path) -> Path:
+    content.pop("content_sha256", None)
+    path = folder / f"{content['run_id']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**content, "content_sha256": sha256_of(content)}))
+    return path
+
+
+def refusal(path: Path, others: Sequence[RunRecord], counted: Counted | None = None) -> str:
+    """Why a record is refused, by reading it among others or by counting again; "" if it is not."""
+    together = Together()
+    try:
+        for other in others:
+            together.take(other)
+        record = read_record(path)
+        take(together, record)
+    except UserError as error:
+        return str(error)
+    return contradiction(record, counted or recount(record)) or ""
+
+
+def test_300_generated_forgeries_are_refused(tmp_path: Path) -> None:
+    escaped = []
+    for base, role in zip(BASES, ("", "", "", "baseline"), strict=True):
+        source = current(base, role)
+        honest = read_record(source)
+        beside = sorted(source.parent.glob(f"{source.stem.rpartition('-')[0]}-s*.json"))
+        others = [check(read_record(path)) for path in beside]
+        counted = recount(honest)
+        assert not refusal(source, others, counted)
+        parts = {name: getattr(honest, name) for name in ("task", "model", "preset")}
+        for forgery in generated(honest.model_dump(mode="json"), 75, seed=1):
+            content = json.loads(source.read_bytes())
+            forgery.change(content)
+            if forgery.identified:
+                identify(content)
+            again = {"identity": content["identity"], "seed": content["seed"]}
+            content["run_id"] = make_run_id(**parts, **again)
+            of_config = forgery.named.startswith("config.")
+            path = sealed(content, tmp_path)
+            why = refusal(path, others, None if of_config else counted)
+            if not why or "\n" in why:
+                escaped.append((base, forgery.named, why))
+    assert not escaped
+
+
+@pytest.mark.parametrize(
+    ("items", "code", "identified", "named"),
+    [
+        (False, "0" * 64, False, "its identity is not"),
+        (False, "0" * 64, True, "the mean of per_sequence.accuracy"),
+        (True, None, False, "its cost.parameters is 1, and the model of its config has"),
+    ],
+)
+def test_the_forged_record_of_rank_1_is_refused_with_the_reason(
+    items: bool, code: str | None, identified: bool, named: str, tmp_path: Path
+) -> None:
+    """Accuracy 0.9999, one parameter, a code of zeros, sealed again; and with more worked out."""
+    path = _first_of_all(items, code, identified, tmp_path)
+    assert named in refusal(path, [])
+
+
+def test_a_forgery_by_code_that_nobody_has_stays_reported(tmp_path: Path) -> None:
+    """It agrees with itself, so it is shown; what cannot be counted again is nowhere ranked."""
+    record = read_record(_first_of_all(True, "0" * 64, True, tmp_path))
+    check(record)
+    assert "made by other code than is here" in recount(record).refused
+    assert left_open(record) == "its code is neither here nor proven equal"
+
+
+def _first_of_all(items: bool, code: str | None, identified: bool, folder: Path) -> Path:
+    content = json.loads(current("state_tracking/smoke/*").read_bytes())
+    content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
+    content["cost"]["parameters"] = 1
+    if items:
+        content["per_sequence"]["accuracy"] = [0.9999] * len(content["per_sequence"]["accuracy"])
+    content["provenance"]["model_code"] = code or content["provenance"]["model_code"]
+    if identified:
+        identify(content)
+        parts = ("task", "model", "preset", "identity", "seed")
+        content["run_id"] = make_run_id(**{name: content[name] for name in parts})
+    return sealed(content, folder)
+
+
+def test_the_command_of_a_record_asks_for_exactly_its_run() -> None:
+    """By Hydra's own composition; every twentieth record that is committed."""
+    seen: set[str] = set()
+    paths = sorted(COMMITTED.rglob("*.json"))
+    for path in paths[::20]:
+        record = read_record(path)
+        today = todays_name(record.config, record.provenance)
+        if record.identity in seen or today is None:
+            continue
+        seen.add(record.identity)
+        words = words_of(record)
+        assert not [word for word in words if word.startswith("store=") or "PATH" in word]
+        if record.role == "baseline":
+            assert "predictors=true" in words
+            continue
+        made = compose(words)
+        assert made.resolved() == today.config
+        assert made.seed == record.seed
+        assert made.device == "cpu" or record.provenance.device_class != "cpu"
+        assert all(place.removeprefix("tasks.") in made.locations for place in places_of(record))
+    assert len(seen) > 10
+
+
+def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
+    engine: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    in_this_process("bench.train", [*RUN, "store=there"])
+    (made,) = Path("there/records").glob("*.json")
+    assert submit([str(made), "to=ada", *SAID]) == 0
+    statement, (record,) = read_submission(Path("ada"))
+    assert statement.who == "Ada"
+    assert statement.sources[record.config["models"]["_target_"]].sha256
+    capsys.readouterr()
+    assert command.main(["ada", "to=found", "store=here", "by=Grace", "difference=moves.md"]) == 0
+    said = capsys.readouterr().out
+    assert f"{record.run_id}: re-run" in said
+    assert "within: error" in said
+    found = read_verification(path_of(record, Path("found")))
+    assert [found.level, found.checks[-1].by, found.machines] == ["re-run", "Grace", 1]
+    assert found.checks[-1].found == record.headline.value
+    assert "Delta rule" in Path("moves.md").read_text()
+    # A second time by the same machine is one machine; by another one it is a replication.
+    assert command.main(["ada", "to=found", "store=here", "by=Grace"]) == 0
+    assert read_verification(path_of(record, Path("found"))).machines == 1
+    assert command.main(["ada", "to=found", "store=here", "by=Marie"]) == 0
+    assert read_verification(path_of(record, Path("found"))).level == "replicated"
+
+    # A made-up run that agrees with itself is not the run that its command makes.
+    content = json.loads(made.read_bytes())
+    content["headline"]["value"] = content["metrics"]["test"]["error"] = 1e-3
+    content["per_sequence"]["error"] = [1e-3] * len(content["per_sequence"]["error"])
+    assert submit([str(sealed(content, Path("lie/records"))), "to=eve", *SAID]) == 0
+    capsys.readouterr()
+    assert command.main(["eve", "to=lies", "store=here"]) == 4
+    assert "OUTSIDE: error 0.001 recorded" in capsys.readouterr().out
+    lie = read_verification(next(Path("lies").rglob("*.json")))
+    assert lie.level == "consistent"
+    # Its row is shown below every verified one, without a rank.
+    own = [
+        read_record(p) for p in sorted(COMMITTED.glob("in_context_regression_memories/*/*.json"))
+    ]
+    other = read_record(Path("eve/records") / made.name)
+    standings = Standings({lie.record_sha256: lie}, frozenset({other.run_id}))
+    shown = [r for r in build_board([*own, other], standings=standings).rows if r.headline]
+    last = next(row for row in shown if other.run_id in row.run_ids)
+    group = [
+        r for r in shown if (r.group, r.kind) == (last.group, "measured") and r.mean is not None
+    ]
+    assert group[-1] is last
+    assert last.rank_best is None
+    assert "outside the spread" in last.checked
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("evil.py", "which submission.yaml does not name"),
+        ("link", "which submission.yaml does not name"),
+        ("locations", "which submission.yaml does not name"),
+        ("who: Ada", "is not a statement"),
+        ("trials", "chosen from 3 trials, and its statement says 2"),
+        ("source", "does not name"),
+        ("hash", "another hash"),
+        ("escape", "is not a statement"),
+        ("weights", "are not those of the record"),
+    ],
+)
+def test_a_folder_that_is_no_submission_is_refused_in_one_sentence(
+    change: str, sentence: str, tmp_path: Path
+) -> None:
+    import yaml
+
+    source = current("state_tracking/smoke/*", "final")
+    record = read_record(source)
+    content = json.loads(source.read_bytes())
+    content["cost"]["tuning_trials"] = 3 if change == "trials" else record.cost.tuning_trials
+    store = Store(tmp_path / "ada")
+    path = sealed(content, store.records)
+    target = record.config["models"]["_target_"]
+    statement: dict[str, Any] = {
+        "schema_version": 1,
+        **dict(pair.split("=") for pair in SAID),
+        "sources": {target: {"where": "here", "sha256": record.provenance.model_code}},
+        "tuning_trials": 2 if change == "trials" else 99,
+        "records": {record.run_id: read_record(path).content_hash()},
+        "weights": {},
+    }
+    if change == "evil.py":
+        (store.root / "evil.py").write_text("raise SystemExit('ran')")
+    elif change == "link":
+        (store.root / "work").symlink_to("/etc")
+    elif change == "locations":
+        (store.work(record.run_id)).mkdir(parents=True)
+        (store.work(record.run_id) / "locations.json").write_text("{}")
+    elif change == "who: Ada":
+        del statement["who"]
+    elif change == "source":
+        statement["sources"] = {}
+    elif change == "hash":
+        statement["records"][record.run_id] = "0" * 64
+    elif change == "escape":
+        statement["records"] = {"../../../etc/passwd": "0" * 64}
+    elif change == "weights":
+        statement["weights"] = {record.run_id: {"sha256": record.weights_sha256, "address": None}}
+        store.work(record.run_id).mkdir(parents=True)
+        store.weights(record.run_id).write_bytes(b"other")
+    (store.root / FILE).write_text(yaml.safe_dump(statement))
+    with pytest.raises(UserError, match=sentence) as refused:
+        read_submission(store.root)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_package_is_imported_only_where_it_is_named(
+    engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record says that it was made by a class of a package that lies where the verifier is."""
+    (tmp_path / "their_package.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    source = current("state_tracking/smoke/*", "final")
+    record = read_record(source)
+    config = {**record.config, "models": {"_target_": "their_package.Model", "width": 3}}
+    theirs = record.model_copy(update={"config": config, "model": "Model"})
+    said = again.Bench(tmp_path / "here").run(theirs)
+    assert "imported only if you name it by package=" in str(said)
+    counted = recount(theirs)
+    assert counted.data == record.provenance.data
+    assert counted.cost is None
+    with pytest.raises(SystemExit, match="imported"):
+        again.Bench(tmp_path / "here", "their_package").run(theirs)
+
+
+def test_the_spread_holds_what_seeds_explain_as_often_as_it_says() -> None:
+    """Two draws of one normal distribution differ by more than the bound in one of a hundred."""
+    draw = random.Random(0)
+
+    def drawn(record: RunRecord) -> RunRecord:
+        headline = record.headline.model_copy(update={"value": draw.gauss(0.5, 0.01)})
+        return record.model_copy(update={"headline": headline})
+
+    for settings, seeds in ((1, 3), (6, 2)):
+        missed = 0
+        blank = [made_up(width=8 * n + 8, seed=s) for n in range(settings) for s in range(seeds)]
+        for _ in range(2000):
+            records = [drawn(record) for record in blank]
+            one, other = draw.gauss(0.5, 0.01), draw.gauss(0.5, 0.01)
+            spread = spread_of(records[0], records)
+            missed += not spread.holds(one, other)
+        assert math.isclose(missed / 2000, 0.01, abs_tol=0.008)
+    predictor = made_up(role="baseline")
+    assert spread_of(predictor, records).bound == pytest.approx(1e-6)
+    assert spread_of(made_up(), []).bound == pytest.approx(1e-6)
+    assert not spread_of(records[0], records).holds(0.5, None)
+
+
+def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None:
+    record = made_up()
+    fields: dict[str, Any] = {"at": "2026-01-01T00:00:00+00:00", "libraries": {}}
+
+    def done(level: Any, passed: bool = True, device: str = "a", **more: Any) -> Check:
+        return Check(level=level, passed=passed, device=device, **fields, **more)
+
+    blank = about(record, tmp_path)
+    assert blank.level == "reported"
+    consistent = blank.with_check(done("consistent"))
+    assert consistent.level == "consistent"
+    assert consistent.model_copy(update={"open": "no items"}).level == "reported"
+    assert consistent.with_check(done("re-scored")).level == "re-scored"
+    once = consistent.with_check(done("re-run", made="0" * 64))
+    assert (once.level, once.machines) == ("re-run", 1)
+    assert once.with_check(done("re-run", made="1" * 64)).level == "re-run"
+    twice = once.with_check(done("re-run", device="b"))
+    assert (twice.level, twice.machines) == ("replicated", 2)
+    assert consistent.with_check(done("re-run", passed=False)).level == "consistent"
+    write_verification(twice, path_of(record, tmp_path))
+    assert about(record, tmp_path) == twice
+    assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
+    words = Standings({record.content_hash(): twice}).of_row([record, made_up(seed=1)]).words
+    assert words == "reported, 1 of 2 seeds re-run"
+    assert Standings({}).of_row([record]).verified
+    assert not Standings({}, frozenset({record.run_id})).of_row([record]).verified
+    named = frozenset({record.run_id})
+    assert Standings({record.content_hash(): once}, named).of_row([record]).verified
+
+
+def test_committed_verifications_are_of_committed_records() -> None:
+    from leaderboards.standing.levels import FOLDER
+
+    for path in sorted(FOLDER.rglob("*.json")):
+        found = read_verification(path)
+        record = read_record(COMMITTED / path.relative_to(FOLDER))
+        assert found.record_sha256 == record.content_hash(), path
