@@ -14,6 +14,7 @@ from leaderboards.arguments import Arguments, read
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
     from ground.progress import Report
+    from leaderboards.standing.levels import Verification
     from leaderboards.verify.steps import Asked, Verifier
 
 HELP = """\
@@ -40,11 +41,11 @@ with the reason. Exit code 4 when one is refused, lies outside the spread or can
   store=FOLDER       where runs are made (default runs/verify); what is there is not made again
   to=FOLDER          where the result goes instead of leaderboards/verifications
   by=NAME            who verifies, to be shown
-  difference=FILE    write how the submission changes the board, as Markdown
+  report=FILE        write what was found, and how the board changes, as Markdown
 example: python -m leaderboards.verify leaderboards/submissions/ada"""
 
 STORE = Path("runs")  # of whoever verifies, for a run id that is not on the board
-SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "difference")
+SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report")
 
 
 def main(words: list[str]) -> int:
@@ -58,9 +59,22 @@ def main(words: list[str]) -> int:
         raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
     from ground.progress import progress
 
-    with progress() as report:
-        verifier, batches = _prepare(given, places, report)
-        return _verify(verifier, batches, given)
+    try:
+        with progress() as tell:
+            verifier, batches = _prepare(given, places, tell)
+            return _verify(verifier, batches, given)
+    except UserError as error:
+        if "report" in given.settings:
+            from leaderboards.verify.report import refusal
+
+            _write(given, refusal(str(error)))
+        raise
+
+
+def _write(given: Arguments, text: str) -> None:
+    from ground.files import write_atomically
+
+    write_atomically(Path(given.one("report", "")), text.encode())
 
 
 def _place(word: str) -> tuple[str, str]:
@@ -154,24 +168,24 @@ def _number(key: str, text: str) -> int:
 
 def _verify(verifier: Verifier, batches: list[list[Asked]], given: Arguments) -> int:
     """Verify, tell what was found, and how the board changes."""
+    from leaderboards.verify.report import report
     from leaderboards.verify.telling import latest, lines_about
 
-    levels: Counter[str] = Counter()
-    holds = True
-    counted = verifier.count([one for batch in batches for one in batch])
+    every = [one for batch in batches for one in batch]
+    counted = verifier.count(every)
+    found: list[Verification] = []
+    lines: list[str] = []
     for batch in batches:
-        for one, found in zip(batch, verifier.verify(batch, counted), strict=True):
-            print("\n".join(lines_about(one.record, found, verifier.level)), flush=True)
-            levels[found.level] += 1
-            holds &= all(check.passed for check in latest(found, verifier.level))
+        for one, verification in zip(batch, verifier.verify(batch, counted), strict=True):
+            found.append(verification)
+            told = lines_about(one.record, verification, verifier.level)
+            print("\n".join(told), flush=True)
+            lines += told
+    levels = Counter(verification.level for verification in found)
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
-    if "difference" in given.settings:
-        from ground.files import write_atomically
-        from leaderboards.verify.difference import difference_in_words
-
-        records = [one.record for batch in batches for one in batch]
-        text = difference_in_words(records, verifier.to)
-        write_atomically(Path(given.one("difference", "")), text.encode())
+    if "report" in given.settings:
+        _write(given, report([one.record for one in every], found, lines))
+    holds = all(check.passed for one in found for check in latest(one, verifier.level))
     return OK if holds else VERIFICATION_FAILED
 
 

@@ -199,14 +199,16 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert statement.who == "Ada"
     assert statement.sources[record.config["models"]["_target_"]].sha256
     capsys.readouterr()
-    assert command.main(["ada", "to=found", "store=here", "by=Grace", "difference=moves.md"]) == 0
+    assert command.main(["ada", "to=found", "store=here", "by=Grace", "report=moves.md"]) == 0
     said = capsys.readouterr().out
     assert f"{record.run_id}: re-run" in said
     assert "within: error" in said
     found = read_verification(path_of(record, Path("found")))
     assert [found.level, found.checks[-1].by, found.machines] == ["re-run", "Grace", 1]
     assert found.checks[-1].found == record.headline.value
-    assert "Delta rule" in Path("moves.md").read_text()
+    moves = Path("moves.md").read_text()
+    assert "| `Delta rule` |" in moves
+    assert "within: error" in moves
     # A second time by the same machine is one machine; by another one it is a replication.
     assert command.main(["ada", "to=found", "store=here", "by=Grace"]) == 0
     assert read_verification(path_of(record, Path("found"))).machines == 1
