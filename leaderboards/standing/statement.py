@@ -98,7 +98,7 @@ def read_submission(folder: Path) -> tuple[Statement, list[RunRecord]]:
     _look_for_strangers(statement, folder)
     records = [read_record(path) for path in _paths(folder, statement)]
     for record in records:
-        if why := _wrong(statement, record) or _wrong_weights(statement, record, folder):
+        if why := disagreement(statement, record) or _wrong_weights(statement, record, folder):
             raise UserError(f"the submission {folder.name} is refused because {why}", RUN_FAILED)
     return statement, records
 
@@ -129,8 +129,8 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in (*files, *links))
 
 
-def _wrong(statement: Statement, record: RunRecord) -> str | None:
-    """What a record and the statement say otherwise."""
+def disagreement(statement: Statement, record: RunRecord) -> str | None:
+    """What a record and the statement say otherwise, in a clause; None if nothing."""
     if statement.records[record.run_id] != record.content_hash():
         return f"{record.run_id} is not the record that its statement names (another hash)"
     if record.role in ("trial", "control"):

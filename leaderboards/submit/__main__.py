@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
 def _write(given: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
-    from leaderboards.standing.statement import read_submission, write_statement
+    from leaderboards.standing.statement import disagreement, read_submission, write_statement
     from leaderboards.submission import examine, in_store
 
     target, store = Path(given.one("to", "")), Path(given.one("store", "runs"))
@@ -71,6 +71,9 @@ def _write(given: Arguments) -> int:
     records = [record for record, _ in found]
     examine(records)
     statement = _statement(given, found)
+    for record in records:
+        if why := disagreement(statement, record):
+            raise UserError(f"nothing was written, because {why}")
     for record, root in found:
         write_record(record, Store(target).records)
         if record.run_id in statement.weights and not statement.weights[record.run_id].address:

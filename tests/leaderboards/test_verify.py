@@ -16,10 +16,9 @@ import pytest
 
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
-from bench.records.equivalence import form, todays_name
-from bench.records.provenance import sha256_of
+from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, make_run_id, read_record
-from bench.records.store import COMMITTED, Store
+from bench.records.store import COMMITTED
 from bench.runs.recounting import recount
 from ground.errors import UserError
 from leaderboards.board import build_board
@@ -33,7 +32,7 @@ from leaderboards.standing.levels import (
     write_verification,
 )
 from leaderboards.standing.spread import spread_of
-from leaderboards.standing.statement import FILE, read_submission
+from leaderboards.standing.statement import read_submission
 from leaderboards.submission import check, left_open, take
 from leaderboards.submit.__main__ import main as submit
 from leaderboards.verify import __main__ as command
@@ -41,11 +40,10 @@ from leaderboards.verify import again
 from leaderboards.verify.again import Done
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
-from tests.leaderboards.forgeries import Content, identify
+from tests.leaderboards.forgeries import identify
 from tests.leaderboards.generated import generated
+from tests.leaderboards.sending import SAID, current, sealed
 
-SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]
-SAID += ["training_data=generated anew in every run", "contamination=none: the test is generated"]
 RUN = ["tasks=in_context_regression_memories", "models=delta_rule", "preset=smoke", "seed=7"]
 # Trained, trained and restarted, measured, and a predictor.
 BASES = ("state_tracking/smoke/*", "three_moons/smoke/*", "in_context_regression_memories/smoke/*")
@@ -66,24 +64,6 @@ def in_this_process(module: str, words: Sequence[str]) -> Done:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again.Bench.__init__, "__defaults__", (None, {}, in_this_process))
-
-
-def current(pattern: str, role: str = "") -> Path:
-    """The first committed record that this checkout can make."""
-    for path in sorted(COMMITTED.glob(f"{pattern}.json")):
-        record = read_record(path)
-        made_here = form(record.config, record.provenance) != "of an earlier form"
-        if made_here and record.outcome == "ok" and record.role in (role or ("final", "single")):
-            return path
-    pytest.skip(f"no record of {pattern} is of the code that is here")
-
-
-def sealed(content: Content, folder: Path) -> Path:
-    content.pop("content_sha256", None)
-    path = folder / f"{content['run_id']}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**content, "content_sha256": sha256_of(content)}))
-    return path
 
 
 def refusal(path: Path, others: Sequence[RunRecord], counted: Counted | None = None) -> str:
@@ -239,65 +219,6 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert group[-1] is last
     assert last.rank_best is None
     assert "outside the spread" in last.checked
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ("evil.py", "which submission.yaml does not name"),
-        ("link", "which submission.yaml does not name"),
-        ("locations", "which submission.yaml does not name"),
-        ("who: Ada", "is not a statement"),
-        ("trials", "chosen from 3 trials, and its statement says 2"),
-        ("source", "does not name"),
-        ("hash", "another hash"),
-        ("escape", "is not a statement"),
-        ("weights", "are not those of the record"),
-    ],
-)
-def test_a_folder_that_is_no_submission_is_refused_in_one_sentence(
-    change: str, sentence: str, tmp_path: Path
-) -> None:
-    import yaml
-
-    source = current("state_tracking/smoke/*", "final")
-    record = read_record(source)
-    content = json.loads(source.read_bytes())
-    content["cost"]["tuning_trials"] = 3 if change == "trials" else record.cost.tuning_trials
-    store = Store(tmp_path / "ada")
-    path = sealed(content, store.records)
-    target = record.config["models"]["_target_"]
-    statement: dict[str, Any] = {
-        "schema_version": 1,
-        **dict(pair.split("=") for pair in SAID),
-        "sources": {target: {"where": "here", "sha256": record.provenance.model_code}},
-        "tuning_trials": 2 if change == "trials" else 99,
-        "records": {record.run_id: read_record(path).content_hash()},
-        "weights": {},
-    }
-    if change == "evil.py":
-        (store.root / "evil.py").write_text("raise SystemExit('ran')")
-    elif change == "link":
-        (store.root / "work").symlink_to("/etc")
-    elif change == "locations":
-        (store.work(record.run_id)).mkdir(parents=True)
-        (store.work(record.run_id) / "locations.json").write_text("{}")
-    elif change == "who: Ada":
-        del statement["who"]
-    elif change == "source":
-        statement["sources"] = {}
-    elif change == "hash":
-        statement["records"][record.run_id] = "0" * 64
-    elif change == "escape":
-        statement["records"] = {"../../../etc/passwd": "0" * 64}
-    elif change == "weights":
-        statement["weights"] = {record.run_id: {"sha256": record.weights_sha256, "address": None}}
-        store.work(record.run_id).mkdir(parents=True)
-        store.weights(record.run_id).write_bytes(b"other")
-    (store.root / FILE).write_text(yaml.safe_dump(statement))
-    with pytest.raises(UserError, match=sentence) as refused:
-        read_submission(store.root)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_package_is_imported_only_where_it_is_named(
