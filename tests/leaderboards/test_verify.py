@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench import train
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
 from bench.records.equivalence import todays_name
@@ -300,3 +301,13 @@ def test_committed_verifications_are_of_committed_records() -> None:
         found = read_verification(path)
         record = read_record(COMMITTED / path.relative_to(FOLDER))
         assert found.record_sha256 == record.content_hash(), path
+
+
+def test_predictors_are_made_again_by_a_command_of_their_own(engine: None, tmp_path: Path) -> None:
+    record = read_record(current("in_context_regression/smoke/*", "baseline"))
+    made = again.Bench(tmp_path).run(record)
+    assert isinstance(made, RunRecord)
+    assert made.run_id == record.run_id
+    assert spread_of(record, []).holds(record.headline.value, made.headline.value)
+    with pytest.raises(UserError, match="predictors are no model"):
+        train.main([*RUN, "predictors=true"])
