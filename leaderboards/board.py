@@ -57,7 +57,7 @@ def build_board(
     settings = collect(kept)
     known = directions(published_files)
     groups = _groups(settings)
-    checks = standings or Standings({})
+    checks = (standings or Standings({})).about(kept)
     ranking = counted(groups, "ranking rows", report)
     rows = [row for group in ranking for row in _rows(group, known, checks)]
     each = counted(settings, "averaging curves", report)
@@ -87,6 +87,8 @@ def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> lis
     """The rows of one group, by metric, the headline first; best first within a metric."""
     task, headline = group[0].first.task, group[0].first.headline
     others = sorted({name for setting in group for name in setting.metrics} - {headline.name})
+    found = [checks.of_row(setting.records) for setting in group]
+    standings = [{"checked": one.words, "verified": one.verified} for one in found]
     rows = []
     for metric in (headline.name, *others):
         is_headline = metric == headline.name
@@ -94,8 +96,8 @@ def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> lis
         direction = headline.direction if is_headline else known.get((task, metric), loss)
         unit = headline.unit if is_headline else ""
         unranked = [
-            _checked(_row(setting, metric, direction, unit, is_headline), setting, checks)
-            for setting in group
+            replace(_row(setting, metric, direction, unit, is_headline), **standing)
+            for setting, standing in zip(group, standings, strict=True)
             # A setting that ended well and lacks a metric does not have it (a reference has
             # no loss); one that did not shows its failure under every metric.
             if is_headline or metric in setting.metrics or not setting.ended_well
@@ -109,11 +111,6 @@ def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> lis
 
         rows += sorted(ranked, key=place)
     return rows
-
-
-def _checked(row: Row, setting: Setting, checks: Standings) -> Row:
-    standing = checks.of_row(setting.records)
-    return replace(row, checked=standing.words, verified=standing.verified)
 
 
 def _row(

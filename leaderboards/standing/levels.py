@@ -160,17 +160,24 @@ class Standings:
     """What is known of all records.
 
     Attributes:
-        verifications: by the content hash of the record.
+        verifications: by run id.
         submitted: run ids of records that came from elsewhere.
     """
 
     verifications: Mapping[str, Verification]
     submitted: frozenset[str] = frozenset()
 
+    def about(self, records: Iterable[RunRecord]) -> Standings:
+        """What is known of exactly these records, not of others of their names."""
+        known = self.verifications
+        named = [record for record in records if record.run_id in known]
+        same = [r.run_id for r in named if known[r.run_id].record_sha256 == r.content_hash()]
+        return Standings({run_id: known[run_id] for run_id in same}, self.submitted)
+
     def of_row(self, records: Sequence[RunRecord]) -> Standing:
         """The standing of a row of the board: that of its least checked seed."""
         blank = Verification(run_id="", record_sha256="0" * 64)
-        found = [self.verifications.get(record.content_hash(), blank) for record in records]
+        found = [self.verifications.get(record.run_id, blank) for record in records]
         level = min((one.level for one in found), key=LEVELS.index)
         verified = LEVELS.index(level) >= LEVELS.index("re-run")
         submitted = any(record.run_id in self.submitted for record in records)
@@ -205,8 +212,5 @@ def read_standings(
     """
     found = read_all(sorted(folder.rglob("*.json")), read_verification, refused)
     submitted = {path.stem for path in submissions.glob("*/records/*.json")}
-    return Standings(_by_record(found), frozenset(submitted - set(run_ids)))
-
-
-def _by_record(found: Iterable[Verification]) -> dict[str, Verification]:
-    return {one.record_sha256: one for one in found}
+    known = {one.run_id: one for one in found}
+    return Standings(known, frozenset(submitted - set(run_ids)))

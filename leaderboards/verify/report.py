@@ -38,7 +38,7 @@ def report(
     known = {record.run_id for record in own}
     new = [record for record in records if record.run_id not in known]
     standings = read_standings(known)
-    checked = {**standings.verifications, **{one.record_sha256: one for one in found}}
+    checked = {**standings.verifications, **{one.run_id: one for one in found}}
     ids = {record.run_id for record in new}
     after = _headlines([*own, *new], Standings(checked, standings.submitted | ids))
     before = _headlines(own, standings)

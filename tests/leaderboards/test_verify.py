@@ -211,7 +211,7 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
         read_record(p) for p in sorted(COMMITTED.glob("in_context_regression_memories/*/*.json"))
     ]
     other = read_record(Path("eve/records") / made.name)
-    standings = Standings({lie.record_sha256: lie}, frozenset({other.run_id}))
+    standings = Standings({lie.run_id: lie}, frozenset({other.run_id}))
     shown = [r for r in build_board([*own, other], standings=standings).rows if r.headline]
     last = next(row for row in shown if other.run_id in row.run_ids)
     group = [
@@ -286,12 +286,14 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     write_verification(twice, path_of(record, tmp_path))
     assert about(record, tmp_path) == twice
     assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
-    words = Standings({record.content_hash(): twice}).of_row([record, made_up(seed=1)]).words
+    words = Standings({record.run_id: twice}).of_row([record, made_up(seed=1)]).words
     assert words == "reported, 1 of 2 seeds re-run"
     assert Standings({}).of_row([record]).verified
     assert not Standings({}, frozenset({record.run_id})).of_row([record]).verified
     named = frozenset({record.run_id})
-    assert Standings({record.content_hash(): once}, named).of_row([record]).verified
+    known = Standings({record.run_id: once}, named)
+    assert known.about([record]).of_row([record]).verified
+    assert not known.about([made_up(accuracy=0.5)]).of_row([record]).verified  # of that name
 
 
 def test_committed_verifications_are_of_committed_records() -> None:
