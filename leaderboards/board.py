@@ -87,8 +87,7 @@ def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> lis
     """The rows of one group, by metric, the headline first; best first within a metric."""
     task, headline = group[0].first.task, group[0].first.headline
     others = sorted({name for setting in group for name in setting.metrics} - {headline.name})
-    found = [checks.of_row(setting.records) for setting in group]
-    standings = [{"checked": one.words, "verified": one.verified} for one in found]
+    standings = [checks.of_row(setting.records) for setting in group]
     rows = []
     for metric in (headline.name, *others):
         is_headline = metric == headline.name
@@ -96,7 +95,11 @@ def _rows(group: Sequence[Setting], known: Directions, checks: Standings) -> lis
         direction = headline.direction if is_headline else known.get((task, metric), loss)
         unit = headline.unit if is_headline else ""
         unranked = [
-            replace(_row(setting, metric, direction, unit, is_headline), **standing)
+            replace(
+                _row(setting, metric, direction, unit, is_headline),
+                checked=standing.words,
+                verified=standing.verified,
+            )
             for setting, standing in zip(group, standings, strict=True)
             # A setting that ended well and lacks a metric does not have it (a reference has
             # no loss); one that did not shows its failure under every metric.
