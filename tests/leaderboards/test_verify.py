@@ -45,7 +45,7 @@ from tests.leaderboards.forgeries import identify
 from tests.leaderboards.generated import generated
 from tests.leaderboards.sending import SAID, current, sealed
 
-RUN = ["tasks=in_context_regression_memories", "models=delta_rule", "preset=smoke", "seed=7"]
+RUN = ["tasks=state_tracking", "models=lstm", "preset=smoke", "seed=7", "device=cpu"]
 # Trained, trained and restarted, measured, and a predictor.
 BASES = ("state_tracking/smoke/*", "three_moons/smoke/*", "in_context_regression_memories/smoke/*")
 BASES += ("in_context_regression/smoke/*",)
@@ -183,13 +183,14 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert command.main(["ada", "to=found", "store=here", "by=Grace", "report=moves.md"]) == 0
     said = capsys.readouterr().out
     assert f"{record.run_id}: re-run" in said
-    assert "within: error" in said
+    assert "re-scored: within: accuracy" in said
+    assert "re-run: within: accuracy" in said
     found = read_verification(path_of(record, Path("found")))
     assert [found.level, found.checks[-1].by, found.machines] == ["re-run", "Grace", 1]
     assert found.checks[-1].found == record.headline.value
     moves = Path("moves.md").read_text()
-    assert "| `Delta rule` |" in moves
-    assert "within: error" in moves
+    assert "| `LSTM` |" in moves
+    assert "re-run: within: accuracy" in moves
     # A second time by the same machine is one machine; by another one it is a replication.
     assert command.main(["ada", "to=found", "store=here", "by=Grace"]) == 0
     assert read_verification(path_of(record, Path("found"))).machines == 1
@@ -198,18 +199,16 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
 
     # A made-up run that agrees with itself is not the run that its command makes.
     content = json.loads(made.read_bytes())
-    content["headline"]["value"] = content["metrics"]["test"]["error"] = 1e-3
-    content["per_sequence"]["error"] = [1e-3] * len(content["per_sequence"]["error"])
+    content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
+    content["per_sequence"]["accuracy"] = [0.9999] * len(content["per_sequence"]["accuracy"])
     assert submit([str(sealed(content, Path("lie/records"))), "to=eve", *SAID]) == 0
     capsys.readouterr()
     assert command.main(["eve", "to=lies", "store=here"]) == 4
-    assert "OUTSIDE: error 0.001 recorded" in capsys.readouterr().out
+    assert "re-run: OUTSIDE: accuracy 0.9999 recorded" in capsys.readouterr().out
     lie = read_verification(next(Path("lies").rglob("*.json")))
     assert lie.level == "consistent"
     # Its row is shown below every verified one, without a rank.
-    own = [
-        read_record(p) for p in sorted(COMMITTED.glob("in_context_regression_memories/*/*.json"))
-    ]
+    own = [read_record(p) for p in sorted(COMMITTED.glob("state_tracking/*/*.json"))]
     other = read_record(Path("eve/records") / made.name)
     standings = Standings({lie.run_id: lie}, frozenset({other.run_id}))
     shown = [r for r in build_board([*own, other], standings=standings).rows if r.headline]
