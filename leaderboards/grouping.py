@@ -155,7 +155,7 @@ def _rows_of(records: Sequence[RunRecord]) -> dict[str, RunRecord]:
     data seed there may be one set of data only: text from two places has one data seed, too."""
     families: dict[str, dict[str, RunRecord]] = defaultdict(dict)
     for record in records:
-        families[_beside_data(record)].setdefault(record.identity, record)
+        families[beside_data(record)].setdefault(record.identity, record)
     rows: dict[str, RunRecord] = {}
     for family in families.values():
         seeds = {data_seed(record) for record in family.values()}
@@ -165,7 +165,7 @@ def _rows_of(records: Sequence[RunRecord]) -> dict[str, RunRecord]:
     return rows
 
 
-def _beside_data(record: RunRecord) -> str:
+def beside_data(record: RunRecord) -> str:
     """What makes a run the same run, without its data and their seed."""
     tasks = {**record.config.get("tasks", {}), "data_seed": None}
     name = Name(Code.of(record.config, record.provenance), {**record.config, "tasks": tasks})

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bench.records.schema import RunRecord
 from ground.statistics import deviation_of, student_quantile
+from leaderboards.grouping import beside_data
 
 LEVEL = 0.99  # of runs again that seeds explain lie within
 SEEDS = 3  # of a setting that are enough for a spread of its own
@@ -38,7 +39,8 @@ class Spread:
 
 def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     """The spread of a record's headline over the seeds of its own setting; where these are fewer
-    than three, over those of all settings of its task and preset together.
+    than three, over its seeds of all data; and where these are, over those of all settings of its
+    task and preset together.
 
     Args:
         others: records of its task that are trusted, the record itself or not.
@@ -47,22 +49,34 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     rounding = ROUNDING * max(1.0, abs(value or 0.0))
     if record.role == "baseline":
         return Spread(rounding, "rounding: a predictor draws nothing")
-    groups: dict[str, dict[int, float]] = defaultdict(dict)
-    for other in others:
-        if _alike(record, other) and other.headline.value is not None:
-            groups[other.identity].setdefault(other.seed, other.headline.value)
-    own = list(groups[record.identity].values())
-    samples = [own] if len(own) >= SEEDS else [list(one.values()) for one in groups.values()]
-    samples = [values for values in samples if len(values) > 1]
+    alike = [o for o in others if _alike(record, o) and o.headline.value is not None]
+    rows = _by(beside_data, alike)
+    own = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
+    enough = next((values for values in own if len(values) >= SEEDS), None)
+    samples = [enough] if enough else [values for values in rows.values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in samples)
     if not freedom:
         return Spread(rounding, "rounding: no setting of its task and preset has two seeds")
     squares = sum((len(values) - 1) * deviation_of(values) ** 2 for values in samples)
     deviation = math.sqrt(squares / freedom)
     bound = student_quantile(LEVEL, freedom) * math.sqrt(2) * deviation
-    settings = "its setting" if len(own) >= SEEDS else f"{len(samples)} settings of its task"
+    settings = "its setting" if enough else f"{len(samples)} settings of its task"
     source = f"a deviation of {deviation:.2g} over {freedom + len(samples)} seeds of {settings}"
     return Spread(max(bound, rounding), source)
+
+
+def _identity(record: RunRecord) -> str:
+    return record.identity
+
+
+def _by(key: Callable[[RunRecord], str], records: Iterable[RunRecord]) -> dict[str, list[float]]:
+    """The headlines of each group, those of one seed once."""
+    groups: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    for record in records:
+        if record.headline.value is not None:
+            groups[key(record)].setdefault((record.identity, record.seed), record.headline.value)
+    found: dict[str, list[float]] = defaultdict(list)
+    return found | {name: list(group.values()) for name, group in groups.items()}
 
 
 def _alike(record: RunRecord, other: RunRecord) -> bool:

@@ -257,6 +257,8 @@ def test_the_spread_holds_what_seeds_explain_as_often_as_it_says() -> None:
             spread = spread_of(records[0], records)
             missed += not spread.holds(one, other)
         assert math.isclose(missed / 2000, 0.01, abs_tol=0.008)
+    data = [made_up(accuracy=0.1 * n, task_settings={"data_seed": n}) for n in range(1, 4)]
+    assert spread_of(data[0], [*data, *records]).source.endswith("3 seeds of its setting")
     predictor = made_up(role="baseline")
     assert spread_of(predictor, records).bound == pytest.approx(1e-6)
     assert spread_of(made_up(), []).bound == pytest.approx(1e-6)
