@@ -90,14 +90,15 @@ class Verification(_Frozen):
         return "consistent" if self.passed("consistent") and not self.open else "reported"
 
     def with_check(self, check: Check) -> Verification:
-        """The same with one more check; that of one run again, and of one machine that counted
-        again, stands once."""
-        kept = [old for old in self.checks if _key(old) != _key(check)]
+        """The same with one more check, in the place of an earlier one by the same machine, if that
+        is about the same record of a run again or came to none."""
+        same = (check.level, check.device, check.by)
+        kept = [
+            old
+            for old in self.checks
+            if (old.level, old.device, old.by) != same or old.made not in (None, check.made)
+        ]
         return self.model_copy(update={"checks": [*kept, check]})
-
-
-def _key(check: Check) -> tuple[object, ...]:
-    return check.level, check.device, check.by, check.made
 
 
 VERIFICATION = Kind(
@@ -191,7 +192,7 @@ def _words(level: Level, found: Sequence[Verification]) -> str:
     again = sum(one.machines > 0 for one in found)
     if again and again < len(found):
         words += f", {again} of {len(found)} seeds re-run"
-    outside = sum(any(not c.passed for c in one.checks) for one in found)
+    outside = sum(any(c.bound is not None and not c.passed for c in one.checks) for one in found)
     return f"{words}, {outside} outside the spread" if outside else words
 
 

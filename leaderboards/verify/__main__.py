@@ -169,7 +169,7 @@ def _number(key: str, text: str) -> int:
 def _verify(verifier: Verifier, batches: list[list[Asked]], given: Arguments) -> int:
     """Verify, tell what was found, and how the board changes."""
     from leaderboards.verify.report import report
-    from leaderboards.verify.telling import latest, lines_about
+    from leaderboards.verify.telling import holds, lines_about
 
     every = [one for batch in batches for one in batch]
     counted = verifier.count(every)
@@ -185,8 +185,7 @@ def _verify(verifier: Verifier, batches: list[list[Asked]], given: Arguments) ->
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
     if "report" in given.settings:
         _write(given, report([one.record for one in every], found, lines))
-    holds = all(check.passed for one in found for check in latest(one, verifier.level))
-    return OK if holds else VERIFICATION_FAILED
+    return OK if all(holds(one, verifier.level) for one in found) else VERIFICATION_FAILED
 
 
 if __name__ == "__main__":

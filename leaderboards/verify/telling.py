@@ -15,6 +15,14 @@ def latest(found: Verification, level: Checked) -> list[Check]:
     return [last[name] for name in ORDER[: ORDER.index(level) + 1] if name in last]
 
 
+def holds(found: Verification, level: Checked) -> bool:
+    """Whether everything that was just checked holds. What could not be counted again, such as data
+    that another processor rounds otherwise, is nothing against a run that was made again."""
+    checks = latest(found, level)
+    made = any(check.passed and check.level == "re-run" for check in checks)
+    return all(check.passed or (made and check.level == "consistent") for check in checks)
+
+
 def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[str]:
     """The level that a record has reached, what stands in the way of more, and each check."""
     reached = f"{found.level} on {found.machines} machines" if found.machines > 1 else found.level
@@ -27,7 +35,7 @@ def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[
 
 def _told(record: RunRecord, check: Check) -> str:
     if check.bound is None:
-        done = "data, sizes and FLOPs are as counted" if check.passed else "could not be done"
+        done = "data, sizes and FLOPs are as counted" if check.passed else "not confirmed"
         return f"{done}; {check.told}" if check.told else done
     name, recorded, here = record.headline.name, _number(check.recorded), _number(check.found)
     numbers = f"{name} {recorded} recorded, {here} here"

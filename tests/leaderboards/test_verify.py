@@ -27,6 +27,7 @@ from leaderboards.checks.agreement import Together
 from leaderboards.standing.levels import (
     Check,
     Standings,
+    Verification,
     about,
     path_of,
     read_verification,
@@ -39,6 +40,7 @@ from leaderboards.submit.__main__ import main as submit
 from leaderboards.verify import __main__ as command
 from leaderboards.verify import again
 from leaderboards.verify.again import Done
+from leaderboards.verify.telling import holds
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forgeries import identify
@@ -295,6 +297,19 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     known = Standings({record.run_id: once}, named)
     assert known.about([record]).of_row([record]).verified
     assert not known.about([made_up(accuracy=0.5)]).of_row([record]).verified  # of that name
+
+
+def test_what_could_not_be_counted_is_nothing_against_a_run_that_was_made_again() -> None:
+    fields: dict[str, Any] = {"at": "2026-01-01T00:00:00+00:00", "libraries": {}, "device": "a"}
+    rounded = Check(level="consistent", passed=False, told="another hash", **fields)
+    made = Check(level="re-run", passed=True, **fields)
+    blank = Verification(run_id="a", record_sha256="0" * 64)
+    assert holds(blank.with_check(rounded).with_check(made), "re-run")
+    assert not holds(blank.with_check(rounded), "consistent")
+    outside = Check(level="re-run", passed=False, **fields)
+    assert not holds(blank.with_check(made).with_check(outside), "re-run")
+    scored = Check(level="re-scored", passed=False, **fields)
+    assert not holds(blank.with_check(scored).with_check(made), "re-run")
 
 
 def test_committed_verifications_are_of_committed_records() -> None:
