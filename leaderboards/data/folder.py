@@ -34,7 +34,7 @@ from ground.files import make_folder, write_atomically
 from ground.reading import Kind
 from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MANIFEST = "board.json"
 MAXIMUM_LINES = 1_000_000  # of one file
 MAXIMUM_BYTES = 2**29
@@ -81,7 +81,7 @@ class Manifest(_Frozen):
     """The files of a board by name, without ``.parquet``; ``sha256`` is the hash of this list, and
     so of the board."""
 
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5] = SCHEMA_VERSION
     parts: dict[Annotated[str, Field(pattern=_NAME)], Part]
     sha256: str
 
