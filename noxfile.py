@@ -191,6 +191,18 @@ def leaderboard(session: nox.Session) -> None:
 
 
 @nox.session
+def verify(session: nox.Session) -> None:
+    """How far a record or a submission can be believed; -- FOLDER, or -- sample=20 seed=1."""
+    python(session, "-m", "leaderboards.verify", *session.posargs)
+
+
+@nox.session
+def second_clone(session: nox.Session) -> None:
+    """A run that is made and submitted in one clone is verified in another, in a few minutes."""
+    python(session, "-m", "tests.second_clone")
+
+
+@nox.session
 def evidence(session: nox.Session) -> None:
     """Make the runs that decide the most verdicts an hour; -- preset=laptop workers=2 hours=8."""
     python(session, "-m", "evidence", *session.posargs)

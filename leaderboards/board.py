@@ -12,7 +12,15 @@ from bench.records.schema import RunRecord
 from ground.progress import Report, silent
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
 from leaderboards.shapes.lines import Board
-from leaderboards.shapes.sketches import COMMITTED, OFF_THE_BOARD, YOURS, Sketch, sketch_of
+from leaderboards.shapes.sketches import (
+    COMMITTED,
+    OFF_THE_BOARD,
+    SUBMITTED,
+    YOURS,
+    Sketch,
+    sketch_of,
+)
+from leaderboards.standing.levels import Standings
 from leaderboards.verdicts import VerdictFile, claim_lines
 from published.numbers import PublishedFile
 
@@ -23,27 +31,34 @@ def build_board(
     verdicts: Sequence[VerdictFile] = (),
     report: Report = silent,
     own: Iterable[RunRecord] = (),
+    submitted: Iterable[RunRecord] = (),
+    standings: Standings | None = None,
 ) -> Board:
     """The whole board; ``report`` counts records as they come, then tables.
 
     Args:
         own: records of this machine. Those of a setting that ``records`` has stand beside it.
+        submitted: records that came from elsewhere. Of equal names those of ``records`` count.
+        standings: how far the records were checked; without it none was.
 
     Raises:
         UserError: a record occurs twice under two names.
     """
     known: dict[tuple[str, str], RunRecord] = {}
     by_task: dict[str, list[Sketch]] = defaultdict(list)
-    for origin, some in ((COMMITTED, records), (YOURS, own)):
+    for origin, some in ((COMMITTED, records), (SUBMITTED, submitted), (YOURS, own)):
         for record in some:
-            if record.role not in OFF_THE_BOARD:
+            served = origin == SUBMITTED and (record.run_id, COMMITTED) in known
+            if record.role not in OFF_THE_BOARD and not served:
                 known[record.run_id, origin] = record
                 by_task[record.task].append(sketch_of(record, origin))
     made = []
     for task in sorted({*by_task, *(file.task for file in published_files)}):
         files = [file for file in published_files if file.task == task]
         lines = TaskLines(Listed(), Listed(), Listed(), [])
-        maker = TaskMaker(lines, lambda s: known[s.run_id, s.origin], Nothing(), files, report)
+        maker = TaskMaker(
+            lines, lambda s: known[s.run_id, s.origin], Nothing(), files, report, standings
+        )
         maker.make(by_task[task])
         made.append(lines)
     return Board(

@@ -35,8 +35,9 @@ usage: python -m leaderboards.build [key=value ...] [--check]
 
 Only what has changed since the last build is read, by an index beside the board that may be
 deleted. Your runs of a setting that is committed stand beside it, as replications.
-Published numbers (published/) and committed verdicts (leaderboards/verdicts) are
-always on the board.
+Published numbers (published/) and committed verdicts (leaderboards/verdicts) are always on the
+board, and so is how far its records were verified (leaderboards/verifications). Submissions
+(leaderboards/submissions) are, unless you name other records.
 example: python -m leaderboards.build local=true"""
 
 
@@ -55,8 +56,9 @@ def main(words: list[str]) -> int:
     refused: list[UserError] | None = [] if given.true("skip_refused") else None
     from ground.progress import progress
     from leaderboards.data.growing import build
+    from leaderboards.standing.levels import SUBMISSIONS
 
-    own = inputs(folders or [FOLDER / "records"], local)
+    own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
     with progress() as report:
         if "--check" in given.flags:
             contents = checked(own, output, local, refused, report)
@@ -72,14 +74,20 @@ def main(words: list[str]) -> int:
 
 
 def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
-    """What a board is made of: records below ``folders``, published numbers and verdicts."""
+    """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
+    checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
     from leaderboards.shapes.sketches import COMMITTED as OURS
-    from leaderboards.shapes.sketches import YOURS
+    from leaderboards.shapes.sketches import SUBMITTED, YOURS
+    from leaderboards.standing.levels import SUBMISSIONS
 
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
-    found = [Folder(folder, OURS) for folder in folders]
+    elsewhere = SUBMISSIONS.resolve()
+    found = [
+        Folder(folder, SUBMITTED if folder.resolve().is_relative_to(elsewhere) else OURS)
+        for folder in folders
+    ]
     if local:
         found.append(Folder(STORE / "records", YOURS))
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))

@@ -16,6 +16,7 @@ from bench.records.schema import RunRecord
 from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
 from leaderboards.shapes.sketches import OFF_THE_BOARD, Sketch
+from leaderboards.standing.levels import REPORTED, Standing
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
@@ -32,6 +33,7 @@ class Place:
         name: what sets it apart from the label's other settings in its group.
         variant: which of the task's configurations it is, in words.
         line_group: the group without the training size.
+        standing: how far its records were checked.
     """
 
     sketches: tuple[Sketch, ...]
@@ -40,6 +42,7 @@ class Place:
     group: str
     line_group: str
     replication: bool = False
+    standing: Standing = REPORTED
 
     @property
     def first(self) -> Sketch:
@@ -49,8 +52,9 @@ class Place:
     @property
     def made_from(self) -> str:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
-        contents = [sketch.content for sketch in self.sketches]
-        text = json.dumps([self.group, self.name, self.replication, contents])
+        contents = [(sketch.content, sketch.origin) for sketch in self.sketches]
+        standing = (self.standing.words, self.standing.verified)
+        text = json.dumps([self.group, self.name, self.replication, standing, contents])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def validation_loss(self) -> float:

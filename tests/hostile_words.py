@@ -15,12 +15,15 @@ from bench import (
     measure,
     prepare,
     prompts,
+    recount,
     speed,
     sweep,
     train,
     training_speed,
 )
 from leaderboards import add, build, readme, serve
+from leaderboards.submit import __main__ as submit
+from leaderboards.verify import __main__ as verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
 from settings.config import compose
@@ -80,6 +83,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
     "bench.measure": (measure.main, ["tasks=capacity", "models=delta_rule", "store=store"], []),
     "bench.sweep": (sweep.main, [*RUN, "n_trials=2", "seeds=1"], ["dry_run=true"]),
     "bench.evaluate": (evaluate.main, ["run=regbench", "store=store", "trust=x"], []),
+    "bench.recount": (recount.main, ["run=regbench", "run=x.json", "trust=x"], []),
     "bench.generate": (generate.main, ["run=regbench", "store=store", "prompt=a", "beam=1"], []),
     "bench.prompts": (prompts.main, ["runs=[regbench]", "store=store", "new_tokens=2"], []),
     "bench.prepare": (prepare.main, ["tasks=regbench", "tasks.states=[2,3]"], []),
@@ -95,6 +99,16 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
         build.main,
         ["records=store/records", "local=true"],
         ["output=b.parquet"],
+    ),
+    "leaderboards.submit": (
+        submit.main,
+        ["regbench", *(f"{key}=a sentence of it" for key in submit.SAID), "store=store"],
+        ["to=to"],
+    ),
+    "leaderboards.verify": (
+        verify.main,
+        ["regbench", "x.json", "store=store", "package=x"],
+        ["to=to", "level=consistent"],
     ),
     "leaderboards.readme": (readme.main, [], ["--check"]),
     "leaderboards.serve": (serve.main, ["port=0", "address=localhost"], ["board=none.parquet"]),

@@ -41,6 +41,7 @@ from ground.files import (
 from ground.progress import Report
 from ground.reading import beyond_bounds
 from ground.seeding import derive_seed
+from settings.settings import Configuration
 from tasks.interface import Evaluation, Split, Task
 
 Kept = TypeVar("Kept")
@@ -172,7 +173,7 @@ class TrainingRun(Run):
         )
 
         settings, seed = self.configuration.training, self.configuration.seed
-        cost = self.cost = self._count_cost(seed)
+        cost = self.cost = self._count_cost()
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
         failure: Diverged | None = None
         for k in range(settings.restarts):
@@ -268,30 +269,38 @@ class TrainingRun(Run):
             checkpoint.unlink()
         flush_folder(self.work)
 
-    def _count_cost(self, seed: int) -> Cost:
-        """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
-        model = build_to_train(self.configuration, self.task, seed).to(self.device).train()
-        parameters = sum(p.numel() for p in model.parameters())
-        self.report(f"{self.description}: counting a step of {parameters:,} parameters", 0, 1)
-        batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
-        batch = batch.to(self.device)
-        probe(model, self.task, batch)
-        flops = count_training_flops(model, batch, self.task.training_loss)
-        length = self.task.specification().maximum_length
-        state_bytes = getattr(model, "state_bytes", None)
-        return Cost(
-            parameters=parameters,
-            position_parameters=getattr(model, "position_parameters", int)(),
-            state_bytes=state_bytes(length) if state_bytes else None,
-            state_length=length if state_bytes else None,
-            training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
-        )
+    def _count_cost(self) -> Cost:
+        self.report(f"{self.description}: counting a step", 0, 1)
+        return count_cost(self.configuration, self.task, self.device)
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
         model = build_model(self.configuration, self.task, self.configuration.seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
+
+
+def count_cost(configuration: Configuration, task: Task, device: torch.device) -> Cost:
+    """Sizes of the model of a configuration, and its FLOPs for one padded position of a batch.
+
+    Raises:
+        UserError: the model cannot be built.
+        UnfitModel: it does not do what a sequence model must.
+    """
+    seed = configuration.seed
+    model = build_to_train(configuration, task, seed).to(device).train()
+    batch = task.training_batch(seed, 0, configuration.training.batch_size).to(device)
+    probe(model, task, batch)
+    flops = count_training_flops(model, batch, task.training_loss)
+    length = task.specification().maximum_length
+    state_bytes = getattr(model, "state_bytes", None)
+    return Cost(
+        parameters=sum(p.numel() for p in model.parameters()),
+        position_parameters=getattr(model, "position_parameters", int)(),
+        state_bytes=state_bytes(length) if state_bytes else None,
+        state_length=length if state_bytes else None,
+        training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from the same records; the bytes are those of a build from nothing.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,12 +28,13 @@ from leaderboards.data.opened import OpenBoard
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
 from leaderboards.shapes.lines import Board, ClaimLine, Replication, Row
 from leaderboards.shapes.sketches import Sketch
+from leaderboards.standing.levels import FOLDER, Standings, read_standings
 from leaderboards.verdicts import claim_lines, read_verdicts
 from published.numbers import PublishedFile, read_published
 
-# Notes of an index: the board that it belongs to, what its verdicts were read from, and all
-# published numbers of this checkout.
-BOARD, VERDICTS, PUBLISHED = "board", "verdicts", "published"
+# Notes of an index: the board that it belongs to, what its verdicts were read from, all published
+# numbers of this checkout, and by task what is known of its records.
+BOARD, VERDICTS, PUBLISHED, CHECKED = "board", "verdicts", "published", "checked"
 _FILES = TypeAdapter(list[PublishedFile])
 SEVERAL = 2000  # lines that wait for being packed together
 
@@ -44,11 +46,13 @@ class Inputs:
     Attributes:
         published: the folder of published numbers.
         verdicts: files; of one figure at one preset the last one counts.
+        verifications: the folder of what is known of records.
     """
 
     folders: Sequence[Folder]
     published: Path
     verdicts: Sequence[Path] = ()
+    verifications: Path = FOLDER
 
 
 def build(
@@ -74,7 +78,8 @@ def build(
         last = _last(output, index)
         claims = _claims(inputs, index, last, refused)  # soon read, and often what is wrong
         published = _Published(inputs, index, refused)
-        touched = index.look(refused, report)
+        standings = read_standings(inputs.verifications, refused)
+        touched = index.look(refused, report) | _checked_again(standings, index)
         summaries = last.summaries() if last else {}
         changed = claims is not None
         for task in sorted({*index.tasks(), *(last.tasks() if last else published.tasks())}):
@@ -85,7 +90,7 @@ def build(
                 continue
             changed = True
             before = Files(last, task) if last is not None and whole else None
-            tables = _made(index, published.of(task), task, before, report)
+            tables = _made(index, published.of(task), task, before, standings, report)
             for name, table in tables.items():
                 if len(table):
                     staged.put(name, table)
@@ -119,14 +124,15 @@ def each_task(
     try:
         claims = claim_lines(read_verdicts(inputs.verdicts, refused))
         published = _Published(inputs, index, refused)
+        standings = read_standings(inputs.verifications, refused)
         index.look(refused, report)
         yield "", Board((), (), tuple(claims), ())
         for task in sorted({*index.tasks(), *published.tasks()}):
             rows, curves, records = Listed(), Listed(), Listed()
             lines = TaskLines(rows, curves, records, [])
-            TaskMaker(lines, index.read, Nothing(), published.of(task), report).make(
-                index.sketches(task)
-            )
+            files = published.of(task)
+            maker = TaskMaker(lines, index.read, Nothing(), files, report, standings)
+            maker.make(index.sketches(task))
             again = tuple(lines.replications)
             yield task, Board(tuple(rows), tuple(curves), (), tuple(records), again)
     finally:
@@ -248,6 +254,7 @@ def _made(
     files: Sequence[PublishedFile],
     task: str,
     before: Files | None,
+    standings: Standings,
     report: Report,
 ) -> dict[str, pa.Table]:
     """Name of a file -> its table."""
@@ -257,7 +264,7 @@ def _made(
         for section in ("rows", "curves", "records")
     }
     lines = TaskLines(patches["rows"], patches["curves"], patches["records"], [])
-    maker = TaskMaker(lines, index.read, before or Nothing(), files, report)
+    maker = TaskMaker(lines, index.read, before or Nothing(), files, report, standings)
     maker.make(index.sketches(task))
     found = {f"{section}/{task}": patch.table() for section, patch in patches.items()}
     found[f"replications/{task}"] = table_of(Replication, lines.replications)
@@ -271,6 +278,14 @@ def _last(output: Path, index: Index) -> OpenBoard | None:
     except UserError:
         return None
     return board if board.sha256 == index.note(BOARD) and board.is_whole("") else None
+
+
+def _checked_again(standings: Standings, index: Index) -> set[str]:
+    """The tasks of which something else is known than at the last build."""
+    now = standings.by_task()
+    before = json.loads(index.note(CHECKED) or "{}")
+    index.note(CHECKED, json.dumps(now))
+    return {task for task in now.keys() | before.keys() if now.get(task) != before.get(task)}
 
 
 def _claims(

@@ -39,7 +39,8 @@ DECIDING = (
     "published",
     "leaderboards",
 )
-NO_CODE = ("board.parquet", "records", "verdicts")  # below leaderboards/
+# Below leaderboards/.
+NO_CODE = ("board.parquet", "records", "submissions", "verdicts", "verifications")
 LIBRARIES = ("numpy", "omegaconf", "pyarrow", "pydantic", "scipy")
 MANY = 500  # new files, after which one question to the database is faster than one for each
 TABLES = """
@@ -59,7 +60,7 @@ _FIELDS = [field.name for field in fields(Sketch) if field.name not in ("facts",
 
 
 class Folder(NamedTuple):
-    """A folder of records, and where these were found: committed or yours."""
+    """A folder of records, and where these were found: committed, submitted or yours."""
 
     path: Path
     origin: str
@@ -130,8 +131,8 @@ class Index:
         return int(found)
 
     def sketches(self, task: str) -> Iterator[Sketch]:
-        """The sketches of the records of a task; of equal run ids of one origin that of the first
-        folder."""
+        """The sketches of the records of a task; of equal run ids that of the first folder, and one
+        of your own beside it."""
         query = "SELECT place, sketch FROM files WHERE task = ? AND shown ORDER BY place, path"
         seen = set()
         for place, text in self._database.execute(query, (task,)):
@@ -140,8 +141,9 @@ class Index:
                 facts=Facts({}, {}),
                 origin=self.folders[place].origin,
             )
-            if (sketch.run_id, sketch.origin) not in seen:
-                seen.add((sketch.run_id, sketch.origin))
+            name = sketch.run_id, sketch.origin == YOURS
+            if name not in seen:
+                seen.add(name)
                 object.__setattr__(sketch, "facts", self._facts_of(sketch.identity))
                 yield sketch
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
 from ground.statistics import Direction, Interval, rank_ranges
@@ -46,10 +47,19 @@ def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] 
                 by_metric[metric].append(_row(setting, metric, known))
     rows = []
     for metric in sorted(by_metric, key=lambda name: (not by_metric[name][0].headline, name)):
-        ranked = with_ranks(by_metric[metric])
-        below = any(row.rank_best for row in ranked)  # what is not fair stands below what is
-        rows += sorted(ranked, key=lambda row: (below and not row.fair, *_best_first(row)))
+        rows += _in_order(with_ranks(by_metric[metric]))
     return rows
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    """Best first; below stand rows that are not fair, and below these what was submitted and nobody
+    has run again, where other rows are ranked, or verified."""
+    some, ranked = _some_are_verified(rows), any(row.rank_best for row in rows)
+
+    def place(row: Row) -> tuple[Any, ...]:
+        return some and not row.verified, ranked and not row.fair, *_best_first(row)
+
+    return sorted(rows, key=place)
 
 
 def _row(setting: Setting, metric: str, known: Directions) -> Row:
@@ -108,6 +118,8 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
         data_seeds=len(by_data_seed(setting.records)),
         origin=place.first.origin,
         made_from=place.made_from,
+        checked=place.standing.words,
+        verified=place.standing.verified,
     )
 
 
@@ -116,8 +128,10 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
     tuned and converged; none where there are fewer than two.
 
     A mean over the seeds that survived would flatter, a reference is no contestant, and the unknown
-    interval of a single seed, or of equal ones, would leave every other rank open.
+    interval of a single seed, or of equal ones, would leave every other rank open. What was
+    submitted and nobody has run again has no rank beside rows that are verified.
     """
+    some = _some_are_verified(rows)
     contestants = [
         row
         for row in rows
@@ -125,6 +139,7 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
         and row.outcome == "ok"
         and row.direction
         and row.fair
+        and (row.verified or not some)
         and _interval(row)
     ]
     if len(contestants) < 2:
@@ -138,6 +153,10 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
         else row
         for row in rows
     ]
+
+
+def _some_are_verified(rows: Iterable[Row]) -> bool:
+    return any(row.verified and row.kind == MEASURED for row in rows)
 
 
 def _interval(row: Row) -> Interval | None:

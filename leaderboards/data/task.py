@@ -19,6 +19,7 @@ from leaderboards.data.rows import Directions, rows_of
 from leaderboards.grouping import Place, Setting, arrange
 from leaderboards.shapes.lines import RecordLine, Replication, Row
 from leaderboards.shapes.sketches import Sketch
+from leaderboards.standing.levels import Standings
 from published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them
@@ -94,6 +95,7 @@ class TaskMaker:
     Args:
         read: the record of a sketch, as it was made.
         before: what the board's files hold of the task.
+        standings: how far the records were checked.
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class TaskMaker:
         before: Before,
         files: Sequence[PublishedFile] = (),
         report: Report = silent,
+        standings: Standings | None = None,
     ) -> None:
+        self._standings = standings or Standings()
         self._into, self._read_record, self._before = into, read, before
         self._files, self._report = files, report
         self._known: Directions = directions(files)
@@ -118,8 +122,8 @@ class TaskMaker:
         """
         main, beside = apart(sketches)
         both = [*main, *beside]
-        places = arrange(main)
-        again = places_beside(places, beside)
+        places = [self._judged(place) for place in arrange(main)]
+        again = {n: self._judged(own) for n, own in places_beside(places, beside).items()}
         kept = {_key(s): self._before.record_number(s) for s in both}
         self._waiting = {key for key, number in kept.items() if number is None}
         for number, place in sorted(again.items()):
@@ -127,6 +131,9 @@ class TaskMaker:
         self._tables(places, again)
         self._all_records(both, kept)
         self._published(places)
+
+    def _judged(self, place: Place) -> Place:
+        return replace(place, standing=self._standings.of_row(place.sketches))
 
     def _tables(self, places: Sequence[Place], again: dict[int, Place]) -> None:
         tables: dict[str, list[Place]] = {}

@@ -59,8 +59,10 @@ class Row:
     marks: tuple[str, ...] = ()  # all of them, each with its reason
     share_of_items: float | None = None  # of the variance of the mean that is from these
     data_seeds: int | None = None
-    origin: str = ""  # committed | yours; "" of what is published
+    origin: str = ""  # committed | submitted | yours; "" of what is published
     made_from: str = ""  # hash of the records behind it, and of its place; "" of what is published
+    checked: str = ""  # how far, in words (standing.levels); "" of what is published
+    verified: bool = True  # whether it may be ranked beside the project's own
 
     @property
     def fair(self) -> bool:
@@ -133,7 +135,7 @@ class RecordLine:
     seed: int
     outcome: str
     content: str
-    origin: str = "committed"  # or yours
+    origin: str = "committed"  # or submitted, or yours
     sha256: str = ""  # of the whole record
 
 

@@ -19,7 +19,7 @@ from bench.records.schema import RunRecord
 
 OFF_THE_BOARD = ("trial", "control")  # roles
 SIZE_PREFIX = "training_"
-COMMITTED, YOURS = "committed", "yours"  # where a record was found
+COMMITTED, SUBMITTED, YOURS = "committed", "submitted", "yours"  # where a record was found
 
 
 class Facts(NamedTuple):
@@ -106,7 +106,7 @@ def sketch_of(record: RunRecord, origin: str = COMMITTED) -> Sketch:
         steps=int((one.config.get("training") or {}).get("steps") or 0),
         group=_group(one, flat, made_by.data),
         line_group=_group(one, {k: v for k, v in flat.items() if k != size_name}, None),
-        beside_data=_beside_data(one),
+        beside_data=beside_data(one),
         task_code=made_by.task_code,
         size=size,
         size_name=size_name,
@@ -166,7 +166,8 @@ def _group(record: RunRecord, task: Mapping[str, Any], data: Mapping[str, str] |
     return _hash(content)[:16]
 
 
-def _beside_data(record: RunRecord) -> str:
+def beside_data(record: RunRecord) -> str:
+    """What makes a run the same run, without its data and their seed."""
     tasks = {**record.config.get("tasks", {}), "data_seed": None}
     name = Name(Code.of(record.config, record.provenance), {**record.config, "tasks": tasks})
     provenance = record.provenance.model_copy(update={"data": {}})

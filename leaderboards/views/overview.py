@@ -199,6 +199,7 @@ def _cell(source: Measured, row: Row) -> Cell:
     score = number(mean, 2) if place is None else _percent(place)
     contestants = sum(one.rank_best is not None for one in table.rows)
     why = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
+    why = why if row.verified else "no rank, since nobody has run again what was submitted"
     standing = f"rank {rank(row)} of {contestants}" if row.rank_best else why
     told = [standing, f"{test.metric} {number(mean)}"]
     if source.scale:
@@ -301,7 +302,8 @@ def _ahead(table: Table[Row]) -> list[Row]:
         return []
     sign = 1 if leaders[0].direction == "maximise" else -1
     least = min(sign * (row.mean or 0.0) for row in leaders)
-    equal = [row for row in table.measured if _repeats(row) and sign * (row.mean or 0.0) >= least]
+    others = [row for row in table.measured if _repeats(row) and row.verified]
+    equal = [row for row in others if sign * (row.mean or 0.0) >= least]
     return [*leaders, *equal]
 
 

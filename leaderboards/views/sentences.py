@@ -31,6 +31,7 @@ def standing(rows: Sequence[Row]) -> str:
     which had fewer trials than others; "" where that is none."""
     measured = [row for row in rows if row.kind == "measured"]
     unfair = [row for row in measured if not row.fair]
+    sent = [row for row in measured if not row.verified]
     ranked = [row for row in measured if row.rank_best is not None]
     said = []
     if unfair and ranked:
@@ -41,6 +42,8 @@ def standing(rows: Sequence[Row]) -> str:
         verb, why = ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
         some = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
         said.append(f"No ranking: {some} tuned and converged, and {why}.")
+    if sent and any(row.verified for row in measured):
+        said.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
     trials = [row.trials or 0 for row in ranked if row.mark]
     fewer = [row for row in ranked if row.mark and (row.trials or 0) < max(trials)]
     if fewer:

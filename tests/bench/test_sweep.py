@@ -148,7 +148,7 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
     assert "RUNNING" in str(states(tmp_path))
     # A worker's record keeps the command that a reader can run.
-    typed = ["python", "-m", "bench.sweep", *SWEEP, "store=PATH", "workers=1"]
+    typed = ["python", "-m", "bench.sweep", *SWEEP, "workers=1"]
     for record in read_records([tmp_path / "trials"]):
         assert shlex.split(record.provenance.command) == typed
 

@@ -149,7 +149,7 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
         assert str(record.cause).startswith("RuntimeError: ")
         assert f"(details in {where} of the store)" in str(record.cause)
         assert secret in (store / where).read_text()
-    typed = ["python", "-m", "bench.train", *WORDS, "store=PATH", "run=PATH"]
+    typed = ["python", "-m", "bench.train", *WORDS, "run=PATH"]  # a store is for nobody else
     assert shlex.split(record.provenance.command) == typed
 
 

@@ -17,7 +17,10 @@ from ground.errors import UserError
 from leaderboards import build
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.data import growing
-from leaderboards.data.index import Index
+from leaderboards.data.index import Folder, Index
+from leaderboards.shapes.sketches import COMMITTED as COMMITTED_ORIGIN
+from leaderboards.shapes.sketches import SUBMITTED
+from leaderboards.standing.levels import Check, about, path_of, write_verification
 
 
 def bytes_of(board: Path) -> dict[str, bytes]:
@@ -108,6 +111,49 @@ def test_what_grows_is_what_a_build_from_nothing_makes(
     compare()
     (grown / "summary.parquet").unlink()
     compare()
+
+
+def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: Path) -> None:
+    sent, checked = tmp_path / "submissions", tmp_path / "verifications"
+    folders = [Folder(records, COMMITTED_ORIGIN), Folder(sent, SUBMITTED)]
+    inputs = growing.Inputs(folders, tmp_path / "nothing", verifications=checked)
+    grown, fresh = tmp_path / "grown.parquet", tmp_path / "fresh.parquet"
+    paths = sorted((records / "regbench" / "smoke").glob("*.json"))
+    found = [r for r in map(read_record, paths) if r.role != "baseline" and r.outcome == "ok"]
+    record = max(found, key=lambda r: r.headline.value or 0.0)  # it would stand first
+    path = records / "regbench" / "smoke" / f"{record.run_id}.json"
+    (sent / "ada" / "records").mkdir(parents=True)
+    path.rename(sent / "ada" / "records" / path.name)
+
+    def standing() -> tuple[str, str, bool, bool]:
+        board = growing.build(inputs, grown)
+        for old in (fresh, fresh.with_name(f".{fresh.name}.index")):
+            shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
+        growing.build(inputs, fresh)
+        assert bytes_of(grown) == bytes_of(fresh)
+        rows = board.rows("regbench", metric=record.headline.name, kind="measured")
+        own = next(row for row in rows if record.run_id in row.run_ids)
+        table = [row for row in rows if row.group == own.group]
+        assert len(table) > 1
+        return own.origin, own.checked, own.verified, table[0] is own
+
+    assert standing() == ("submitted", "reported", False, False)
+    attention = (grown / "rows" / "attention.parquet").stat().st_mtime_ns
+    fields = {"at": "2026-01-01T00:00:00+00:00", "libraries": {}, "device": "a"}
+    made = Check(level="re-run", passed=True, **fields)
+    verification = about(record, checked).with_check(made)
+    write_verification(verification, path_of(record, checked))
+    assert standing() == ("submitted", "re-run", True, True)
+    other = verification.model_copy(update={"record_sha256": "0" * 64})  # of that name
+    write_verification(other, path_of(record, checked))
+    assert standing() == ("submitted", "reported", False, False)
+    # A record of the project is ranked as it is; a submission of the same run adds nothing.
+    shutil.copy(sent / "ada" / "records" / path.name, path)
+    assert standing() == ("committed", "reported", True, True)
+    path.unlink()
+    path_of(record, checked).unlink()
+    assert standing() == ("submitted", "reported", False, False)
+    assert (grown / "rows" / "attention.parquet").stat().st_mtime_ns == attention
 
 
 def test_a_changed_checkout_makes_everything_again(

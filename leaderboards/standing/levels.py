@@ -1,0 +1,217 @@
+"""How far a record has been checked: the levels, and the small file beside a record that keeps what
+was found. ``python -m leaderboards.verify`` alone writes it; it is data, and is read as such."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.records.schema import RunRecord
+from ground.errors import UserError
+from ground.files import ROOT, write_atomically
+from ground.reading import Kind, Several, read_all
+from leaderboards.shapes.sketches import SUBMITTED, Sketch
+
+FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json
+SUBMISSIONS = ROOT / "leaderboards" / "submissions"  # NAME/records/RUN_ID.json
+
+Level = Literal["reported", "consistent", "re-scored", "re-run", "replicated"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+Checked = Literal["consistent", "re-scored", "re-run"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Check(_Frozen):
+    """One check, by one machine.
+
+    Attributes:
+        level: what it can lift a record to, if it passed.
+        by: who made it, as far as they say.
+        found: what the headline was here, and ``bound`` how far it may lie from the recorded one;
+            ``bound_from`` says where that comes from.
+        metrics: all of the test split, as they were here.
+        made: content hash of the record that the run again gave.
+        told: what is wrong, or notable, in a clause.
+    """
+
+    level: Checked
+    passed: bool
+    at: str = Field(max_length=40)
+    device: str = Field(max_length=200)
+    libraries: dict[str, str]
+    commit: str | None = None
+    by: str = Field(default="", max_length=200)
+    recorded: float | None = None
+    found: float | None = None
+    bound: float | None = None
+    bound_from: str = Field(default="", max_length=300)
+    metrics: dict[str, float] = Field(default_factory=dict)
+    made: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    told: str = Field(default="", max_length=1000)
+
+
+class Verification(_Frozen):
+    """What was checked of one record.
+
+    Attributes:
+        record_sha256: its content hash; of another record of that name nothing was checked.
+        open: why its headline cannot be worked out from the record, as a clause; "" if it can.
+    """
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    record_sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    open: str = Field(default="", max_length=1000)
+    checks: Several[Check] = Field(default_factory=list)
+
+    def passed(self, level: Checked) -> list[Check]:
+        """The checks of one level that passed."""
+        return [check for check in self.checks if check.passed and check.level == level]
+
+    @property
+    def machines(self) -> int:
+        """Kinds of machine, and people, by which it was run again within the spread."""
+        return len({(check.device, check.by) for check in self.passed("re-run")})
+
+    @property
+    def level(self) -> Level:
+        """The highest that it has reached."""
+        if self.machines:
+            return "replicated" if self.machines > 1 else "re-run"
+        if self.passed("re-scored"):
+            return "re-scored"
+        return "consistent" if self.passed("consistent") and not self.open else "reported"
+
+    def with_check(self, check: Check) -> Verification:
+        """The same with one more check, in the place of an earlier one by the same machine, if that
+        is about the same record of a run again or came to none."""
+        same = (check.level, check.device, check.by)
+        kept = [
+            old
+            for old in self.checks
+            if (old.level, old.device, old.by) != same or old.made not in (None, check.made)
+        ]
+        return self.model_copy(update={"checks": [*kept, check]})
+
+
+VERIFICATION = Kind(
+    "verification",
+    Verification,
+    how="restore it from version control, or delete it and verify again",
+)
+
+
+def path_of(record: RunRecord, folder: Path = FOLDER) -> Path:
+    """Where what was checked of a record is kept."""
+    return folder / record.task / record.preset / f"{record.run_id}.json"
+
+
+def read_verification(path: Path) -> Verification:
+    """The file of one record.
+
+    Raises:
+        UserError: it is missing, or was edited into something else.
+    """
+    found = VERIFICATION.read_json(path)
+    if found.run_id != path.stem:
+        raise VERIFICATION.refused(path, f"is about '{found.run_id}'")
+    return found
+
+
+def about(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
+    """What was checked of exactly this record before; nothing, where there is no such file."""
+    path, sha256 = path_of(record, folder), record.content_hash()
+    found = read_verification(path) if path.exists() else None
+    if found is None or found.record_sha256 != sha256:
+        return Verification(run_id=record.run_id, record_sha256=sha256, open=open)
+    return found.model_copy(update={"open": open}) if open else found
+
+
+def write_verification(verification: Verification, path: Path) -> None:
+    """Write it atomically."""
+    text = json.dumps(verification.model_dump(mode="json"), indent=1, sort_keys=True)
+    write_atomically(path, f"{text}\n".encode())
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a row of the board says of how far it was checked.
+
+    Attributes:
+        level: the lowest of its seeds.
+        words: the level with what a reader needs beside it, such as "replicated ×3".
+        verified: whether it may be ranked beside rows of this project. Submitted rows have to be
+            run again first: all else can be made up.
+    """
+
+    level: Level
+    words: str
+    verified: bool
+
+
+REPORTED = Standing("reported", "reported", True)  # by this project: nobody has checked it
+
+
+@dataclass(frozen=True)
+class Standings:
+    """What is known of all records: their verifications by run id."""
+
+    verifications: Mapping[str, Verification] = field(default_factory=dict)
+
+    def of_row(self, sketches: Sequence[Sketch]) -> Standing:
+        """The standing of a row of the board: that of its least checked seed. What is known of
+        another record of the same name is nothing."""
+        found = [self._about(sketch) for sketch in sketches]
+        level = min((one.level for one in found), key=LEVELS.index)
+        verified = LEVELS.index(level) >= LEVELS.index("re-run")
+        submitted = any(sketch.origin == SUBMITTED for sketch in sketches)
+        return Standing(level, _words(level, found), verified or not submitted)
+
+    def by_task(self) -> dict[str, str]:
+        """Hash of all that is known of the records of each task, whose names begin with it."""
+        texts: dict[str, list[str]] = defaultdict(list)
+        for run_id, one in sorted(self.verifications.items()):
+            texts[run_id.partition("-")[0]].append(one.model_dump_json())
+        return {
+            task: hashlib.sha256("\n".join(own).encode()).hexdigest() for task, own in texts.items()
+        }
+
+    def _about(self, sketch: Sketch) -> Verification:
+        found = self.verifications.get(sketch.run_id)
+        if found is None or found.record_sha256 != sketch.content:
+            return Verification(run_id=sketch.run_id, record_sha256=sketch.content)
+        return found
+
+
+def _words(level: Level, found: Sequence[Verification]) -> str:
+    words: str = level
+    if level == "replicated":
+        words = f"replicated ×{min(one.machines for one in found)}"
+    again = sum(one.machines > 0 for one in found)
+    if again and again < len(found):
+        words += f", {again} of {len(found)} seeds re-run"
+    outside = sum(any(c.bound is not None and not c.passed for c in one.checks) for one in found)
+    return f"{words}, {outside} outside the spread" if outside else words
+
+
+def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None) -> Standings:
+    """What is known of all records.
+
+    Args:
+        refused: where files that cannot be trusted are put, instead of an error.
+
+    Raises:
+        UserError: without ``refused``, a file cannot be trusted.
+    """
+    found = read_all(sorted(folder.rglob("*.json")), read_verification, refused)
+    return Standings({one.run_id: one for one in found})
