@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.driver import Job, execute
 from bench.search.executors import Executor, InProcess, Pool
+from bench.search.jobs import Job, execute
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report
 from settings.settings import Configuration

@@ -9,14 +9,15 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import optuna
 
-from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
+from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.search.executors import Done, Executor, InProcess, Pool
+from bench.search.jobs import Job, Stack, execute
 from bench.search.plan import Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy, Setting, open_storage
@@ -28,16 +29,6 @@ from settings.settings import Configuration
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run, on its way to a worker."""
-
-    name: str
-    configuration: Configuration
-    role: Role
-    study: Study | None = None
 
 
 @dataclass
@@ -93,44 +84,6 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
 
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
     return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
-
-
-def execute(job: Job, report: Report) -> RunRecord | UserError:
-    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
-    from bench.runs.obtain import obtain
-
-    def report_job(description: str, done: int, total: int) -> None:
-        report(f"{description}, {job.name}", done, total)
-
-    configuration = job.configuration
-    try:
-        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
-    except UserError:
-        refusal = _refusal(configuration)
-        if refusal is None:
-            raise
-        return refusal
-    if job.study is None or (record.role == job.role and record.study == job.study):
-        return record
-    # The same run was already there, of another role or of a search with fewer trials.
-    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
-    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
-    write_record(record, Store(configuration.store).record_folder(job.role))
-    return record
-
-
-def _refusal(configuration: Configuration) -> UserError | None:
-    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
-    from bench.training.building import build_task, build_to_train
-
-    if configuration.takes is not None:  # it builds its models itself, and said what was refused
-        return None
-    task = build_task(configuration)
-    try:
-        build_to_train(configuration, task, configuration.seed)
-    except UserError as error:
-        return error
-    return None
 
 
 @contextmanager
@@ -245,7 +198,8 @@ class _Contender:
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
             self.given = committed_search(configuration, anywhere, budget)
         self.result = ModelResult(configuration.label, self.study.budget)
-        self.trials: dict[int, optuna.Trial] = {}
+        self.running: dict[int, Sequence[optuna.Trial | None]] = {}  # None is a final run
+        self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
 
@@ -274,39 +228,79 @@ class _Contender:
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
-        trial = None if self.given else self.study.ask()
-        if trial is not None:
-            try:
-                chosen = self.entry.at(trial.user_attrs["setting"])
-            except UserError as error:  # a value that the space grew to
-                self.study.tell_failure(trial, "failed", str(error))
-                return self.start(ticket, executor)
-            self.trials[ticket] = trial
-            executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
+        trials = [] if self.given else self._next_trials()
+        if trials:
+            jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
+            self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        if self.trials or not self.settled:
+        if any(trial for trials in self.running.values() for trial in trials) or not self.settled:
             return False
         if self.finals is None:
             self.finals = deque(self._plan_finals())
         if not self.finals:
             return False
-        executor.submit(ticket, self.finals.popleft())
+        size = self._together([job.configuration for job in self.finals])
+        finals = [self.finals.popleft() for _ in range(size)]
+        self._submit(ticket, finals, [None] * size, executor)
         return True
+
+    def _submit(
+        self,
+        ticket: int,
+        jobs: Sequence[Job],
+        trials: Sequence[optuna.Trial | None],
+        executor: Executor,
+    ) -> None:
+        self.running[ticket] = trials
+        executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
+
+    def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
+        """The next trial, and those that are trained with it."""
+        while len(self.asked) < self.most and (trial := self.study.ask()):
+            try:
+                self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
+            except UserError as error:  # a value that the space grew to
+                self.study.tell_failure(trial, "failed", str(error))
+        size = self._together([chosen for _, chosen in self.asked])
+        found, self.asked = self.asked[:size], self.asked[size:]
+        return found
+
+    def _together(self, runs: Sequence[Configuration]) -> int:
+        """How many of the first of these runs have one shape."""
+        if self.most == 1:
+            return min(1, len(runs))
+        from bench.runs.together import shape_of
+
+        first = [shape_of(run) for run in runs[: self.most]]
+        return sum(1 for _ in itertools.takewhile(lambda shape: shape == first[0], first))
+
+    @cached_property
+    def most(self) -> int:
+        """Most runs that are trained together."""
+        if self.configuration.sweep.stack == 1:
+            return 1
+        from bench.runs.together import most_together
+
+        return most_together(self.configuration)
 
     def end(self, done: Done) -> None:
         """Take in what came of a job."""
-        refused = isinstance(done.value, UserError)
-        cause = done.death or (str(done.value) if refused else None)
-        trial = self.trials.pop(done.ticket, None)
+        trials = self.running.pop(done.ticket)
+        answers = done.value if isinstance(done.value, list) else [done.value] * len(trials)
+        for trial, answer in zip(trials, answers, strict=True):
+            refused = isinstance(answer, UserError)
+            self._end_one(trial, answer, done.death or (str(answer) if refused else None))
+
+    def _end_one(self, trial: optuna.Trial | None, answer: Any, cause: str | None) -> None:
         if trial is not None:
             if cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
             else:
-                self.study.tell(trial, done.value)
+                self.study.tell(trial, answer)
             return
         self.finals_ended += 1
         if cause is None:
-            record: RunRecord = done.value
+            record: RunRecord = answer
             self.result.records.append(record)
             self.result.records.sort(key=lambda r: r.seed)
             cause = record.cause
@@ -314,9 +308,11 @@ class _Contender:
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        for trial in self.trials.values():
+        running = [trial for trials in self.running.values() for trial in trials if trial]
+        for trial in [*running, *(trial for trial, _ in self.asked)]:
             self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
-        self.trials.clear()
+        self.running.clear()
+        self.asked.clear()
 
     def ended(self) -> int:
         """Runs that have ended, those of earlier sweeps included."""

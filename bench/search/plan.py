@@ -16,7 +16,10 @@ from settings.config import compose, models_of, parse
 from settings.groups import choices
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
-SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "workers", "sampler", "storage")
+SHORT_NAMES = (
+    *("n_trials", "extend", "seeds", "data_seeds"),
+    *("workers", "sampler", "stack", "storage"),
+)
 
 
 @dataclass(frozen=True)

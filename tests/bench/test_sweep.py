@@ -17,7 +17,8 @@ import pytest
 from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.runs import obtain as runs
-from bench.search.driver import Job, ModelResult, SweepResult, _Contender, execute
+from bench.search.driver import ModelResult, SweepResult, _Contender
+from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.study import open_storage
 from bench.search.table import print_sweep

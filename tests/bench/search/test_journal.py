@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.search import driver
-from bench.search.driver import Job, execute
+from bench.search.jobs import Job, execute
 from bench.sweep import run_sweep
 from ground.progress import silent
 from tests.bench.search.test_study import SPACE, open_study, random_order, run_all
