@@ -43,9 +43,10 @@ sweep:
                          tpe learns from the trials so far; the others are the same settings
                          whatever the number of workers
   workers=N              0 (default): in this process; N: worker processes, one GPU for each
-  stack=1|N|auto         1 (default): each training alone; N: up to N of equal shapes are computed
-                         as one, with the batches and the dropout that each has alone, to the same
-                         numbers but for rounding; auto: where that was measured to be faster
+  stack=N|auto           null (default): each training alone; N: up to N of equal shapes as one
+                         computation, each with the batches and the dropout that it has alone, to
+                         the same numbers but for rounding; auto: where that was measured to be
+                         faster
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
                          (leave passwords to the database's own files or variables)
   "sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}"

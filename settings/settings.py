@@ -86,7 +86,7 @@ class SweepSettings(Settings):
     seeds: Count
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
-    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
+    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
     workers: int = Field(ge=0, le=LARGEST_THREADS)
     storage: str
 

@@ -48,7 +48,7 @@ def most_together(configuration: Configuration) -> int:
     the largest gain was measured with this model, task and preset.
     """
     wanted = configuration.sweep.stack
-    if shape_of(configuration) is None:
+    if wanted is None or shape_of(configuration) is None:
         return 1
     if wanted != "auto":
         return wanted

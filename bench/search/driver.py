@@ -277,7 +277,7 @@ class _Contender:
     @cached_property
     def most(self) -> int:
         """Most runs that are trained together."""
-        if self.configuration.sweep.stack == 1:
+        if self.configuration.sweep.stack is None:  # bench.runs.together takes torch to import
             return 1
         from bench.runs.together import most_together
 

@@ -56,13 +56,13 @@ class AsAlone(TorchFunctionMode):
     ) -> Tensor:
         if not training or not 0 < p < 1 or inplace or input.device.type != "cpu":
             return func(input, p, training, inplace)
+
         # The steps of PyTorch's own on a CPU, whose mask is drawn before it is scaled.
-        like = {"dtype": input.dtype, "device": input.device}
-        masks = self._draw(
-            lambda generator: (
-                torch.empty(input.shape, **like).bernoulli_(1 - p, generator=generator).div_(1 - p)
-            )
-        )
+        def mask(generator: torch.Generator | None) -> Tensor:
+            empty = torch.empty(input.shape, dtype=input.dtype, device=input.device)
+            return empty.bernoulli_(1 - p, generator=generator).div_(1 - p)
+
+        masks = self._draw(mask)
         return input * masks
 
     def _lstm(self, func: Any, *args: Any) -> Any:

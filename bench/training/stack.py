@@ -152,14 +152,15 @@ class _StackedAdamW(torch.optim.Optimizer):
                 kept = [1 - group["lr"] * group["weight_decay"] for group in groups]
                 sizes = [-group["lr"] / correction for group in groups]
                 factors[key] = parameter.new_tensor(kept), parameter.new_tensor(sizes)
-            kept, sizes = (f.view(-1, *[1] * (parameter.ndim - 1)) for f in factors[key])
+            own = [-1, *[1] * (parameter.ndim - 1)]
+            keep, size = (factor.view(own) for factor in factors[key])
             gradient, (first, second) = parameter.grad, stack.moments[name]
             assert gradient is not None
-            parameter.mul_(kept)
+            parameter.mul_(keep)
             first.lerp_(gradient, 1 - beta1)
             second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
             root = (second.sqrt() / (1 - beta2**step) ** 0.5).add_(groups[0]["eps"])
-            parameter.add_((first / root).mul_(sizes))
+            parameter.add_((first / root).mul_(size))
 
 
 class _Stack(LightningModule):

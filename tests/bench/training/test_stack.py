@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import traceback
 from collections.abc import Sequence
@@ -172,9 +173,9 @@ class Uneven(Letters):
 
 
 def test_what_cannot_be_stacked_goes_on_alone(tmp_path: Path) -> None:
-    task, kind = Uneven(), {"seeds": (0, 1), "steps": 10}
-    expected = members("gpt2", tmp_path / "alone", task=task, **kind)
-    stacked = members("gpt2", tmp_path / "stacked", task=task, **kind)
+    kind: dict[str, Any] = {"task": Uneven(), "seeds": (0, 1), "steps": 10}
+    expected = members("gpt2", tmp_path / "alone", **kind)
+    stacked = members("gpt2", tmp_path / "stacked", **kind)
     assert not fit_together(stacked, CPU)
     for one, other in zip(stacked, expected, strict=True):
         report = alone(one)
@@ -205,8 +206,12 @@ def test_other_draws_than_dropout_are_refused(tmp_path: Path) -> None:
 def test_a_step_formats_no_stack_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """torch.manual_seed does, three times, where accelerators are not in use: milliseconds."""
     (one,) = members("gpt2", tmp_path, seeds=(0,), steps=6)
-    calls: list[int] = []
-    formatted = traceback.format_stack
-    monkeypatch.setattr(traceback, "format_stack", lambda *a, **k: calls.append(1) or formatted())
+    count, formatted = itertools.count(), traceback.format_stack
+
+    def counted(*words: Any) -> list[str]:
+        next(count)
+        return formatted(*words)
+
+    monkeypatch.setattr(traceback, "format_stack", counted)
     assert math.isfinite(alone(one).final_loss())
-    assert len(calls) < 6
+    assert next(count) < 6
