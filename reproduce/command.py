@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.records.identity import one_of_each
+from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
@@ -324,12 +325,12 @@ def refuse_two_settings(
     records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
 ) -> None:
     """A folder may hold runs of other settings or other code: which of them the figure would show
-    is not for chance to decide."""
+    is not for chance to decide. Data of another seed are not another setting."""
 
     def identity(record: RunRecord) -> dict[Hashable, object]:
         without = record.role == "baseline"
         name = record.label if without else record.model
-        return {(without, name, variant(record)): record.identity}
+        return {(without, name, variant(record), data_seed(record)): record.identity}
 
     def sentence(key: Any, *_: object) -> str:
         reason = "were made with different settings or code, and this figure shows one setting of"

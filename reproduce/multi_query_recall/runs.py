@@ -37,20 +37,25 @@ def plan(preset: str, seeds: int | None) -> Plan:
     easy = (task, "tasks.protocol=easy", "models.layers=1")
     few = (f"training.steps={MEMORY_STEPS}", f"training.validate_every={MEMORY_STEPS // 10}")
     memory = () if preset == "smoke" else few
-    plain = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
     again = (
         f"tasks.pairs={_list(PAIRS_OF_FORGETTING.get(preset, MORE_PAIRS_OF_FORGETTING))}",
         f"tasks.rewritten={REWRITTEN}",
     )
-    sizes = [f"models.width={width}" for width in WIDTHS[preset]]
     return Plan(
         sweeps=(
             (*easy, "models=memory_mosaic", *memory),
             (*easy, "models=conv_attention"),
-            *((task, plain, size) for size in sizes),
-            (task, *again, sizes[-1]),
+            *plain_cells(preset),
+            (task, *again, f"models.width={WIDTHS[preset][-1]}"),
         )
     )
+
+
+def plain_cells(preset: str) -> list[tuple[str, ...]]:
+    """Sweeps over every contender, one for each width, where every key is written once."""
+    pairs = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
+    sizes = WIDTHS[preset]
+    return [("tasks=multi_query_recall", pairs, f"models.width={width}") for width in sizes]
 
 
 def models_of(records: Records) -> tuple[str, ...]:
