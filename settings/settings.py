@@ -108,10 +108,21 @@ class SweepSettings(Settings):
     seeds: Count
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
+    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
     workers: int = Field(ge=0, le=LARGEST_THREADS)
     executor: Literal["processes", "ray"]
     ray: RaySettings
     storage: str
+
+    @model_validator(mode="after")
+    def _stacks_of_this_driver(self) -> SweepSettings:
+        elsewhere = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
+        if self.stack is not None and (self.executor == "ray" or is_server(self.storage)):
+            raise ValueError(
+                f"sweep.stack={self.stack} computes trainings as one in the processes of one "
+                f"driver: leave it out with {elsewhere}"
+            )
+        return self
 
     @property
     def finals(self) -> int:
