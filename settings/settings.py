@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from ground.database import is_server
 from settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
@@ -116,12 +117,9 @@ class SweepSettings(Settings):
 
     @model_validator(mode="after")
     def _stacks_of_this_driver(self) -> SweepSettings:
-        elsewhere = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
+        shared = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
         if self.stack is not None and (self.executor == "ray" or is_server(self.storage)):
-            raise ValueError(
-                f"sweep.stack={self.stack} computes trainings as one in the processes of one "
-                f"driver: leave it out with {elsewhere}"
-            )
+            raise ValueError(f"sweep.stack={self.stack} does not go with {shared}: leave one out")
         return self
 
     @property

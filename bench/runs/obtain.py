@@ -149,7 +149,7 @@ def serve_or_make(
 def unmade(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
     """The run of a model that the engine trains; None if its record is there."""
     identity = identify(configuration)
-    if _find(identity, role) is not None:
+    if find(identity, role) is not None:
         return None
     return _training_run(identity, Store(configuration.store), report)
 

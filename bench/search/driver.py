@@ -34,6 +34,7 @@ from settings.search_space import Space, reach_of, widened
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
+    from settings.settings import Configuration
 
 Trials = Sequence[optuna.Trial | None]  # of the jobs that a worker has; None is a final run
 
@@ -252,8 +253,7 @@ class _Contender:
         under_way = any(trial for trials in self.running.values() for trial in trials)
         if under_way or not self.settled or self.waits():
             return False
-        if self.finals is None:
-            self.finals = deque(self._plan_finals())
+        self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:
             return False
         size = self._together([job.configuration for job in self.finals])
@@ -277,8 +277,7 @@ class _Contender:
             except UserError as error:  # a value that the space grew to
                 self.study.tell_failure(trial, "failed", str(error))
         size = self._together([chosen for _, chosen in self.asked])
-        found, self.asked = self.asked[:size], self.asked[size:]
-        return found
+        return [self.asked.pop(0) for _ in range(size)]
 
     def _together(self, runs: Sequence[Configuration]) -> int:
         """How many of the first of these runs have one shape."""

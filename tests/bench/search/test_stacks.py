@@ -11,6 +11,7 @@ from bench.records.schema import RunRecord
 from bench.runs import together
 from bench.runs.together import most_together, shape_of
 from bench.sweep import run_sweep
+from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose
 from settings.settings import Configuration
@@ -53,6 +54,14 @@ def test_a_stacked_sweep_has_the_records_of_one_alone(tmp_path: Path) -> None:
 
 def configured(*words: str) -> Configuration:
     return compose(["tasks=regbench", "models=gpt2", "preset=smoke", *words])
+
+
+@pytest.mark.parametrize("other", ["executor=ray", "storage=postgresql://host/studies"])
+def test_stacks_are_refused_where_others_make_the_runs(other: str) -> None:
+    with pytest.raises(UserError) as refused:
+        configured("sweep.stack=auto", f"sweep.{other}")
+    named = "executor=ray" if "ray" in other else "a storage that drivers share"
+    assert str(refused.value) == f"sweep.stack=auto does not go with {named}: leave one out"
 
 
 def test_runs_of_one_shape_differ_in_seeds_rates_and_decay_alone() -> None:
