@@ -46,6 +46,10 @@ sweep:
   executor=ray           runs go to a Ray cluster: a new one on this machine, that of RAY_ADDRESS
                          or of ray.address=HOST:PORT, as many at a time as it has room for, or
                          workers=N; ray.num_cpus=1 ray.num_gpus=0.25 of each (docs/clusters.md)
+  stack=N|auto           null (default): each training alone; N: up to N of equal shapes as one
+                         computation, each with the batches and the dropout that it has alone, to
+                         the same numbers but for rounding; auto: where that was measured to be
+                         faster
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
                          (leave passwords to the database's own files or variables); drivers on
                          several machines that name one postgresql:// address share the work

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, UserError, command
 from ground.words import wants_help
 
-OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "output": None}
+if TYPE_CHECKING:
+    from settings.settings import Configuration
+
+OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "together": 1, "output": None}
 
 HELP = """\
 usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
@@ -23,6 +26,7 @@ else should run on the machine meanwhile.
   rounds=5        pairs of blocks
   timed_steps=8   of each block
   starts=0        fresh processes of which the CPU-seconds until their first step are taken too
+  together=1      N: instead, N trainings computed as one (bench.sweep stack=N) against each alone
   output=FILE     JSON with every block
   any other word  as for bench.train
 
@@ -43,10 +47,13 @@ def main(words: list[str]) -> int:
             own[override.key_or_group] = override.value()
         else:
             rest.append(word)
-    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0)):
+    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0), ("together", 1)):
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
     configuration = compose(rest)
+    if own["together"] > 1:
+        _time_together(configuration, own)
+        return OK
     from bench.timing.steps import compare, cpu_seconds_to_first_step
     from ground.progress import progress
 
@@ -68,12 +75,32 @@ def main(words: list[str]) -> int:
     )
     if starts:
         print(f"a fresh process reaches its first step after {min(starts):.2f} CPU-seconds")
-    if own["output"] is not None:
+    _save(found, own["output"])
+    return OK
+
+
+def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
+    from bench.timing.stacks import compare_stack
+    from ground.progress import progress
+
+    with progress() as report:
+        asked = (own["together"], own["rounds"], own["timed_steps"])
+        found = compare_stack(configuration, *asked, report)
+    low, high = found["quartiles"]
+    print(
+        f"{configuration.label} on {configuration.task}, preset {configuration.preset}: "
+        f"{own['together']} trainings together are {found['factor']:.3f} times as fast as each "
+        f"alone (quartiles {low:.3f} and {high:.3f})"
+    )
+    _save(found, own["output"])
+
+
+def _save(found: dict[str, Any], output: Any) -> None:
+    if output is not None:
         from ground.files import write_atomically
 
         content = json.dumps(found, indent=1) + "\n"
-        write_atomically(Path(str(own["output"])), content.encode())
-    return OK
+        write_atomically(Path(str(output)), content.encode())
 
 
 if __name__ == "__main__":

@@ -353,7 +353,7 @@ def first_problem(error: ValidationError) -> str:
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     place = "".join(parts).removeprefix(".")
     message = first["msg"].removeprefix("Value error, ")
-    if not place or place == "training":
+    if place in ("", "training", "sweep"):
         return message
     if first["type"] == "missing":
         return f"{place} is missing"

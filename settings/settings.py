@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from ground.database import is_server
 from settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
@@ -108,10 +109,18 @@ class SweepSettings(Settings):
     seeds: Count
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
+    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
     workers: int = Field(ge=0, le=LARGEST_THREADS)
     executor: Literal["processes", "ray"]
     ray: RaySettings
     storage: str
+
+    @model_validator(mode="after")
+    def _stacks_of_this_driver(self) -> SweepSettings:
+        shared = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
+        if self.stack is not None and (self.executor == "ray" or is_server(self.storage)):
+            raise ValueError(f"sweep.stack={self.stack} does not go with {shared}: leave one out")
+        return self
 
     @property
     def finals(self) -> int:

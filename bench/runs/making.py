@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -43,6 +43,9 @@ from ground.reading import beyond_bounds
 from ground.seeding import derive_seed
 from settings.settings import Configuration
 from tasks.interface import Evaluation, Split, Task
+
+if TYPE_CHECKING:
+    from bench.training.stack import Member
 
 Kept = TypeVar("Kept")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
@@ -107,6 +110,7 @@ def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]
             "training_tokens": sum(t.tokens for _, t, _ in tried),
             "training_steps": sum(t.steps for _, t, _ in tried),
             "wall_seconds": sum(t.seconds for _, t, _ in tried),
+            "stacked": max((t.together for _, t, _ in tried if t.together > 1), default=None),
         }
     )
 
@@ -212,6 +216,28 @@ class TrainingRun(Run):
             for k, (own_seed, done, _) in enumerate(tried)
         ]
         return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
+
+    def member(self) -> Member | None:
+        """This training for a stack; None where it has ended already.
+
+        Raises:
+            UserError: the model refuses its settings.
+        """
+        from bench.training.stack import Member
+
+        ends = (self.work / name for name in ("trained.json", DIVERGED))
+        if any(path.exists() for path in ends):
+            return None
+        configuration = self.configuration
+        seed, checkpoint = configuration.seed, self.work / "checkpoint-0.pt"
+        model = build_to_train(configuration, self.task, seed)
+        return Member(model, self.task, configuration.training, seed, checkpoint)
+
+    def end_diverged(self, failure: Diverged) -> None:
+        """Keep how it diverged in a stack, for the run that asks for its record."""
+        seed = self.configuration.seed
+        self.cost = _spent(self._count_cost(seed), [(seed, failure.report, {})])
+        self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:
         """Let another run train, and keep its weights here too; a link costs no space."""

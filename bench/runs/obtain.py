@@ -146,6 +146,14 @@ def serve_or_make(
     return record, False
 
 
+def unmade(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
+    """The run of a model that the engine trains; None if its record is there."""
+    identity = identify(configuration)
+    if find(identity, role) is not None:
+        return None
+    return _training_run(identity, Store(configuration.store), report)
+
+
 def track(record: RunRecord, configuration: Configuration) -> None:
     if configuration.tracking == "mlflow":
         from bench.records.tracking import track

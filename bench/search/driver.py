@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -19,7 +19,7 @@ from bench.executors.interface import Done, Executor
 from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.search.exchange import Exchange, open_exchange
-from bench.search.jobs import Job
+from bench.search.jobs import Job, Stack
 from bench.search.placement import open_executor
 from bench.search.plan import JOURNAL, Entry, Plan
 from bench.search.published import Chosen, committed_search
@@ -34,6 +34,9 @@ from settings.search_space import Space, reach_of, widened
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
+    from settings.settings import Configuration
+
+Trials = Sequence[optuna.Trial | None]  # of the jobs that a worker has; None is a final run
 
 
 @dataclass
@@ -212,7 +215,8 @@ class _Contender:
             self.given = committed_search(configuration, anywhere, budget)
         mark = f" ({NOT_COMMITTED})" if entry.guest else ""
         self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
-        self.trials: dict[int, optuna.Trial] = {}
+        self.running: dict[int, Trials] = {}
+        self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
 
@@ -241,43 +245,76 @@ class _Contender:
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
-        trial = None if self.given else self.study.ask()
-        if trial is not None:
-            try:
-                chosen = self.entry.at(trial.user_attrs["setting"])
-            except UserError as error:  # a value that the space grew to
-                self.study.tell_failure(trial, "failed", str(error))
-                return self.start(ticket, executor)
-            self.trials[ticket] = trial
-            executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
+        trials = [] if self.given else self._next_trials()
+        if trials:
+            jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
+            self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        if self.trials or not self.settled or self.waits():
+        under_way = any(trial for trials in self.running.values() for trial in trials)
+        if under_way or not self.settled or self.waits():
             return False
-        if self.finals is None:
-            self.finals = deque(self._plan_finals())
+        self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:
             return False
-        executor.submit(ticket, self.finals.popleft())
+        size = self._together([job.configuration for job in self.finals])
+        finals = [self.finals.popleft() for _ in range(size)]
+        self._submit(ticket, finals, [None] * size, executor)
         return True
 
     def waits(self) -> bool:
         """Whether other drivers have trials of this model under way."""
         return not self.given and self.study.waits()
 
+    def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
+        self.running[ticket] = trials
+        executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
+
+    def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
+        """The next trial, and those that are trained with it."""
+        while len(self.asked) < self.most and (trial := self.study.ask()):
+            try:
+                self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
+            except UserError as error:  # a value that the space grew to
+                self.study.tell_failure(trial, "failed", str(error))
+        size = self._together([chosen for _, chosen in self.asked])
+        return [self.asked.pop(0) for _ in range(size)]
+
+    def _together(self, runs: Sequence[Configuration]) -> int:
+        """How many of the first of these runs have one shape."""
+        if self.most == 1:
+            return min(1, len(runs))
+        from bench.runs.together import shape_of
+
+        shapes = [shape_of(run) for run in runs[: self.most]]
+        return len([*itertools.takewhile(lambda shape: shape == shapes[0], shapes)])
+
+    @cached_property
+    def most(self) -> int:
+        """Most runs that are trained together."""
+        if self.configuration.sweep.stack is None:  # bench.runs.together takes torch to import
+            return 1
+        from bench.runs.together import most_together
+
+        return most_together(self.configuration)
+
     def end(self, done: Done) -> None:
         """Take in what came of a job."""
-        refused = isinstance(done.value, UserError)
-        cause = done.death or (str(done.value) if refused else None)
-        trial = self.trials.pop(done.ticket, None)
+        trials = self.running.pop(done.ticket)
+        answers = done.value if isinstance(done.value, list) else [done.value] * len(trials)
+        for trial, answer in zip(trials, answers, strict=True):
+            refused = isinstance(answer, UserError)
+            self._end_one(trial, answer, done.death or (str(answer) if refused else None))
+
+    def _end_one(self, trial: optuna.Trial | None, answer: Any, cause: str | None) -> None:
         if trial is not None:
             if cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
             else:
-                self.study.tell(trial, done.value)
+                self.study.tell(trial, answer)
             return
         self.finals_ended += 1
         if cause is None:
-            record: RunRecord = done.value
+            record: RunRecord = answer
             self.result.records.append(record)
             self.result.records.sort(key=lambda r: r.seed)
             cause = record.cause
@@ -285,9 +322,11 @@ class _Contender:
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        for trial in self.trials.values():
+        running = [trial for trials in self.running.values() for trial in trials if trial]
+        for trial in [*running, *(trial for trial, _ in self.asked)]:
             self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
-        self.trials.clear()
+        self.running.clear()
+        self.asked.clear()
 
     def ended(self) -> int:
         """Runs that have ended, those of earlier sweeps included."""

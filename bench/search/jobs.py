@@ -1,4 +1,4 @@
-"""What a worker is given: one run of a search, or one by itself."""
+"""What a worker is given, runs of a search or one by itself, and how it does it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,27 @@ class Job:
     study: Study | None = None
 
 
-def execute(job: Job, report: Report) -> RunRecord | UserError:
+@dataclass(frozen=True)
+class Stack:
+    """Runs of equal shapes, whose trainings a worker computes as one."""
+
+    jobs: tuple[Job, ...]
+
+
+Answer = RunRecord | UserError
+
+
+def execute(job: Job | Stack, report: Report) -> Answer | list[Answer]:
+    """What a worker does with a job; of a stack the answers in order."""
+    if isinstance(job, Job):
+        return _execute(job, report)
+    from bench.runs.together import train_together
+
+    train_together([(one.configuration, one.role) for one in job.jobs], report)
+    return [_execute(one, report) for one in job.jobs]
+
+
+def _execute(job: Job, report: Report) -> Answer:
     """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
     from bench.runs.obtain import obtain
 

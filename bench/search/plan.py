@@ -21,7 +21,7 @@ JOURNAL = "journal"  # the storage that is a file in the store
 # made, and change no result.
 RAY = ("ray.address", "ray.num_cpus", "ray.num_gpus", "ray.checkpoint_every")
 MAKING = ("workers", "executor", "storage", *RAY)
-SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "sampler", *MAKING)
+SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "sampler", "stack", *MAKING)
 
 
 @dataclass(frozen=True)

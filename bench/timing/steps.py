@@ -84,7 +84,7 @@ def measure_engine(
     """
     own = {"batch_size": settings.batch, "threads": settings.threads}
     defaults = TrainingSettings(**{**load_groups({})["training"], **own})
-    training = _timed(defaults, settings.engine_steps)
+    training = timed(defaults, settings.engine_steps)
     task = RandomTokens(settings.length[0], vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
     return {"model": settings.reference, "vocabulary": vocabulary, **blocks}
@@ -100,7 +100,7 @@ def compare(
             "a plain loop makes each step in one pass on one device: compare with "
             "training.micro_batch_size=null and training.devices=1"
         )
-    training = _timed(configuration.training, timed_steps)
+    training = timed(configuration.training, timed_steps)
     set_numerics(training.threads)
     prepare_data(configuration, report)
     task, device = build_task(configuration), resolve_device(configuration.device)
@@ -153,7 +153,7 @@ def clock(device: torch.device, threads: int | None) -> Callable[[], float]:
     return time.process_time if alone else time.perf_counter
 
 
-def _timed(training: TrainingSettings, steps: int) -> TrainingSettings:
+def timed(training: TrainingSettings, steps: int) -> TrainingSettings:
     """A block with so many timed steps; the last, with checkpoint and validation, is not timed."""
     total = steps + WARM_UP + 1
     changes = {"steps": total, "checkpoint_every": total, "validate_every": None}
