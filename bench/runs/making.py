@@ -236,7 +236,7 @@ class TrainingRun(Run):
     def end_diverged(self, failure: Diverged) -> None:
         """Keep how it diverged in a stack, for the run that asks for its record."""
         seed = self.configuration.seed
-        self.cost = _spent(self._count_cost(seed), [(seed, failure.report, {})])
+        self.cost = _spent(self._count_cost(), [(seed, failure.report, {})])
         self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:

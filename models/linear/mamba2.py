@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.layers.linear_recurrence import Writes, linear_recurrence
+from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
 from models.layers.short_convolution import ShortConvolution
 from models.linear.mixer import RecurrentMixer, inverse_softplus

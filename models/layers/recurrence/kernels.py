@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from models.layers.linear_recurrence import Writes
+    from models.layers.recurrence.writes import Writes
 
 WIDEST_KEYS = 256  # that the kernels take
 

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from bench.records import provenance
-from models.layers.linear_recurrence import Writes, linear_recurrence, recurrence_loop
+from models.layers.linear_recurrence import linear_recurrence, recurrence_loop
 from models.layers.recurrence import kernels
 from models.layers.recurrence.kernels import by_kernel, fit, installed
+from models.layers.recurrence.writes import Writes
 from tests.conftest import told_by_a_process
 
 BATCH, HEADS, KEYS, VALUES = 2, 3, 16, 32
