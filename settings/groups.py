@@ -136,7 +136,9 @@ def record_name(model: str) -> str:
 
 def contenders(task: str, preset: str) -> tuple[str, ...]:
     """The models that take part in a task, as records call them: those whose cards say so, and
-    guests. A card says from which preset on: ``contends: {regbench: laptop}`` leaves out smoke.
+    guests. A card says from which preset on: ``contends: {regbench: laptop}`` leaves out smoke. In
+    a part of a task more models may contend than everywhere in it: "regbench.table3" has those of
+    regbench, and those of ``contends: {regbench.table3: laptop}``.
 
     Raises:
         UserError: a card is damaged, or names a task or a preset that there is not.
@@ -162,21 +164,22 @@ def entrants(task: str, preset: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _by_cards(task: str, preset: str) -> tuple[str, ...]:
-    found = []
-    for name in choices("models"):
-        smallest = _contends(name).get(task)
-        if smallest is not None and PRESETS.index(preset) >= PRESETS.index(smallest):
-            found.append(name)
-    return tuple(found)
+    asked = {task, task.partition(".")[0]}
+    known = PRESETS[: PRESETS.index(preset) + 1]
+    return tuple(
+        name
+        for name in choices("models")
+        if any(place in asked and least in known for place, least in _contends(name).items())
+    )
 
 
 @lru_cache(maxsize=256)
 def _contends(name: str) -> dict[str, str]:
-    """The tasks that a model contends in, and the smallest preset of each."""
+    """The tasks, or parts of them, that a model contends in, and the smallest preset of each."""
     own = card("models", name).get("contends", {})
     found = _mapping(own, "models", name, "list 'contends' in the card")
     for task, preset in found.items():
-        if task not in choices("tasks"):
+        if task.partition(".")[0] not in choices("tasks"):
             hint = nearest(task, choices("tasks"))
             raise UserError(f"models/{name}.yaml contends in '{task}', which is no task: {hint}")
         if preset not in PRESETS:

@@ -9,6 +9,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,11 +25,15 @@ from ground.privacy import told_command, told_system
 PROTOCOL_VERSION = 1
 # The libraries that compute: another version of one of them is another identity.
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
+KERNELS = ("fla-core",)  # of a GPU, where they are installed
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of the libraries that compute, and of Python (major and minor)."""
+def library_versions(device_class: str = "cpu") -> dict[str, str]:
+    """Versions of the libraries that compute on a device, and of Python (major and minor)."""
     versions = {name: importlib.metadata.version(name) for name in COMPUTING_LIBRARIES}
+    for name in KERNELS if device_class != "cpu" else ():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
     versions["python"] = ".".join(platform.python_version_tuple()[:2])
     return versions
 
@@ -99,7 +104,7 @@ def collect(
     started: datetime,
 ) -> Provenance:
     """The provenance of a run on this machine."""
-    libraries = library_versions()
+    libraries = library_versions(device_class)
     made_by = origin()
     return Provenance(
         model_code=model_code,

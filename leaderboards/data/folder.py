@@ -34,7 +34,6 @@ from ground.files import make_folder, write_atomically
 from ground.reading import Kind
 from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
-SCHEMA_VERSION = 5
 MANIFEST = "board.json"
 MAXIMUM_LINES = 1_000_000  # of one file
 MAXIMUM_BYTES = 2**29
@@ -81,7 +80,7 @@ class Manifest(_Frozen):
     """The files of a board by name, without ``.parquet``; ``sha256`` is the hash of this list, and
     so of the board."""
 
-    schema_version: Literal[5] = SCHEMA_VERSION
+    schema_version: Literal[5] = 5
     parts: dict[Annotated[str, Field(pattern=_NAME)], Part]
     sha256: str
 
@@ -173,7 +172,7 @@ class Staged:
 
 def tables_of(board: Board) -> dict[str, pa.Table]:
     """Name of a file -> what it holds. The order of lines within a task is kept."""
-    sections = {
+    sections: dict[str, tuple[Any, ...]] = {
         "rows": board.rows,
         "curves": board.lines,
         "records": board.records,

@@ -112,7 +112,9 @@ class OpenBoard:
         found = self.records(run_id.partition("-")[0], run_id=run_id)
         return found[0] if found else None
 
-    def distinct(self, section: str, task: str, *columns: str, **where: Any) -> list[tuple]:  # type: ignore[type-arg]
+    def distinct(
+        self, section: str, task: str, *columns: str, **where: Any
+    ) -> list[tuple[Any, ...]]:
         """The different values of some columns of a task's ``rows``, ``curves``, ``records`` or
         ``replications``, in the order of their first appearance."""
         name = f"{section}/{task}" if task else section
@@ -158,8 +160,13 @@ class OpenBoard:
         """The lines of one task; under no name, the verdicts."""
         if not task:
             return Board((), (), tuple(self.claims()), ())
-        found = (self.rows(task), self.lines(task), (), self.records(task))
-        return Board(*map(tuple, found), tuple(self.replications(task)))
+        return Board(
+            tuple(self.rows(task)),
+            tuple(self.lines(task)),
+            (),
+            tuple(self.records(task)),
+            tuple(self.replications(task)),
+        )
 
     def whole(self) -> Board:
         """Everything at once, as boards that fit into memory may be read."""
@@ -176,7 +183,7 @@ class OpenBoard:
         except UnicodeDecodeError:
             raise LIST.refused(path, "does not hold the lines of a board") from None
         # The columns have their types, so that only lists of Parquet have to become tuples.
-        return list(_LINES[kind].typed(path, tree, strict=False))  # type: ignore[arg-type]
+        return list(_LINES[kind].typed(path, tree, strict=False))
 
     def _table(
         self, name: str, where: dict[str, Any], columns: list[str] | None = None
@@ -262,6 +269,6 @@ def _sha256(path: Path) -> str | None:
         with open_regular(path) as file:
             if path.stat().st_size > MAXIMUM_BYTES:
                 raise LIST.refused(path, "is larger than a file of a board may be")
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     except OSError:
         return None

@@ -11,7 +11,8 @@ one number for the head or one for each channel of the keys, writes to it, and r
 
 and o_t = S_tᵀ q_t: a position reads what it wrote. :func:`recurrence_step` is this page of algebra,
 :func:`recurrence_loop` repeats it, and :func:`linear_recurrence` computes chunks of positions
-abreast. In a chunk that finds S, with the decays of ``models/layers/spans.py`` between q and k,
+abreast. In a chunk that finds S, with the decays of ``models/layers/recurrence/spans.py`` between q
+and k,
 
     o_i = Σ_{j<=i} (q_i · k_j) v_j + Sᵀ q_i.
 
@@ -30,7 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.layers.spans import ChannelDecay, Decay, HeadDecay, Reader
+from models.layers.recurrence.kernels import by_kernel, fit
+from models.layers.recurrence.spans import ChannelDecay, Decay, HeadDecay, Reader
 
 # Positions abreast. A long chunk has a large square of scores, and few steps from chunk to chunk.
 CHUNK = 64
@@ -115,7 +117,8 @@ def linear_recurrence(
 ) -> tuple[Tensor, Tensor]:
     """What every position reads, and the memory after the last one; linear in time.
 
-    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step.
+    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step. On
+    CUDA kernels of flash-linear-attention compute it, where they are installed and fit.
 
     Args:
         queries: q, (batch, time, heads, key width); what o is scaled by, they are.
@@ -139,9 +142,13 @@ def linear_recurrence(
         output, state = recurrence_step(queries[:, 0], writes.at(0), state)
         return output.unsqueeze(1), state
     with torch.autocast(queries.device.type, enabled=False):
-        own = writes.each(_wide)
-        state = own.empty_memory() if state is None else _wide(state)
-        outputs, state = _chunk_by_chunk(_wide(queries), own, state, chunk)
+        own, queries = writes.each(_wide), _wide(queries)
+        state = None if state is None else _wide(state)
+        if chunk is None and fit(queries, own):
+            outputs, state = by_kernel(queries, own, state)
+        else:
+            state = own.empty_memory() if state is None else state
+            outputs, state = _chunk_by_chunk(queries, own, state, chunk)
     return outputs.to(writes.values.dtype), state
 
 

@@ -18,14 +18,14 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import Writes, linear_recurrence
-from models.layers.recurrent_mixer import (
+from models.layers.residual import ResidualModel
+from models.linear.mixer import (
     Neighbours,
     RecurrentMixer,
     inverse_softplus,
     linear,
     unit,
 )
-from models.layers.residual import ResidualModel
 from models.specification import SequenceSpecification
 
 DecayOf = Literal["none", "head", "channel"]

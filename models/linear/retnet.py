@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import Writes, linear_recurrence
-from models.layers.recurrent_mixer import RecurrentMixer, count_more
 from models.layers.residual import ResidualModel
+from models.linear.mixer import RecurrentMixer, count_more
 from models.specification import SequenceSpecification
 
 Decays = Literal["official", "spread"]

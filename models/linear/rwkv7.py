@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from models.layers.contextual_memory import unit
 from models.layers.linear_recurrence import Writes, linear_recurrence
-from models.layers.recurrent_mixer import RecurrentMixer, RecurrentModel
 from models.layers.residual import STANDARD_DEVIATION, Block, Mixer
+from models.linear.mixer import RecurrentMixer, RecurrentModel
 from models.specification import SequenceSpecification
 
 NORM_EPSILON = 64e-5

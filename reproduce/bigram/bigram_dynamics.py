@@ -62,7 +62,11 @@ RANDOM = tuple(map(_of_size, (WIDE, NARROW)))
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """The simplified model trained in five ways, and three steps with random embeddings."""
-    simplified = ("tasks=bigram_probes", "models=two_layer_attention", f"tasks.probe_every={FINE}")
+    simplified: tuple[str, ...] = (
+        "tasks=bigram_probes",
+        "models=two_layer_attention",
+        f"tasks.probe_every={FINE}",
+    )
     simplified += (f"tasks.steps={LEAST}",) if preset == "laptop" else ()
     theory = ("tasks=three_gradient_steps", "models=disentangled_attention")
     of_all = ("models.feed_forward=true", "tasks.loss_on=all", "tasks.ablated=true")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.controls import UNTRAINED
-from judging.grammar import Measured, Records, Rule, above, once, within
+from judging.grammar import (
+    Measured,
+    Records,
+    Rule,
+    Runs,
+    above,
+    any_of,
+    each,
+    once,
+    setting,
+    within,
+)
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from published.numbers import published_numbers
 from reproduce.drawing.tables import cell, markdown
@@ -18,11 +29,13 @@ from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import METRICS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
+from settings.groups import PRESETS, contenders, entrants
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
 PUBLISHED_IID = "Memory Mosaics, Table 3"
 SIZE = 100
+PART = "regbench.table3"  # where more models contend than in figure 9
 ACCURACY = regbench.number("accuracy")
 LOST = (
     "for each contender but the Memory Mosaic the 95 % interval of the loss of accuracy from the "
@@ -33,13 +46,38 @@ VARIANTS = {"iid": "same automata", "held_out": "new automata"}
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """The sweep of table 3, and that of figure 9 at the same size for the contrast."""
-    return Plan(sweeps=tuple(regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS))
+    known = entrants(PART, preset)
+    more = () if known == entrants("regbench", preset) else (f"models=[{','.join(known)}]",)
+    words = (regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS)
+    return Plan(sweeps=tuple((*own, *more) for own in words))
 
 
-def select(records: Records) -> list[RunRecord]:
-    """Runs with 100 training automata, of both variants."""
-    found = regbench.select(records, list(VARIANTS))
-    return [record for record in found if regbench.size_of(record) == SIZE]
+def models_of(records: Records) -> tuple[str, ...]:
+    """The contenders at the preset of these records, the Memory Mosaic first."""
+    known = contenders(PART, records[0].preset if records else PRESETS[0])
+    return (MOSAIC, *(name for name in known if name != MOSAIC))
+
+
+def _belongs(record: RunRecord) -> bool:
+    contends = record.role == "final" and record.model in contenders(PART, record.preset)
+    fair = record.task == "regbench" and setting(record, "tasks.protocol") == "fair"
+    of_size = fair and regbench.size_of(record) == SIZE and regbench.variant_of(record) in VARIANTS
+    return of_size and (record.role == "baseline" or contends)
+
+
+select = any_of(_belongs)  # runs with 100 training automata, of both variants
+
+
+def every_baseline(rule: Callable[[str], Rule], text: str, **numbers: float) -> Rule:
+    """The rule holds for every contender but the Memory Mosaic."""
+    return each(lambda records: map(rule, models_of(records)[1:]), text, **numbers)
+
+
+def rows(*variants: str) -> Callable[[Records], list[Runs]]:
+    """The rows of all contenders, which only count where they are tuned."""
+    return lambda records: [
+        regbench.runs(model, SIZE, variant) for variant in variants for model in models_of(records)
+    ]
 
 
 def published(metric: str, model: str, variant: str) -> float | None:
@@ -56,7 +94,7 @@ def panels(records: Records) -> Picture:
 
 def _panel(records: Records, metric: str) -> Panel:
     arrow = "higher is better" if metric == "accuracy" else "lower is better"
-    models = regbench.models_of(records)
+    models = models_of(records)
     traces = [
         trace
         for place, model in enumerate(models)
@@ -124,7 +162,7 @@ def table(records: Records) -> str:
             found.append("" if level is None else f"{level:.3f}")
         return found
 
-    return markdown(["model", *heads], map(cells, regbench.models_of(records)))
+    return markdown(["model", *heads], map(cells, models_of(records)))
 
 
 def _accuracy(model: str, variant: str) -> Measured:
@@ -134,7 +172,7 @@ def _accuracy(model: str, variant: str) -> Measured:
 
 def _lost_on_new_automata(by: float) -> Rule:
     """Every baseline loses more than so much accuracy."""
-    return regbench.every_baseline(
+    return every_baseline(
         lambda model: above(_accuracy(model, "iid"), _accuracy(model, "held_out"), by),
         f"accuracy of each other contender on the same automata more than {by:g} above that on new",
         by=by,
@@ -152,7 +190,7 @@ CLAIMS = (
         "theirs.",
         once(
             regbench.on_published_languages("good in distribution"),
-            regbench.every_baseline(
+            every_baseline(
                 lambda model: within(_accuracy(model, "iid"), low=0.75),
                 "accuracy of each other contender on the same automata at least 0.75",
                 low=0.75,
@@ -161,33 +199,33 @@ CLAIMS = (
         "for each contender but the Memory Mosaic the 95 % interval of the mean accuracy lies "
         "above {low:g} (the lowest published value of any baseline is 0.794), on the published "
         "languages",
-        ranks=regbench.rows(SIZE, "iid"),
+        ranks=rows("iid"),
     ),
     Claim(
         "worse out of distribution",
         "But no baseline has learned to learn languages: on new automata it is less accurate.",
         _lost_on_new_automata(by=0.0),
         LOST,
-        ranks=regbench.rows(SIZE, *VARIANTS),
+        ranks=rows(*VARIANTS),
     ),
     Claim(
         "poor out of distribution",
         "And it is lower by much.",
         once(regbench.on_published_languages("lower by much"), _lost_on_new_automata(by=0.167)),
         f"{LOST}, half of the smallest published loss (0.333), on the published languages",
-        ranks=regbench.rows(SIZE, *VARIANTS),
+        ranks=rows(*VARIANTS),
     ),
     Claim(
         "the Mosaic's distance in distribution",
         "On new strings of the training automata the Memory Mosaic's TVD is higher than that "
         "of every baseline, although its accuracy is high.",
-        regbench.every_baseline(
+        every_baseline(
             lambda model: above(_distance(MOSAIC), _distance(model)),
             "TVD of the Memory Mosaic above that of each other contender on the same automata",
             by=0.0,
         ),
         "the 95 % interval of each difference lies above {by:g}",
-        ranks=regbench.rows(SIZE, "iid"),
+        ranks=rows("iid"),
     ),
 )
 

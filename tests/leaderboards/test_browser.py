@@ -135,7 +135,9 @@ def _elsewhere(url, address):
 def drawn(page):
     """Wait until the page's last part is there."""
     page.locator(".mb h1").first.wait_for(timeout=PATIENCE)
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(
+        timeout=PATIENCE
+    )
     sync_api.expect(page.locator("[data-testid=stSkeleton]")).to_have_count(0, timeout=PATIENCE)
     return page
 

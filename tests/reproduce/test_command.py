@@ -11,7 +11,7 @@ from bench.records.schema import make_run_id, write_record
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
-from reproduce import command
+from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import HELP, main
 from reproduce.reproduction import View
@@ -360,7 +360,7 @@ def test_a_verdict_whose_record_is_gone_is_not_judged_again(tmp_path: Path, monk
     (tmp_path / "verdicts").mkdir()
     path = tmp_path / "verdicts" / "figure4-smoke.json"
     path.write_text(json.dumps(verdict))
-    monkeypatch.setattr(command, "COMMITTED", tmp_path / "records")
+    monkeypatch.setattr(writing, "COMMITTED", tmp_path / "records")
     with pytest.raises(UserError, match="judged from three_moons-lost-s0, whose record is not"):
-        command.judge_again(FIGURES)
+        writing.judge_again(FIGURES)
     assert json.loads(path.read_text()) == verdict

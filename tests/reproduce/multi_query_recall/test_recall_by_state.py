@@ -11,7 +11,7 @@ from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
 from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, SUM
-from tests.reproduce.test_multi_query_recall import run
+from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
 WIDTHS = (16, 64)
 KNOWN = {  # accuracy at the most pairs, by model and taps
