@@ -23,7 +23,7 @@ from settings.config import compose
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
 CPU = torch.device("cpu")
-LENGTH, VOCABULARY, STEPS = 19, 11, 50
+LENGTH, VOCABULARY, STEPS = 19, 11, 12
 CONTENDERS = ["memory_mosaic", "gpt2", "lstm", "mamba", "s4d", "titans"]
 HEADS = ("memory_mosaic", "gpt2", "titans")
 # Two that learn, each with its own rate and decay, and one that cannot.
@@ -67,9 +67,9 @@ def members(
     heads = {"heads": 2} if name in HEADS else {}
     own = {"width": 8, "layers": 1, "dropout": 0.2, **heads, **models}
     words = [f"models.{key}={value}" for key, value in own.items()]
-    settings = {"steps": steps, "batch_size": 3, "validate_every": 20, "gradient_clip": 1.0}
+    settings = {"steps": steps, "batch_size": 3, "validate_every": 5, "gradient_clip": 1.0}
     words += [f"training.{key}={value}" for key, value in settings.items()]
-    words += ["training.checkpoint_every=20", "training.select=best_validation"]
+    words += ["training.checkpoint_every=5", "training.select=best_validation"]
     configuration = compose(["tasks=multi_query_recall", f"models={name}", *words])
     task, found = task or Letters(), []
     for place, (seed, lr) in enumerate(zip(seeds, RATES, strict=False)):
@@ -129,7 +129,7 @@ def test_whoever_finds_a_checkpoint_of_a_stack_goes_on_alone(tmp_path: Path) -> 
     stacked = members("gpt2", tmp_path / "stacked", seeds=(0, 1))
 
     def stop(description: str, done: int, total: int) -> None:
-        if done == 30:
+        if done == 8:
             raise Stopped
 
     with pytest.raises(Stopped):
@@ -137,7 +137,7 @@ def test_whoever_finds_a_checkpoint_of_a_stack_goes_on_alone(tmp_path: Path) -> 
     again = members("gpt2", tmp_path / "stacked", seeds=(0, 1))
     sizes = []
     for one, other in zip(again, expected, strict=True):
-        sizes.append(one.checkpoint.stat().st_size)  # at step 20
+        sizes.append(one.checkpoint.stat().st_size)  # at step 5
         assert alone(one).steps == STEPS
         alone(other)
         assert distance(one.model, other.model) < 1e-9
@@ -148,7 +148,7 @@ def test_whoever_finds_a_checkpoint_of_a_stack_goes_on_alone(tmp_path: Path) -> 
 
 def test_a_bound_on_gradients_inside_a_model_holds_in_a_stack(tmp_path: Path) -> None:
     """Titans bounds them by hooks, which vmap does not see."""
-    bound: dict[str, Any] = {"chunk": 4, "segment": 4, "largest_gradient": 1e-4, "steps": 20}
+    bound: dict[str, Any] = {"chunk": 4, "segment": 4, "largest_gradient": 1e-4}
     expected = members("titans", tmp_path / "alone", seeds=(0, 1), **bound)
     free = members(
         "titans", tmp_path / "free", seeds=(0, 1), **bound | {"largest_gradient": "null"}
