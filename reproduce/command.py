@@ -325,9 +325,11 @@ class Request:
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"committed", *MAKING, *(SHORT_NAMES if plan.sweeps else ())}
+        known |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
+        known |= set(SHORT_NAMES if plan.sweeps else ())
+        sections = ("tasks", "models", "training", *(("sweep",) if plan.sweeps else ()))
         for configuration in _examples(plan, preset):
-            for section in ("tasks", "models", "training", "sweep"):
+            for section in sections:
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
             key = parse([word])[0].key_or_group
