@@ -88,6 +88,7 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
         Folder(folder, SUBMITTED if folder.resolve().is_relative_to(elsewhere) else OURS)
         for folder in folders
     ]
+    found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
     if local:
         found.append(Folder(STORE / "records", YOURS))
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))

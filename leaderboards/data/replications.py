@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from bench.records.numbers import kind_of
 from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
@@ -13,23 +14,52 @@ from ground.statistics import over_seeds as part_over_seeds
 from leaderboards.grouping import Place, one_of_each
 from leaderboards.shapes.lines import Replication
 from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch
+from leaderboards.standing.levels import Standings
 
 
-def apart(sketches: Iterable[Sketch]) -> tuple[list[Sketch], list[Sketch]]:
-    """The runs that a board is made of, and those of one's own that belong to a row of committed
-    ones: their numbers are shown beside that row and never change it."""
+class Apart(NamedTuple):
+    """The runs that a board is made of, and those that belong to a row of these: their numbers are
+    shown beside that row and never change it.
+
+    Attributes:
+        yours: one's own of what is committed.
+        unverified: sent for what is there, and not run again.
+    """
+
+    main: list[Sketch]
+    yours: list[Sketch]
+    unverified: list[Sketch]
+
+
+def apart(sketches: Iterable[Sketch], standings: Standings) -> Apart:
+    """Sort runs by whether they may change a row. Of a setting of which nobody may be ranked, what
+    was sent is a row of its own."""
     kept = [sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD]
-    committed = [sketch for sketch in kept if sketch.origin != YOURS]
-    served = {sketch.content for sketch in committed}  # the same record, and no run of its own
+    others = [sketch for sketch in kept if sketch.origin != YOURS]
+    served = {sketch.content for sketch in others}  # the same record, and no run of its own
     yours = [s for s in kept if s.origin == YOURS and s.content not in served]
-    known = {sketch.beside_data for sketch in committed}
-    beside = [sketch for sketch in yours if sketch.beside_data in known]
-    new = [sketch for sketch in yours if sketch.beside_data not in known]
-    return committed + new, one_of_each(beside)
+    ranked = [sketch for sketch in others if standings.may_rank(sketch)]
+    beside, new = _by_family(yours, ranked)
+    sent = [sketch for sketch in others if not standings.may_rank(sketch)]
+    seeds, settings = _by_family(sent, ranked + new)
+    known = {(sketch.identity, sketch.seed) for sketch in ranked + new}
+    unknown = [sketch for sketch in seeds if (sketch.identity, sketch.seed) not in known]
+    return Apart(ranked + new + settings, one_of_each(beside), one_of_each(unknown))
 
 
-def places_beside(places: Sequence[Place], beside: Sequence[Sketch]) -> dict[int, Place]:
-    """Number of a place -> the place of one's own runs of the same setting, where there are any."""
+def _by_family(
+    sketches: Iterable[Sketch], among: Iterable[Sketch]
+) -> tuple[list[Sketch], list[Sketch]]:
+    """Those of a setting that some others have, and the rest."""
+    known = {sketch.beside_data for sketch in among}
+    found: tuple[list[Sketch], list[Sketch]] = [], []
+    for sketch in sketches:
+        found[sketch.beside_data not in known].append(sketch)
+    return found
+
+
+def places_beside(places: Sequence[Place], beside: Sequence[Sketch], kind: str) -> dict[int, Place]:
+    """Number of a place -> the place of other runs of the same setting, where there are any."""
     by_identity: dict[str, list[int]] = defaultdict(list)
     by_family: dict[str, list[int]] = defaultdict(list)
     for number, place in enumerate(places):
@@ -42,7 +72,7 @@ def places_beside(places: Sequence[Place], beside: Sequence[Sketch]) -> dict[int
         for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
             found[number].append(sketch)
     return {
-        number: replace(places[number], sketches=tuple(own), replication=True)
+        number: replace(places[number], sketches=tuple(own), beside=kind)
         for number, own in found.items()
     }
 

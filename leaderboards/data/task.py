@@ -15,7 +15,7 @@ from ground.progress import Report, counted, silent
 from leaderboards import published_rows as published
 from leaderboards.data.curves import Point, has_size, lines_by_size, lines_of, made_from
 from leaderboards.data.replications import apart, places_beside, replications
-from leaderboards.data.rows import Directions, rows_of
+from leaderboards.data.rows import REPLICATION, UNVERIFIED, Directions, rows_of
 from leaderboards.grouping import Place, Setting, arrange
 from leaderboards.shapes.lines import RecordLine, Replication, Row
 from leaderboards.shapes.sketches import Sketch
@@ -120,26 +120,32 @@ class TaskMaker:
         Raises:
             UserError: a record occurs twice under two names.
         """
-        main, beside = apart(sketches)
-        both = [*main, *beside]
-        places = [self._judged(place) for place in arrange(main)]
-        again = {n: self._judged(own) for n, own in places_beside(places, beside).items()}
-        kept = {_key(s): self._before.record_number(s) for s in both}
+        found = apart(sketches, self._standings)
+        every = [*found.main, *found.yours, *found.unverified]
+        places = [self._judged(place) for place in arrange(found.main)]
+        again = self._beside(places, found.yours, REPLICATION)
+        kept = {_key(s): self._before.record_number(s) for s in every}
         self._waiting = {key for key, number in kept.items() if number is None}
         for number, place in sorted(again.items()):
             self._into.replications += replications(places[number], place)
-        self._tables(places, again)
-        self._all_records(both, kept)
+        self._tables(places, [again, self._beside(places, found.unverified, UNVERIFIED)])
+        self._all_records(every, kept)
         self._published(places)
+
+    def _beside(
+        self, places: Sequence[Place], sketches: Sequence[Sketch], kind: str
+    ) -> dict[int, Place]:
+        found = places_beside(places, sketches, kind).items()
+        return {number: self._judged(place) for number, place in found}
 
     def _judged(self, place: Place) -> Place:
         return replace(place, standing=self._standings.of_row(place.sketches))
 
-    def _tables(self, places: Sequence[Place], again: dict[int, Place]) -> None:
+    def _tables(self, places: Sequence[Place], beside: Sequence[dict[int, Place]]) -> None:
         tables: dict[str, list[Place]] = {}
         for number, place in enumerate(places):
             tables.setdefault(place.group, []).append(place)
-            tables[place.group] += [again[number]] if number in again else []
+            tables[place.group] += [own[number] for own in beside if number in own]
         points: dict[tuple[str, str], list[Point]] = {}
         sized: dict[tuple[str, str], list[Place]] = {}
         for place in filter(has_size, places):
@@ -178,7 +184,7 @@ class TaskMaker:
             rows = rows_of(list(settings.values()), self._known, before)
             self._into.rows.add(rows)
         for place in places:
-            if not place.replication:
+            if not place.beside:
                 self._curves(place, settings.get(place.made_from))
         if wanted:
             yield from (

@@ -13,7 +13,8 @@ class Row:
     """One line of a table: one metric of one model setting over its seeds, or a published number.
 
     A replication is a setting of the committed board over the runs of this machine: it stands
-    beside the other and is not ranked a second time.
+    beside the other and is not ranked a second time. Nor are unverified seeds: those that were sent
+    for a setting of the board and that nobody has run again.
 
     ``group`` is the hash of what has to be equal for a common ranking; ``variant`` says in words
     which of the task's configurations it is.
@@ -26,7 +27,7 @@ class Row:
     model: str
     label: str
     setting: str
-    kind: str  # measured | reference | replication | published (printed) | … (digitised ±…)
+    kind: str  # measured | reference | replication | unverified | published (…)
     source: str
     metric: str
     direction: str | None  # maximise | minimise; None: not known, hence no rank

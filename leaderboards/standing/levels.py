@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -150,8 +150,7 @@ class Standing:
     Attributes:
         level: the lowest of its seeds.
         words: the level with what a reader needs beside it, such as "replicated ×3".
-        verified: whether it may be ranked beside rows of this project. Submitted rows have to be
-            run again first: all else can be made up.
+        verified: whether it may be ranked beside rows of this project (``Standings.may_rank``).
     """
 
     level: Level
@@ -164,33 +163,41 @@ REPORTED = Standing("reported", "reported", True)  # by this project: nobody has
 
 @dataclass(frozen=True)
 class Standings:
-    """What is known of all records: their verifications by run id."""
+    """What is known of all records: their verifications by content hash of the record. So what is
+    known of another record of the same name is nothing."""
 
     verifications: Mapping[str, Verification] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, verifications: Iterable[Verification]) -> Standings:
+        """The standings that follow from some verifications; of equal records the last counts."""
+        return cls({one.record_sha256: one for one in verifications})
+
+    def about(self, sketch: Sketch) -> Verification:
+        """What was checked of a record."""
+        found = self.verifications.get(sketch.content)
+        return found or Verification(run_id=sketch.run_id, record_sha256=sketch.content)
+
+    def may_rank(self, sketch: Sketch) -> bool:
+        """Whether a record may be ranked beside those of this project: what was sent has to be run
+        again first, since all else can be made up."""
+        level = LEVELS.index(self.about(sketch).level)
+        return sketch.origin != SUBMITTED or level >= LEVELS.index("re-run")
+
     def of_row(self, sketches: Sequence[Sketch]) -> Standing:
-        """The standing of a row of the board: that of its least checked seed. What is known of
-        another record of the same name is nothing."""
-        found = [self._about(sketch) for sketch in sketches]
+        """The standing of a row of the board: that of its least checked seed."""
+        found = [self.about(sketch) for sketch in sketches]
         level = min((one.level for one in found), key=LEVELS.index)
-        verified = LEVELS.index(level) >= LEVELS.index("re-run")
-        submitted = any(sketch.origin == SUBMITTED for sketch in sketches)
-        return Standing(level, _words(level, found), verified or not submitted)
+        return Standing(level, _words(level, found), all(map(self.may_rank, sketches)))
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
         texts: dict[str, list[str]] = defaultdict(list)
-        for run_id, one in sorted(self.verifications.items()):
-            texts[run_id.partition("-")[0]].append(one.model_dump_json())
+        for one in sorted(self.verifications.values(), key=lambda v: (v.run_id, v.record_sha256)):
+            texts[one.run_id.partition("-")[0]].append(one.model_dump_json())
         return {
             task: hashlib.sha256("\n".join(own).encode()).hexdigest() for task, own in texts.items()
         }
-
-    def _about(self, sketch: Sketch) -> Verification:
-        found = self.verifications.get(sketch.run_id)
-        if found is None or found.record_sha256 != sketch.content:
-            return Verification(run_id=sketch.run_id, record_sha256=sketch.content)
-        return found
 
 
 def _words(level: Level, found: Sequence[Verification]) -> str:
@@ -214,4 +221,4 @@ def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None
         UserError: without ``refused``, a file cannot be trusted.
     """
     found = read_all(sorted(folder.rglob("*.json")), read_verification, refused)
-    return Standings({one.run_id: one for one in found})
+    return Standings.of(found)

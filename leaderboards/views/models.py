@@ -43,7 +43,7 @@ def models(board: OpenBoard) -> dict[str, str]:
 
 def model(board: OpenBoard, wanted: str) -> Model:
     """All that the board knows of a model."""
-    own = board.summary(model=wanted, kind=["measured", "replication"])
+    own = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
     rows = sorted(
         own,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),

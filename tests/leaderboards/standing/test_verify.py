@@ -213,7 +213,7 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     # Its row is shown below every verified one, without a rank.
     own = [read_record(p) for p in sorted(COMMITTED.glob("state_tracking/*/*.json"))]
     other = read_record(Path("eve/records") / made.name)
-    board = build_board(own, submitted=[other], standings=Standings({lie.run_id: lie}))
+    board = build_board(own, submitted=[other], standings=Standings.of([lie]))
     shown = [row for row in board.rows if row.headline]
     last = next(row for row in shown if other.run_id in row.run_ids)
     group = [
@@ -291,10 +291,10 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     assert about(record, tmp_path) == twice
     assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
     one, other = sketch_of(record), sketch_of(made_up(seed=1))
-    words = Standings({record.run_id: twice}).of_row([one, other]).words
+    words = Standings.of([twice]).of_row([one, other]).words
     assert words == "reported, 1 of 2 seeds re-run"
     assert Standings().of_row([one]).verified
-    sent, known = sketch_of(record, SUBMITTED), Standings({record.run_id: once})
+    sent, known = sketch_of(record, SUBMITTED), Standings.of([once])
     assert not Standings().of_row([sent]).verified
     assert known.of_row([sent]).verified
     of_that_name = sketch_of(made_up(accuracy=0.5), SUBMITTED)
