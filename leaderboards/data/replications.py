@@ -13,8 +13,10 @@ from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width
 from ground.statistics import over_seeds as part_over_seeds
 from leaderboards.grouping import Place, one_of_each
 from leaderboards.shapes.lines import Replication
-from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch
-from leaderboards.standing.levels import Standings
+from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch, hash_of
+from leaderboards.standing.levels import Check, Standings
+
+VERIFIED = "verified"  # origin of a run that leaderboards.verify made again
 
 
 class Apart(NamedTuple):
@@ -87,6 +89,39 @@ def replications(place: Place, beside: Place) -> list[Replication]:
         for other in beside.sketches
         if (other.identity, other.seed) in known
     ]
+
+
+def verified_again(places: Iterable[Place], standings: Standings) -> list[Replication]:
+    """What ``leaderboards.verify`` found where it made runs of these places again, whether they
+    passed or not; a record that stands in several tables counts in the first."""
+    homes: dict[str, tuple[Place, Sketch]] = {}
+    for place in places:
+        for sketch in place.sketches:
+            homes.setdefault(sketch.content, (place, sketch))
+    return [
+        _checked(place, sketch, check)
+        for place, sketch in homes.values()
+        for check in standings.about(sketch).checks
+        if check.level == "re-run" and check.made
+    ]
+
+
+def _checked(place: Place, one: Sketch, check: Check) -> Replication:
+    outcome, recorded = check.outcome or one.outcome, one.value
+    bounded = recorded is not None and check.bound is not None
+    blank = _pair(place, one, replace(one, origin=VERIFIED, weights=None), None)
+    return replace(
+        blank,
+        other_machine=", ".join(part for part in (check.device, check.system) if part),
+        other_outcome=outcome,
+        other_value=check.found,
+        same_numbers=(outcome, hash_of(check.metrics)) == (one.outcome, one.tested),
+        same_weights=None,
+        low=recorded - check.bound if bounded else None,  # type: ignore[operator]
+        high=recorded + check.bound if bounded else None,  # type: ignore[operator]
+        outside=not check.passed,
+        by=check.by,
+    )
 
 
 def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
@@ -177,12 +212,17 @@ def together(lines: Sequence[Replication]) -> Replicated:
     for line in lines:
         by_machine[line.other_machine].append(line)
     return Replicated(
-        machines=len({line.machine for line in lines} | set(by_machine)),
+        machines=len(_kinds({line.machine for line in lines} | set(by_machine))),
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
         each=tuple(_one_machine(name, own) for name, own in sorted(by_machine.items())),
     )
+
+
+def _kinds(names: set[str]) -> set[str]:
+    """Different machines: one whose system nobody has told is any of the same processor."""
+    return {n for n in names if not any(other.startswith(f"{n}, ") for other in names)}
 
 
 def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -20,6 +20,7 @@ from ground.reading import Kind, Several, read_all
 from leaderboards.shapes.sketches import SUBMITTED, Sketch
 
 FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json
+OWN = "verifications"  # the same in a store, of records that are on no board but one's own
 SUBMISSIONS = ROOT / "leaderboards" / "submissions"  # NAME/records/RUN_ID.json
 
 Level = Literal["reported", "consistent", "re-scored", "re-run", "replicated"]
@@ -40,7 +41,9 @@ class Check(_Frozen):
         found: what the headline was here, and ``bound`` how far it may lie from the recorded one;
             ``bound_from`` says where that comes from.
         metrics: all of the test split, as they were here.
-        made: content hash of the record that the run again gave.
+        device: the processor or accelerator that made it; ``system``, the operating system and kind
+            of processor, as a record tells it.
+        made: content hash of the record that the run again gave; ``outcome``, how that ended.
         told: what is wrong, or notable, in a clause.
     """
 
@@ -48,6 +51,7 @@ class Check(_Frozen):
     passed: bool
     at: str = Field(max_length=40)
     device: str = Field(max_length=200)
+    system: str = Field(default="", max_length=200)
     libraries: dict[str, str]
     commit: str | None = None
     by: str = Field(default="", max_length=200)
@@ -57,6 +61,7 @@ class Check(_Frozen):
     bound_from: str = Field(default="", max_length=300)
     metrics: dict[str, float] = Field(default_factory=dict)
     made: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    outcome: str = Field(default="", max_length=40)
     told: str = Field(default="", max_length=1000)
 
 
@@ -184,6 +189,19 @@ class Standings:
         level = LEVELS.index(self.about(sketch).level)
         return sketch.origin != SUBMITTED or level >= LEVELS.index("re-run")
 
+    def of_record(self, sketch: Sketch) -> str:
+        """The level of one record, in words."""
+        found = self.about(sketch)
+        return _words(found.level, [found])
+
+    def stale(self, contents: Collection[str]) -> list[Verification]:
+        """What was checked of records that are gone, or were replaced.
+
+        Args:
+            contents: hashes of all records that there are.
+        """
+        return [one for sha256, one in self.verifications.items() if sha256 not in contents]
+
     def of_row(self, sketches: Sequence[Sketch]) -> Standing:
         """The standing of a row of the board: that of its least checked seed."""
         found = [self.about(sketch) for sketch in sketches]
@@ -211,7 +229,9 @@ def _words(level: Level, found: Sequence[Verification]) -> str:
     return f"{words}, {outside} outside the spread" if outside else words
 
 
-def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None) -> Standings:
+def read_standings(
+    folders: Sequence[Path] = (FOLDER,), refused: list[UserError] | None = None
+) -> Standings:
     """What is known of all records.
 
     Args:
@@ -220,5 +240,17 @@ def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None
     Raises:
         UserError: without ``refused``, a file cannot be trusted.
     """
-    found = read_all(sorted(folder.rglob("*.json")), read_verification, refused)
-    return Standings.of(found)
+    return Standings.of(read_all(_files(folders), read_verification, refused))
+
+
+def drop(stale: Iterable[Verification], folders: Sequence[Path]) -> list[Path]:
+    """Delete the files of some verifications; their paths."""
+    unwanted = {one.record_sha256 for one in stale}
+    found = [p for p in _files(folders) if read_verification(p).record_sha256 in unwanted]
+    for path in found:
+        path.unlink()
+    return found
+
+
+def _files(folders: Sequence[Path]) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.rglob("*.json"))]
