@@ -109,7 +109,8 @@ def _prepare(
         raise UserError(f"level={level} is unknown: consistent, re-scored or re-run")
     to = Path(given.one("to", "")) if "to" in given.settings else None
     if "sample" in given.settings:
-        batches = drawn(*(_number(key, given.one(key, "0")) for key in ("sample", "seed")), to)
+        number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
+        batches = drawn(number, seed, to)
     else:
         batches = [asked(name, STORE, to) for name in given.names]
     every = [one.record for batch in batches for one in batch]
