@@ -203,6 +203,12 @@ def second_clone(session: nox.Session) -> None:
 
 
 @nox.session
+def workflow(session: nox.Session) -> None:
+    """The workflow for pull requests, line for line, on a true submission; some minutes."""
+    python(session, "-m", "tests.workflow")
+
+
+@nox.session
 def evidence(session: nox.Session) -> None:
     """Make the runs that decide the most verdicts an hour; -- preset=laptop workers=2 hours=8."""
     python(session, "-m", "evidence", *session.posargs)
