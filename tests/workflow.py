@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 import yaml
 
 from ground.files import ROOT
+from noxfile import ENVIRONMENT, STAMP, built_from
 from tests.second_clone import RUN, SAID, python
 
 PATH = ROOT / ".github" / "workflows" / "verify_submission.yml"
@@ -110,9 +112,7 @@ def main() -> None:
     """Fail unless every step succeeds and the comment tells of a run that was made again."""
     with tempfile.TemporaryDirectory(prefix="workflow-") as name:
         runner = asked_to_merge(Path(name), _submit)
-        # The steps find the environment of this process as built, where a runner builds its own.
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        (runner.base / f".env-{version}").symlink_to(sys.prefix)
+        _environment(runner.base / ENVIRONMENT.name)
         for step in steps():
             done = runner.run(step)
             print(f"{step}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -126,6 +126,15 @@ def main() -> None:
         if "comment.md" not in runner.read("asked"):
             raise SystemExit("the comment is not made of the file that was found")
     print("the workflow verifies a submission, line for line")
+
+
+def _environment(place: Path) -> None:
+    """The environment that nox would build in a clone: it has the Python of this process."""
+    python = place / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    (place / STAMP).write_text(built_from())
 
 
 def _submit(clone: Path) -> None:
