@@ -17,6 +17,7 @@ import nox
 
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / f".env-{sys.version_info.major}.{sys.version_info.minor}"
+STAMP = "built-from.sha256"  # its file that says what it was made from
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 if not (3, 11) <= sys.version_info[:2] <= (3, 13):
@@ -61,11 +62,7 @@ def python(session: nox.Session, *words: str, **options: object) -> None:
 
 def build_environment(session: nox.Session) -> None:
     """Create the environment, unless what it was made from is unchanged."""
-    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
-    content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
-    content += b"" if without_nvidia() else b"NVIDIA"  # a device that is added later is used
-    wanted = hashlib.sha256(content).hexdigest()
-    stamp = ENVIRONMENT / "built-from.sha256"
+    wanted, stamp = built_from(), ENVIRONMENT / STAMP
     if stamp.exists() and stamp.read_text() == wanted:
         return
     session.log(f"building the shared environment in {ENVIRONMENT.name} (a few minutes, once)")
@@ -83,6 +80,14 @@ def build_environment(session: nox.Session) -> None:
     else:
         session.run(*pip, *rest, external=True)
     stamp.write_text(wanted)
+
+
+def built_from() -> str:
+    """The hash of all that decides what is in the environment."""
+    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+    content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
+    content += b"" if without_nvidia() else b"NVIDIA"  # a device that is added later is used
+    return hashlib.sha256(content).hexdigest()
 
 
 def without_nvidia() -> bool:
@@ -200,6 +205,12 @@ def verify(session: nox.Session) -> None:
 def second_clone(session: nox.Session) -> None:
     """A run that is made and submitted in one clone is verified in another, in a few minutes."""
     python(session, "-m", "tests.second_clone")
+
+
+@nox.session
+def workflow(session: nox.Session) -> None:
+    """The workflow for pull requests, line for line, on a true submission; some minutes."""
+    python(session, "-m", "tests.workflow")
 
 
 @nox.session

@@ -15,11 +15,13 @@ from leaderboards.arguments import read
 if TYPE_CHECKING:
     from leaderboards.contents import Board, OpenBoard
     from leaderboards.data.growing import Inputs
+    from leaderboards.standing.levels import Verification
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
 STORE = Path("runs")  # of bench, in the working directory
 LOCAL = STORE / "board.parquet"
+SETTINGS = ("records", "output", "local", "skip_refused", "drop_stale")
 
 HELP = """\
 usage: python -m leaderboards.build [key=value ...] [--check]
@@ -30,6 +32,8 @@ usage: python -m leaderboards.build [key=value ...] [--check]
   output=FOLDER    where the board goes (default leaderboards/board.parquet)
   skip_refused=true
                    name every file that cannot be trusted, and build the board from the others
+  drop_stale=true  delete what was verified of records that are gone, or were replaced: it counts
+                   for nothing
   --check          write nothing, read everything; exit code 4 if the board differs from what the
                    records give
 
@@ -46,7 +50,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("records", "output", "local", "skip_refused"), flags=("--check",))
+    given = read(words, SETTINGS, flags=("--check",))
     local = given.true("local")
     output = Path(given.one("output", str(LOCAL if local else COMMITTED)))
     folders = [Path(folder) for folder in given.settings.get("records", [])]
@@ -54,23 +58,44 @@ def main(words: list[str]) -> int:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
     refused: list[UserError] | None = [] if given.true("skip_refused") else None
+    if given.true("drop_stale") and (folders or refused is not None or given.flags):
+        raise UserError(
+            "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
+            "--check out"
+        )
     from ground.progress import progress
     from leaderboards.data.growing import build
     from leaderboards.standing.levels import SUBMISSIONS
 
     own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
+    stale: list[Verification] = []
     with progress() as report:
         if "--check" in given.flags:
-            contents = checked(own, output, local, refused, report)
+            contents = checked(own, output, local, refused, report, stale)
         else:
-            contents = in_words(build(own, output, refused, report), refused)
+            contents = in_words(build(own, output, refused, report, stale), refused)
     for error in refused or ():
         print(f"refused: {error}", file=sys.stderr)
+    if stale and not folders:  # else there are records that were not looked at
+        print(_about_stale(stale, own, local, given.true("drop_stale")), file=sys.stderr)
     if "--check" in given.flags:
         print(f"{output} is what its records give ({contents})")
     else:
         print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
     return OK
+
+
+def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: bool) -> str:
+    """How many verifications are stale, in a line; if they are unwanted, they are deleted."""
+    from leaderboards.standing.levels import drop
+
+    if unwanted:
+        return f"dropped {len(drop(stale, own.verifications))} stale verifications"
+    how = "python -m leaderboards.build drop_stale=true" + (" local=true" if local else "")
+    return (
+        f"{len(stale)} verifications are stale and count for nothing, since their records are gone "
+        f"or were replaced: drop them with `{how}`"
+    )
 
 
 def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
@@ -80,18 +105,21 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     from leaderboards.data.index import Folder
     from leaderboards.shapes.sketches import COMMITTED as OURS
     from leaderboards.shapes.sketches import SUBMITTED, YOURS
-    from leaderboards.standing.levels import SUBMISSIONS
+    from leaderboards.standing.levels import FOLDER as VERIFICATIONS
+    from leaderboards.standing.levels import OWN, SUBMISSIONS
 
-    verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
+    verdicts, known = sorted((FOLDER / "verdicts").rglob("*.json")), [VERIFICATIONS]
     elsewhere = SUBMISSIONS.resolve()
     found = [
         Folder(folder, SUBMITTED if folder.resolve().is_relative_to(elsewhere) else OURS)
         for folder in folders
     ]
+    found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
     if local:
         found.append(Folder(STORE / "records", YOURS))
+        known.insert(0, STORE / OWN)  # of one record the last counts
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
-    return Inputs(found, FOLDER.parent / "published", verdicts)
+    return Inputs(found, FOLDER.parent / "published", verdicts, known)
 
 
 def gather(
@@ -134,6 +162,7 @@ def checked(
     local: bool,
     refused: list[UserError] | None,
     report: Report,
+    stale: list[Verification] | None = None,
 ) -> str:
     """How much the board at ``output`` holds, which is what its inputs give.
 
@@ -145,7 +174,7 @@ def checked(
 
     there = OpenBoard(output)
     seen, said = set(), []
-    for task, board in each_task(own, refused, report):
+    for task, board in each_task(own, refused, report, stale):
         seen.add(task)
         said.append(describe_difference(there.of_task(task), board))
     for task in set(there.tasks()) - seen:

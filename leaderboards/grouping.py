@@ -15,7 +15,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
-from leaderboards.shapes.sketches import OFF_THE_BOARD, Sketch
+from leaderboards.shapes.sketches import OFF_THE_BOARD, SUBMITTED, Sketch
 from leaderboards.standing.levels import REPORTED, Standing
 
 # What makes a row fail, the gravest first.
@@ -33,6 +33,8 @@ class Place:
         name: what sets it apart from the label's other settings in its group.
         variant: which of the task's configurations it is, in words.
         line_group: the group without the training size.
+        beside: of records that stand beside the row of their setting, what they are: the kind of
+            their row.
         standing: how far its records were checked.
     """
 
@@ -41,7 +43,7 @@ class Place:
     variant: str
     group: str
     line_group: str
-    replication: bool = False
+    beside: str = ""
     standing: Standing = REPORTED
 
     @property
@@ -54,7 +56,7 @@ class Place:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
         contents = [(sketch.content, sketch.origin) for sketch in self.sketches]
         standing = (self.standing.words, self.standing.verified)
-        text = json.dumps([self.group, self.name, self.replication, standing, contents])
+        text = json.dumps([self.group, self.name, self.beside, standing, contents])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def validation_loss(self) -> float:
@@ -166,9 +168,11 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
 
 
 def one_of_each(sketches: Iterable[Sketch]) -> list[Sketch]:
-    """Of the same run made by several states of equal code one: that of a search before another,
-    then the first that was made."""
-    ordered = sorted(sketches, key=lambda s: (s.role != "final", s.started_at, s.run_id))
+    """Of the same run made by several states of equal code one: one that was sent after all others,
+    then that of a search before another, then the first that was made, as far as dates tell."""
+    ordered = sorted(
+        sketches, key=lambda s: (s.origin == SUBMITTED, s.role != "final", s.started_at, s.run_id)
+    )
     first: dict[tuple[str, int], Sketch] = {}
     kept = []
     for one in ordered:

@@ -31,6 +31,7 @@ from leaderboards.views.sentences import standing
 from leaderboards.views.tables import IN_README, telling
 from settings.groups import card, choices
 
+SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
@@ -80,7 +81,7 @@ def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
 
 def tables_of(board: Board) -> list[list[Row]]:
     """The rows that are ranked together, by their headline metric."""
-    rows = [row for row in board.rows if row.headline and row.kind in ("measured", "reference")]
+    rows = [row for row in board.rows if row.headline and row.kind in SHOWN]
     grouped = groupby(rows, key=lambda row: (row.task, row.preset, row.group))
     return [list(group) for _, group in grouped]
 
@@ -289,7 +290,7 @@ def table(rows: Sequence[Row]) -> str:
     repeated = any((row.seeds or 0) > 1 for row in rows)
     over = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
-    alone = Counter(row.label for row in rows)
+    alone = Counter(row.label for row in rows if row.kind != SHOWN[-1])
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
     told = markdown(standing(rows))
@@ -307,7 +308,8 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, alone: bool, marked: bool) -> list[str]:
-    name = markdown(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
+    apart = [row.setting] * (not alone) + ["seeds that were sent"] * (row.kind == SHOWN[-1])
+    name = markdown(plain(row.label) + (f" ({', '.join(apart)})" if apart else ""))
     value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
     if row.mean is not None and row.outcome != "ok":
         value += f" ({row.outcome})"

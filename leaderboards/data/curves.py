@@ -105,7 +105,7 @@ class Point(NamedTuple):
 
 def has_size(place: Place) -> bool:
     """Whether a setting has a place on a curve by training size."""
-    return place.first.size is not None and not place.replication
+    return place.first.size is not None and not place.beside
 
 
 def made_from(places: Iterable[Place]) -> str:

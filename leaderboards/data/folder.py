@@ -80,7 +80,7 @@ class Manifest(_Frozen):
     """The files of a board by name, without ``.parquet``; ``sha256`` is the hash of this list, and
     so of the board."""
 
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     parts: dict[Annotated[str, Field(pattern=_NAME)], Part]
     sha256: str
 

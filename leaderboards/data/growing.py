@@ -28,7 +28,7 @@ from leaderboards.data.opened import OpenBoard
 from leaderboards.data.task import Listed, Nothing, TaskLines, TaskMaker
 from leaderboards.shapes.lines import Board, ClaimLine, Replication, Row
 from leaderboards.shapes.sketches import Sketch
-from leaderboards.standing.levels import FOLDER, Standings, read_standings
+from leaderboards.standing.levels import FOLDER, Standings, Verification, read_standings
 from leaderboards.verdicts import claim_lines, read_verdicts
 from published.numbers import PublishedFile, read_published
 
@@ -46,13 +46,13 @@ class Inputs:
     Attributes:
         published: the folder of published numbers.
         verdicts: files; of one figure at one preset the last one counts.
-        verifications: the folder of what is known of records.
+        verifications: folders of what is known of records.
     """
 
     folders: Sequence[Folder]
     published: Path
     verdicts: Sequence[Path] = ()
-    verifications: Path = FOLDER
+    verifications: Sequence[Path] = (FOLDER,)
 
 
 def build(
@@ -60,8 +60,13 @@ def build(
     output: Path,
     refused: list[UserError] | None = None,
     report: Report = silent,
+    stale: list[Verification] | None = None,
 ) -> OpenBoard:
     """Make or renew the board at ``output``; what has not changed is not read.
+
+    Args:
+        refused: where files that cannot be trusted are put, instead of an error.
+        stale: where verifications of records that are not among the inputs are put.
 
     Raises:
         UserError: without ``refused``, an input cannot be trusted; the board is then as it was.
@@ -80,6 +85,8 @@ def build(
         published = _Published(inputs, index, refused)
         standings = read_standings(inputs.verifications, refused)
         touched = index.look(refused, report) | _checked_again(standings, index)
+        if stale is not None:
+            stale += standings.stale(index.contents())
         summaries = last.summaries() if last else {}
         changed = claims is not None
         for task in sorted({*index.tasks(), *(last.tasks() if last else published.tasks())}):
@@ -112,7 +119,10 @@ def build(
 
 
 def each_task(
-    inputs: Inputs, refused: list[UserError] | None = None, report: Report = silent
+    inputs: Inputs,
+    refused: list[UserError] | None = None,
+    report: Report = silent,
+    stale: list[Verification] | None = None,
 ) -> Iterator[tuple[str, Board]]:
     """The lines of each task as a board of its own, made from nothing and written nowhere; before
     them, under no name, the verdicts and nothing else.
@@ -126,6 +136,8 @@ def each_task(
         published = _Published(inputs, index, refused)
         standings = read_standings(inputs.verifications, refused)
         index.look(refused, report)
+        if stale is not None:
+            stale += standings.stale(index.contents())
         yield "", Board((), (), tuple(claims), ())
         for task in sorted({*index.tasks(), *published.tasks()}):
             rows, curves, records = Listed(), Listed(), Listed()
@@ -194,12 +206,12 @@ class Files:
         """The curves that were made from these records."""
         return self._curves.get(made, []) if made else []
 
-    def record_number(self, sketch: Sketch) -> int | None:
-        """The line of the very record."""
-        return self._records.get((sketch.run_id, sketch.origin, sketch.content))
+    def record_number(self, sketch: Sketch, checked: str) -> int | None:
+        """The line of the very record, of which no more is known than then."""
+        return self._records.get((sketch.run_id, sketch.origin, sketch.content, checked))
 
 
-RECORD_KEY = ("run_id", "origin", "sha256")
+RECORD_KEY = ("run_id", "origin", "sha256", "checked")
 
 
 class Patchwork:

@@ -130,6 +130,12 @@ class Index:
         (found,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
         return int(found)
 
+    def contents(self) -> set[str]:
+        """The content hashes of all records, of those too that no board shows."""
+        place = _FIELDS.index("content")
+        query = f"SELECT json_extract(sketch, '$[{place}]') FROM files"
+        return {str(content) for (content,) in self._database.execute(query)}
+
     def sketches(self, task: str) -> Iterator[Sketch]:
         """The sketches of the records of a task; of equal run ids that of the first folder, and one
         of your own beside it."""

@@ -6,30 +6,62 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from bench.records.numbers import kind_of
 from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
 from ground.statistics import over_seeds as part_over_seeds
 from leaderboards.grouping import Place, one_of_each
 from leaderboards.shapes.lines import Replication
-from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch
+from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch, hash_of
+from leaderboards.standing.levels import Check, Standings
+
+VERIFIED = "verified"  # origin of a run that leaderboards.verify made again
 
 
-def apart(sketches: Iterable[Sketch]) -> tuple[list[Sketch], list[Sketch]]:
-    """The runs that a board is made of, and those of one's own that belong to a row of committed
-    ones: their numbers are shown beside that row and never change it."""
+class Apart(NamedTuple):
+    """The runs that a board is made of, and those that belong to a row of these: their numbers are
+    shown beside that row and never change it.
+
+    Attributes:
+        yours: one's own of what is committed.
+        unverified: sent for what is there, and not run again.
+    """
+
+    main: list[Sketch]
+    yours: list[Sketch]
+    unverified: list[Sketch]
+
+
+def apart(sketches: Iterable[Sketch], standings: Standings) -> Apart:
+    """Sort runs by whether they may change a row. Of a setting of which nobody may be ranked, what
+    was sent is a row of its own."""
     kept = [sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD]
-    committed = [sketch for sketch in kept if sketch.origin != YOURS]
-    served = {sketch.content for sketch in committed}  # the same record, and no run of its own
+    others = [sketch for sketch in kept if sketch.origin != YOURS]
+    served = {sketch.content for sketch in others}  # the same record, and no run of its own
     yours = [s for s in kept if s.origin == YOURS and s.content not in served]
-    known = {sketch.beside_data for sketch in committed}
-    beside = [sketch for sketch in yours if sketch.beside_data in known]
-    new = [sketch for sketch in yours if sketch.beside_data not in known]
-    return committed + new, one_of_each(beside)
+    ranked = [sketch for sketch in others if standings.may_rank(sketch)]
+    beside, new = _by_family(yours, ranked)
+    sent = [sketch for sketch in others if not standings.may_rank(sketch)]
+    seeds, settings = _by_family(sent, ranked + new)
+    known = {(sketch.identity, sketch.seed) for sketch in ranked + new}
+    unknown = [sketch for sketch in seeds if (sketch.identity, sketch.seed) not in known]
+    return Apart(ranked + new + settings, one_of_each(beside), one_of_each(unknown))
 
 
-def places_beside(places: Sequence[Place], beside: Sequence[Sketch]) -> dict[int, Place]:
-    """Number of a place -> the place of one's own runs of the same setting, where there are any."""
+def _by_family(
+    sketches: Iterable[Sketch], among: Iterable[Sketch]
+) -> tuple[list[Sketch], list[Sketch]]:
+    """Those of a setting that some others have, and the rest."""
+    known = {sketch.beside_data for sketch in among}
+    found: tuple[list[Sketch], list[Sketch]] = [], []
+    for sketch in sketches:
+        found[sketch.beside_data not in known].append(sketch)
+    return found
+
+
+def places_beside(places: Sequence[Place], beside: Sequence[Sketch], kind: str) -> dict[int, Place]:
+    """Number of a place -> the place of other runs of the same setting, where there are any."""
     by_identity: dict[str, list[int]] = defaultdict(list)
     by_family: dict[str, list[int]] = defaultdict(list)
     for number, place in enumerate(places):
@@ -42,7 +74,7 @@ def places_beside(places: Sequence[Place], beside: Sequence[Sketch]) -> dict[int
         for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
             found[number].append(sketch)
     return {
-        number: replace(places[number], sketches=tuple(own), replication=True)
+        number: replace(places[number], sketches=tuple(own), beside=kind)
         for number, own in found.items()
     }
 
@@ -57,6 +89,39 @@ def replications(place: Place, beside: Place) -> list[Replication]:
         for other in beside.sketches
         if (other.identity, other.seed) in known
     ]
+
+
+def verified_again(places: Iterable[Place], standings: Standings) -> list[Replication]:
+    """What ``leaderboards.verify`` found where it made runs of these places again, whether they
+    passed or not; a record that stands in several tables counts in the first."""
+    homes: dict[str, tuple[Place, Sketch]] = {}
+    for place in places:
+        for sketch in place.sketches:
+            homes.setdefault(sketch.content, (place, sketch))
+    return [
+        _checked(place, sketch, check)
+        for place, sketch in homes.values()
+        for check in standings.about(sketch).checks
+        if check.level == "re-run" and check.made
+    ]
+
+
+def _checked(place: Place, one: Sketch, check: Check) -> Replication:
+    outcome, recorded = check.outcome or one.outcome, one.value
+    bounded = recorded is not None and check.bound is not None
+    blank = _pair(place, one, replace(one, origin=VERIFIED, weights=None), None)
+    return replace(
+        blank,
+        other_machine=", ".join(part for part in (check.device, check.system) if part),
+        other_outcome=outcome,
+        other_value=check.found,
+        same_numbers=(outcome, hash_of(check.metrics)) == (one.outcome, one.tested),
+        same_weights=None,
+        low=recorded - check.bound if bounded else None,  # type: ignore[operator]
+        high=recorded + check.bound if bounded else None,  # type: ignore[operator]
+        outside=not check.passed,
+        by=check.by,
+    )
 
 
 def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
@@ -147,12 +212,17 @@ def together(lines: Sequence[Replication]) -> Replicated:
     for line in lines:
         by_machine[line.other_machine].append(line)
     return Replicated(
-        machines=len({line.machine for line in lines} | set(by_machine)),
+        machines=len(_kinds({line.machine for line in lines} | set(by_machine))),
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
         each=tuple(_one_machine(name, own) for name, own in sorted(by_machine.items())),
     )
+
+
+def _kinds(names: set[str]) -> set[str]:
+    """Different machines: one whose system nobody has told is any of the same processor."""
+    return {n for n in names if not any(other.startswith(f"{n}, ") for other in names)}
 
 
 def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:

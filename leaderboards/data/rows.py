@@ -14,16 +14,15 @@ from leaderboards.shapes.lines import Row
 
 MEASURED = "measured"
 REFERENCE = "reference"
-REPLICATION = "replication"
+REPLICATION = "replication"  # runs of one's own of a setting that is on the board
+UNVERIFIED = "unverified"  # seeds that were sent for one, and nobody has run again
 
 Directions = Mapping[tuple[str, str], Direction]
 
 
 def kind_of_row(place: Place) -> str:
-    """What a row is: measured, a predictor without training, or a setting measured once more."""
-    if place.replication:
-        return REPLICATION
-    return REFERENCE if place.first.is_reference else MEASURED
+    """What a row is: measured, a predictor without training, or what stands beside such a row."""
+    return place.beside or (REFERENCE if place.first.is_reference else MEASURED)
 
 
 def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] = ()) -> list[Row]:

@@ -14,8 +14,8 @@ from bench.records.schema import RunRecord
 from ground.progress import Report, counted, silent
 from leaderboards import published_rows as published
 from leaderboards.data.curves import Point, has_size, lines_by_size, lines_of, made_from
-from leaderboards.data.replications import apart, places_beside, replications
-from leaderboards.data.rows import Directions, rows_of
+from leaderboards.data.replications import apart, places_beside, replications, verified_again
+from leaderboards.data.rows import REPLICATION, UNVERIFIED, Directions, rows_of
 from leaderboards.grouping import Place, Setting, arrange
 from leaderboards.shapes.lines import RecordLine, Replication, Row
 from leaderboards.shapes.sketches import Sketch
@@ -49,8 +49,8 @@ class Before(Protocol):
     def line_numbers(self, made: str) -> list[int]:
         """The curves that were made from these records; none if they are unknown."""
 
-    def record_number(self, sketch: Sketch) -> int | None:
-        """The line of the very record."""
+    def record_number(self, sketch: Sketch, checked: str) -> int | None:
+        """The line of the very record, of which no more is known than then."""
 
 
 class Nothing:
@@ -65,7 +65,7 @@ class Nothing:
     def line_numbers(self, made: str) -> list[int]:
         return []
 
-    def record_number(self, sketch: Sketch) -> int | None:
+    def record_number(self, sketch: Sketch, checked: str) -> int | None:
         return None
 
 
@@ -120,26 +120,35 @@ class TaskMaker:
         Raises:
             UserError: a record occurs twice under two names.
         """
-        main, beside = apart(sketches)
-        both = [*main, *beside]
-        places = [self._judged(place) for place in arrange(main)]
-        again = {n: self._judged(own) for n, own in places_beside(places, beside).items()}
-        kept = {_key(s): self._before.record_number(s) for s in both}
+        found = apart(sketches, self._standings)
+        every = [*found.main, *found.yours, *found.unverified]
+        places = [self._judged(place) for place in arrange(found.main)]
+        again = self._beside(places, found.yours, REPLICATION)
+        sent = self._beside(places, found.unverified, UNVERIFIED)
+        kept = {_key(s): self._before.record_number(s, self._standings.of_record(s)) for s in every}
         self._waiting = {key for key, number in kept.items() if number is None}
         for number, place in sorted(again.items()):
             self._into.replications += replications(places[number], place)
-        self._tables(places, again)
-        self._all_records(both, kept)
+        of_places = [*places, *again.values(), *sent.values()]
+        self._into.replications += verified_again(of_places, self._standings)
+        self._tables(places, [again, sent])
+        self._all_records(every, kept)
         self._published(places)
+
+    def _beside(
+        self, places: Sequence[Place], sketches: Sequence[Sketch], kind: str
+    ) -> dict[int, Place]:
+        found = places_beside(places, sketches, kind).items()
+        return {number: self._judged(place) for number, place in found}
 
     def _judged(self, place: Place) -> Place:
         return replace(place, standing=self._standings.of_row(place.sketches))
 
-    def _tables(self, places: Sequence[Place], again: dict[int, Place]) -> None:
+    def _tables(self, places: Sequence[Place], beside: Sequence[dict[int, Place]]) -> None:
         tables: dict[str, list[Place]] = {}
         for number, place in enumerate(places):
             tables.setdefault(place.group, []).append(place)
-            tables[place.group] += [again[number]] if number in again else []
+            tables[place.group] += [own[number] for own in beside if number in own]
         points: dict[tuple[str, str], list[Point]] = {}
         sized: dict[tuple[str, str], list[Place]] = {}
         for place in filter(has_size, places):
@@ -178,7 +187,7 @@ class TaskMaker:
             rows = rows_of(list(settings.values()), self._known, before)
             self._into.rows.add(rows)
         for place in places:
-            if not place.replication:
+            if not place.beside:
                 self._curves(place, settings.get(place.made_from))
         if wanted:
             yield from (
@@ -209,7 +218,7 @@ class TaskMaker:
         record = self._read_record(sketch)
         if _key(sketch) in self._waiting:
             self._waiting.discard(_key(sketch))
-            self._records[_key(sketch)] = record_line(record, sketch)
+            self._records[_key(sketch)] = self._line(record, sketch)
         return settled(record)
 
     def _all_records(
@@ -221,7 +230,10 @@ class TaskMaker:
                 self._into.records.keep([number], "")
             else:
                 made = self._records.pop(_key(sketch), None)
-                self._into.records.add([made or record_line(self._read_record(sketch), sketch)])
+                self._into.records.add([made or self._line(self._read_record(sketch), sketch)])
+
+    def _line(self, record: RunRecord, sketch: Sketch) -> RecordLine:
+        return record_line(record, sketch, self._standings.of_record(sketch))
 
     def _published(self, places: Sequence[Place]) -> None:
         tables = [
@@ -233,8 +245,8 @@ class TaskMaker:
         self._into.curves.add(published.lines(self._files))
 
 
-def record_line(record: RunRecord, sketch: Sketch) -> RecordLine:
-    """What the board shows of a record."""
+def record_line(record: RunRecord, sketch: Sketch, checked: str) -> RecordLine:
+    """What the board shows of a record, and how far it was checked."""
     shown = record.model_dump(mode="json", exclude=BULK)
     shown["content_sha256"] = sketch.content
     return RecordLine(
@@ -249,6 +261,7 @@ def record_line(record: RunRecord, sketch: Sketch) -> RecordLine:
         content=json.dumps(shown, sort_keys=True),
         origin=sketch.origin,
         sha256=sketch.content,
+        checked=checked,
     )
 
 

@@ -20,6 +20,7 @@ AT_FIRST = (
     "rank",
     "seeds",
     "mark",
+    "level",
     "parameters",
     "training FLOPs",
     "state bytes",

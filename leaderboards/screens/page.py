@@ -17,11 +17,13 @@ from leaderboards.markup import markup
 from leaderboards.serve import COMMITTED, LOCAL, default_board
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
+from leaderboards.views.trust import explained
 
 if TYPE_CHECKING:
     from leaderboards.views.charts import Chart
 
 Lines = Sequence[dict[str, Any]]
+SPREAD = ("mean difference", "largest difference")  # columns
 
 
 def board_path() -> Path:
@@ -100,12 +102,13 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
         "score": short(score, format="%.4f"),
         **{
             name: short(name, format="%.4f")
-            for name in ("low", "high", "value", "board", "again", "difference")
+            for name in ("low", "high", "value", "board", "again", "difference", *SPREAD)
         },
         "p": short("p", format="%.2g"),
         **{name: short(name, format="compact") for name in ("training FLOPs", "state bytes")},
         **{name: short(name, format=whole) for name in ("parameters", "steps", "peak memory")},
         "seconds": short("seconds", format="%.1f"),
+        "level": st.column_config.TextColumn("level", help=f"{explained()}."),
         **{
             name: st.column_config.LinkColumn(name, display_text="open")
             for name in ("record", "table", "open")

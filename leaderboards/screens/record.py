@@ -30,17 +30,21 @@ def show() -> None:
     own = [("its model", to_model(found.line.model))]
     own += [("its table", to_table(found.row))] if found.row else []
     page.links(own)
-    page.links([(f"seed {seed}", to_record(run)) for run, seed in found.beside], "All seeds:")
+    seeds = [(f"seed {one.seed}", to_record(one.run_id)) for one in found.beside]
+    page.links(seeds, "All seeds:")
     left, right = st.columns(2)
     with left:
         page.draw("facts", facts=[*records.run_facts(found), *_trust(found)])
     with right:
         page.draw("facts", facts=records.provenance_facts(found.content))
+    page.text(heading="How far it was checked")
+    page.grid(records.seed_lines(found), "How far each seed of its row was checked")
     st.text("The command that made it")
     st.code(found.content["provenance"]["command"], language=None, wrap_lines=True)
     if found.replications:
         page.text(heading="Runs that repeat it, or that it repeats")
         page.grid(records.again_lines(found.replications), "Replications of this run")
+        page.grid(records.machine_lines(found.replications), "Replications by machine")
     tried = records.study_lines(found.content)
     if tried:
         page.text(heading="Settings that its search tried")
@@ -63,4 +67,5 @@ def _choose(found: records.Record) -> None:
 
 
 def _trust(found: records.Record) -> records.Facts:
-    return [("trust", f"{trust_of(found.row).words} ({explained()})")] if found.row else []
+    facts = [("level", f"{trust_of(found.line).words} ({explained()})")]
+    return facts + ([("level of its row", trust_of(found.row).words)] if found.row else [])

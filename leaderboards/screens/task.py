@@ -18,7 +18,7 @@ from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import link, to_model, to_record
-from leaderboards.views.records import again_lines
+from leaderboards.views.records import again_lines, machine_lines
 from leaderboards.views.sentences import summary
 from leaderboards.views.tables import (
     AT_FIRST,
@@ -173,6 +173,7 @@ def _again(board: OpenBoard, table: Table[Row]) -> None:
             "explain.",
             heading="Replications",
         )
+        page.grid(machine_lines(found), f"Replications of {table.place} by machine")
         page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
 
 

@@ -13,7 +13,8 @@ class Row:
     """One line of a table: one metric of one model setting over its seeds, or a published number.
 
     A replication is a setting of the committed board over the runs of this machine: it stands
-    beside the other and is not ranked a second time.
+    beside the other and is not ranked a second time. Nor are unverified seeds: those that were sent
+    for a setting of the board and that nobody has run again.
 
     ``group`` is the hash of what has to be equal for a common ranking; ``variant`` says in words
     which of the task's configurations it is.
@@ -26,7 +27,7 @@ class Row:
     model: str
     label: str
     setting: str
-    kind: str  # measured | reference | replication | published (printed) | … (digitised ±…)
+    kind: str  # measured | reference | replication | unverified | published (…)
     source: str
     metric: str
     direction: str | None  # maximise | minimise; None: not known, hence no rank
@@ -137,6 +138,7 @@ class RecordLine:
     content: str
     origin: str = "committed"  # or submitted, or yours
     sha256: str = ""  # of the whole record
+    checked: str = ""  # how far, in words
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,10 @@ class Replication:
     """A run that was made once more, elsewhere or later, beside the one that is on the board.
 
     Both have one identity and one seed, so equal machines give equal numbers; another processor
-    adds in another order. What seeds explain is the interval in which one more seed of the setting
-    would lie, by the spread of the board's seeds.
+    adds in another order. What seeds explain of a run of one's own is the interval in which one
+    more seed of the setting would lie, by the spread of the board's seeds. Of one that
+    ``leaderboards.verify`` made it is what that went by (``standing.spread``), so that levels and
+    numbers say the same.
     """
 
     task: str
@@ -161,18 +165,19 @@ class Replication:
     data_seed: int
     run_id: str  # on the board,
     other_run_id: str  # and of the replication: another one where equal code has another name
-    origin: str  # of the replication: yours | committed
+    origin: str  # of the replication: yours | verified, which is by leaderboards.verify
     machine: str  # processor and system, as the records tell them
     other_machine: str
     outcome: str
     other_outcome: str
     value: float | None
     other_value: float | None
-    same_numbers: bool  # all metrics of every split, and how it ended
-    same_weights: bool | None  # None where nothing was trained
+    same_numbers: bool  # all metrics of every split (verified: of test), and how it ended
+    same_weights: bool | None  # None where nothing was trained, or nobody has kept it
     low: float | None  # what seeds explain; None where they tell nothing of it
     high: float | None
     outside: bool | None  # whether the replication's value is none of these
+    by: str = ""  # who made it, as far as they say
 
     @property
     def difference(self) -> float | None:

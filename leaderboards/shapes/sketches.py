@@ -45,7 +45,7 @@ class Sketch:
         beside_data: what makes a run the same run, without its data and their seed.
         steps: that it was to be trained for, 0 for what is not trained.
         content: hash of the whole record.
-        numbers: hash of what it measured.
+        numbers: hash of what it measured, and ``tested`` of its metrics on the test split.
     """
 
     run_id: str
@@ -72,6 +72,7 @@ class Sketch:
     direction: str
     value: float | None
     numbers: str
+    tested: str
     weights: str | None
     machine: str
     content: str
@@ -114,7 +115,8 @@ def sketch_of(record: RunRecord, origin: str = COMMITTED) -> Sketch:
         metric=one.headline.name,
         direction=one.headline.direction,
         value=one.headline.value,
-        numbers=_hash([one.outcome, one.headline.value, one.metrics]),
+        numbers=hash_of([one.outcome, one.headline.value, one.metrics]),
+        tested=hash_of(one.metrics.get("test", {})),
         weights=one.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
         content=record.content_hash(),
@@ -163,7 +165,7 @@ def _group(record: RunRecord, task: Mapping[str, Any], data: Mapping[str, str] |
         "headline": [record.headline.name, record.headline.direction],
         "data": data,
     }
-    return _hash(content)[:16]
+    return hash_of(content)[:16]
 
 
 def beside_data(record: RunRecord) -> str:
@@ -175,6 +177,7 @@ def beside_data(record: RunRecord) -> str:
     return f"{record.task} {record.model} {identity_of(name, record.preset, provenance, baseline)}"
 
 
-def _hash(content: Any) -> str:
+def hash_of(content: Any) -> str:
+    """The hash of something that JSON can hold."""
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -20,6 +20,7 @@ from ground.reading import Kind, Several, read_all
 from leaderboards.shapes.sketches import SUBMITTED, Sketch
 
 FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json
+OWN = "verifications"  # the same in a store, of records that are on no board but one's own
 SUBMISSIONS = ROOT / "leaderboards" / "submissions"  # NAME/records/RUN_ID.json
 
 Level = Literal["reported", "consistent", "re-scored", "re-run", "replicated"]
@@ -40,7 +41,9 @@ class Check(_Frozen):
         found: what the headline was here, and ``bound`` how far it may lie from the recorded one;
             ``bound_from`` says where that comes from.
         metrics: all of the test split, as they were here.
-        made: content hash of the record that the run again gave.
+        device: the processor or accelerator that made it; ``system``, the operating system and kind
+            of processor, as a record tells it.
+        made: content hash of the record that the run again gave; ``outcome``, how that ended.
         told: what is wrong, or notable, in a clause.
     """
 
@@ -48,6 +51,7 @@ class Check(_Frozen):
     passed: bool
     at: str = Field(max_length=40)
     device: str = Field(max_length=200)
+    system: str = Field(default="", max_length=200)
     libraries: dict[str, str]
     commit: str | None = None
     by: str = Field(default="", max_length=200)
@@ -57,6 +61,7 @@ class Check(_Frozen):
     bound_from: str = Field(default="", max_length=300)
     metrics: dict[str, float] = Field(default_factory=dict)
     made: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    outcome: str = Field(default="", max_length=40)
     told: str = Field(default="", max_length=1000)
 
 
@@ -150,8 +155,7 @@ class Standing:
     Attributes:
         level: the lowest of its seeds.
         words: the level with what a reader needs beside it, such as "replicated ×3".
-        verified: whether it may be ranked beside rows of this project. Submitted rows have to be
-            run again first: all else can be made up.
+        verified: whether it may be ranked beside rows of this project (``Standings.may_rank``).
     """
 
     level: Level
@@ -164,33 +168,54 @@ REPORTED = Standing("reported", "reported", True)  # by this project: nobody has
 
 @dataclass(frozen=True)
 class Standings:
-    """What is known of all records: their verifications by run id."""
+    """What is known of all records: their verifications by content hash of the record. So what is
+    known of another record of the same name is nothing."""
 
     verifications: Mapping[str, Verification] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, verifications: Iterable[Verification]) -> Standings:
+        """The standings that follow from some verifications; of equal records the last counts."""
+        return cls({one.record_sha256: one for one in verifications})
+
+    def about(self, sketch: Sketch) -> Verification:
+        """What was checked of a record."""
+        found = self.verifications.get(sketch.content)
+        return found or Verification(run_id=sketch.run_id, record_sha256=sketch.content)
+
+    def may_rank(self, sketch: Sketch) -> bool:
+        """Whether a record may be ranked beside those of this project: what was sent has to be run
+        again first, since all else can be made up."""
+        level = LEVELS.index(self.about(sketch).level)
+        return sketch.origin != SUBMITTED or level >= LEVELS.index("re-run")
+
+    def of_record(self, sketch: Sketch) -> str:
+        """The level of one record, in words."""
+        found = self.about(sketch)
+        return _words(found.level, [found])
+
+    def stale(self, contents: Collection[str]) -> list[Verification]:
+        """What was checked of records that are gone, or were replaced.
+
+        Args:
+            contents: hashes of all records that there are.
+        """
+        return [one for sha256, one in self.verifications.items() if sha256 not in contents]
+
     def of_row(self, sketches: Sequence[Sketch]) -> Standing:
-        """The standing of a row of the board: that of its least checked seed. What is known of
-        another record of the same name is nothing."""
-        found = [self._about(sketch) for sketch in sketches]
+        """The standing of a row of the board: that of its least checked seed."""
+        found = [self.about(sketch) for sketch in sketches]
         level = min((one.level for one in found), key=LEVELS.index)
-        verified = LEVELS.index(level) >= LEVELS.index("re-run")
-        submitted = any(sketch.origin == SUBMITTED for sketch in sketches)
-        return Standing(level, _words(level, found), verified or not submitted)
+        return Standing(level, _words(level, found), all(map(self.may_rank, sketches)))
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
         texts: dict[str, list[str]] = defaultdict(list)
-        for run_id, one in sorted(self.verifications.items()):
-            texts[run_id.partition("-")[0]].append(one.model_dump_json())
+        for one in sorted(self.verifications.values(), key=lambda v: (v.run_id, v.record_sha256)):
+            texts[one.run_id.partition("-")[0]].append(one.model_dump_json())
         return {
             task: hashlib.sha256("\n".join(own).encode()).hexdigest() for task, own in texts.items()
         }
-
-    def _about(self, sketch: Sketch) -> Verification:
-        found = self.verifications.get(sketch.run_id)
-        if found is None or found.record_sha256 != sketch.content:
-            return Verification(run_id=sketch.run_id, record_sha256=sketch.content)
-        return found
 
 
 def _words(level: Level, found: Sequence[Verification]) -> str:
@@ -204,7 +229,9 @@ def _words(level: Level, found: Sequence[Verification]) -> str:
     return f"{words}, {outside} outside the spread" if outside else words
 
 
-def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None) -> Standings:
+def read_standings(
+    folders: Sequence[Path] = (FOLDER,), refused: list[UserError] | None = None
+) -> Standings:
     """What is known of all records.
 
     Args:
@@ -213,5 +240,17 @@ def read_standings(folder: Path = FOLDER, refused: list[UserError] | None = None
     Raises:
         UserError: without ``refused``, a file cannot be trusted.
     """
-    found = read_all(sorted(folder.rglob("*.json")), read_verification, refused)
-    return Standings({one.run_id: one for one in found})
+    return Standings.of(read_all(_files(folders), read_verification, refused))
+
+
+def drop(stale: Iterable[Verification], folders: Sequence[Path]) -> list[Path]:
+    """Delete the files of some verifications; their paths."""
+    unwanted = {one.record_sha256 for one in stale}
+    found = [p for p in _files(folders) if read_verification(p).record_sha256 in unwanted]
+    for path in found:
+        path.unlink()
+    return found
+
+
+def _files(folders: Sequence[Path]) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.rglob("*.json"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +19,21 @@ if TYPE_CHECKING:
 HELP = """\
 usage: python -m leaderboards.verify FOLDER|RUN_ID|FILE ... [key=value ...]
        python -m leaderboards.verify sample=N [seed=N] [key=value ...]
+       python -m leaderboards.verify level=consistent
 
-Checks a submission (FOLDER), records of the board (RUN_ID) or any record (FILE), as far as asked:
+Checks a submission (FOLDER), records of the board (RUN_ID), or your own: a store (FOLDER), the
+folder of a run in it, a RUN_ID, a FILE. A run id without its seed names all seeds. The last line
+checks all records of the store runs. It goes as far as asked:
 
   consistent   schema, names and identity; the headline follows from the items; data, parameters and
                FLOPs are counted again
   re-scored    the task's whole protocol by the weights that were sent along
   re-run       the run made again by its command, and its headline within the spread over seeds
 
-and writes what it found to leaderboards/verifications. A record that says what is not so is refused
-with the reason. Exit code 4 when one is refused, lies outside the spread or cannot be made again.
+and writes what it found to leaderboards/verifications, where the committed board reads it, and of
+your own records to verifications in their store, for the board of local=true. A record that says
+what is not so is refused with the reason. Exit code 4 when one is refused, lies outside the spread
+or cannot be made again.
 
   level=consistent|re-scored|re-run
                      how far to go (default re-run)
@@ -39,12 +43,12 @@ with the reason. Exit code 4 when one is refused, lies outside the spread or can
   sample=N seed=N    N records of leaderboards/records drawn at random, of those that this checkout
                      can make
   store=FOLDER       where runs are made (default runs/verify); what is there is not made again
-  to=FOLDER          where the result goes instead of leaderboards/verifications
+  to=FOLDER          where the result goes instead
   by=NAME            who verifies, to be shown
   report=FILE        write what was found, and how the board changes, as Markdown
 example: python -m leaderboards.verify leaderboards/submissions/ada"""
 
-STORE = Path("runs")  # of whoever verifies, for a run id that is not on the board
+STORE = Path("runs")  # of whoever verifies
 SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report")
 
 
@@ -55,6 +59,9 @@ def main(words: list[str]) -> int:
         return OK
     places = dict(_place(w) for w in words if w.startswith("tasks."))
     given = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
+    all_of_ones_own = given.settings.get("level") == ["consistent"] and STORE.is_dir()
+    if not given.names and "sample" not in given.settings and all_of_ones_own:
+        given.names.append(str(STORE))
     if bool(given.names) == ("sample" in given.settings):
         raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
     from ground.progress import progress
@@ -92,72 +99,32 @@ def _prepare(
     Raises:
         UserError: one of them is refused, or a word is wrong.
     """
-    from leaderboards.standing.levels import FOLDER
     from leaderboards.submission import examine, of_tasks_of
     from leaderboards.verify.again import Bench
+    from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
 
     level = given.one("level", "re-run")
     if level not in ("consistent", "re-scored", "re-run"):
         raise UserError(f"level={level} is unknown: consistent, re-scored or re-run")
-    batches = _drawn(given) if "sample" in given.settings else [_asked(n) for n in given.names]
+    to = Path(given.one("to", "")) if "to" in given.settings else None
+    if "sample" in given.settings:
+        number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
+        batches = drawn(number, seed, to)
+    else:
+        batches = [asked(name, STORE, to) for name in given.names]
     every = [one.record for batch in batches for one in batch]
     trusted = [*of_tasks_of(every)]
-    examine(every, trusted)
+    own = [one.record for batch in batches for one in batch if one.own]
+    examine([one.record for batch in batches for one in batch if not one.own], trusted)
+    examine(own, beside(own, trusted))
     others: dict[str, list[RunRecord]] = defaultdict(list)
     for record in trusted:
         others[record.task].append(record)
     package = given.one("package", "") or None
     bench = Bench(Path(given.one("store", "runs/verify")), package, places)
-    to, by = Path(given.one("to", str(FOLDER))), given.one("by", "")
-    return Verifier(bench, to, level, by, others, report), batches  # type: ignore[arg-type]
-
-
-def _asked(name: str) -> list[Asked]:
-    """What a name on the command line stands for.
-
-    Raises:
-        UserError: nothing of that name can be read.
-    """
-    from bench.records.schema import read_record
-    from bench.records.store import COMMITTED, Store
-    from leaderboards.standing.levels import SUBMISSIONS
-    from leaderboards.standing.statement import read_submission
-    from leaderboards.submission import in_store
-    from leaderboards.verify.steps import Asked
-
-    if Path(name).is_dir():
-        folder = Path(name)
-        _, records = read_submission(folder)
-        return [Asked(one, Store(folder).records / f"{one.run_id}.json") for one in records]
-    own = in_store(name, STORE)
-    stem = own.stem
-    board = [*COMMITTED.glob(f"*/*/{stem}.json"), *SUBMISSIONS.glob(f"*/records/{stem}.json")]
-    path = board[0] if board and name == stem else own
-    return [Asked(read_record(path), path)]
-
-
-def _drawn(given: Arguments) -> list[list[Asked]]:
-    """Committed records that this checkout can make, each by itself.
-
-    Raises:
-        UserError: there are fewer.
-    """
-    from bench.records.equivalence import FORMS, form
-    from bench.records.schema import read_record
-    from bench.records.store import COMMITTED
-    from leaderboards.verify.steps import Asked
-
-    number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
-    found = [Asked(read_record(path), path) for path in sorted(COMMITTED.rglob("*.json"))]
-    made_here = [
-        one for one in found if form(one.record.config, one.record.provenance) != FORMS[-1]
-    ]
-    if not 0 < number <= len(made_here):
-        raise UserError(f"sample={number}: this checkout can make {len(made_here)} of its records")
-    others = len(found) - len(made_here)
-    print(f"{number} of {len(made_here)} records, seed {seed}; {others} are of other code")
-    return [[one] for one in random.Random(seed).sample(made_here, number)]
+    by = given.one("by", "")
+    return Verifier(bench, level, by, others, report), batches  # type: ignore[arg-type]
 
 
 def _number(key: str, text: str) -> int:

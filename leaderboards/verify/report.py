@@ -11,7 +11,7 @@ from leaderboards.contents import Row
 from leaderboards.standing.levels import Standings, Verification, read_standings
 from leaderboards.submission import of_tasks_of
 
-Place = tuple[str, str, str, str]
+Place = tuple[str, ...]
 COLUMNS = (
     "task",
     "preset",
@@ -38,9 +38,8 @@ def report(
     known = {record.run_id for record in own}
     new = [record for record in records if record.run_id not in known]
     standings = read_standings()
-    checked = {**standings.verifications, **{one.run_id: one for one in found}}
     ids = {record.run_id for record in new}
-    after = _headlines(own, Standings(checked), new)
+    after = _headlines(own, Standings.of([*standings.verifications.values(), *found]), new)
     before = _headlines(own, standings)
     added = [row for row in after.values() if ids & set(row.run_ids)]
     others = [(place, row) for place, row in after.items() if not ids & set(row.run_ids)]
@@ -66,7 +65,7 @@ def _headlines(
 
 
 def _place(row: Row) -> Place:
-    return row.group, row.label, row.setting, row.model
+    return row.group, row.label, row.setting, row.model, row.kind
 
 
 def _table(title: str, rows: Sequence[Row], before: dict[Place, Row]) -> list[str]:

@@ -12,6 +12,7 @@ from bench.records.provenance import commit_and_dirty, library_versions, process
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from ground.errors import VERIFICATION_FAILED, UserError
+from ground.privacy import told_system
 from ground.progress import Report, silent
 from leaderboards.standing.levels import Check, Checked, Verification, about, path_of
 from leaderboards.standing.levels import write_verification as write
@@ -20,6 +21,7 @@ from leaderboards.submission import left_open
 from leaderboards.verify.again import Bench
 
 RESCORED = 1e-3  # of a number of size 1: the same weights on another processor
+SERVED = "the store holds this very record, which nobody has made again: name another by store="
 EXACT = ("parameters", "position_parameters", "state_bytes", "training_tokens", "training_steps")
 
 
@@ -29,11 +31,14 @@ class Asked:
 
     Attributes:
         path: its file.
-        weights: its saved weights, if they were sent along.
+        to: the folder of verifications that it belongs to.
+        own: whether it is neither on the board nor of a submission.
     """
 
     record: RunRecord
     path: Path
+    to: Path
+    own: bool = False
 
     @property
     def weights(self) -> Path | None:
@@ -45,15 +50,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Whoever verifies: how far, with what, and where the result is kept.
+    """Whoever verifies: how far, and with what.
 
     Attributes:
         others: trusted records of a task, which tell the spread over seeds.
-        to: the folder of verifications.
     """
 
     bench: Bench
-    to: Path
     level: Checked = "re-run"
     by: str = ""
     others: Mapping[str, Sequence[RunRecord]] = field(default_factory=dict)
@@ -82,31 +85,31 @@ class Verifier:
         Args:
             counted: as :meth:`count` gives it.
         """
-        found = [self._consistent(one.record, counted[one.record.run_id]) for one in asked]
+        found = [self._consistent(one, counted[one.record.run_id]) for one in asked]
         if self.level != "consistent":
             found = [self._scored(one, so_far) for one, so_far in zip(asked, found, strict=True)]
         if self.level == "re-run":
             found = self._run(asked, found)
         for one, verification in zip(asked, found, strict=True):
-            write(verification, path_of(one.record, self.to))
+            write(verification, path_of(one.record, one.to))
         return found
 
     def _check(self, level: Checked, passed: bool, **found: object) -> Check:
-        return Check(
-            level=level,
-            passed=passed,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            device=processor(),
-            libraries=library_versions(),
-            commit=commit_and_dirty()[0],
-            by=self.by,
-            **found,  # type: ignore[arg-type]
-        )
+        here = {
+            "device": processor(),
+            "system": told_system(),
+            "libraries": library_versions(),
+            "commit": commit_and_dirty()[0],
+        }
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        told = {"level": level, "passed": passed, "at": at, "by": self.by, **here, **found}
+        return Check(**told)  # type: ignore[arg-type]
 
-    def _consistent(self, record: RunRecord, counts: Counted) -> Verification:
+    def _consistent(self, asked: Asked, counts: Counted) -> Verification:
+        record = asked.record
         told = counts.refused or other_data(record, counts.data) or ""
         check = self._check("consistent", not told, told=told)
-        return about(record, self.to, left_open(record)).with_check(check)
+        return about(record, asked.to, left_open(record)).with_check(check)
 
     def _scored(self, asked: Asked, found: Verification) -> Verification:
         if asked.weights is None:
@@ -143,6 +146,8 @@ class Verifier:
         """Whether a run that was made again is the one that its record tells of."""
         if isinstance(again, str):
             return self._check("re-run", False, told=again)
+        if again.content_hash() == record.content_hash():
+            return self._check("re-run", False, told=SERVED)
         trusted = self.others.get(record.task, ())
         # Seeds of a setting that only its submission tells of are those that were made here.
         known = any(other.identity == record.identity for other in trusted)
@@ -158,8 +163,17 @@ class Verifier:
             bound_from=spread.source,
             metrics=again.metrics.get("test", {}),
             made=again.content_hash(),
+            outcome=again.outcome,
             told=told or _other_libraries(record, again),
+            **_machine_of(again),
         )
+
+
+def _machine_of(again: RunRecord) -> dict[str, object]:
+    """Where a run was made, as its record tells: a store may be that of another machine."""
+    made = again.provenance
+    found = {"device": made.device, "system": made.platform, "commit": made.commit}
+    return {**found, "libraries": made.libraries}
 
 
 def _differs(record: RunRecord, again: RunRecord) -> str:

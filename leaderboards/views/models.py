@@ -43,7 +43,7 @@ def models(board: OpenBoard) -> dict[str, str]:
 
 def model(board: OpenBoard, wanted: str) -> Model:
     """All that the board knows of a model."""
-    own = board.summary(model=wanted, kind=["measured", "replication"])
+    own = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
     rows = sorted(
         own,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
@@ -79,6 +79,7 @@ def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dic
             "rank": "" if row.rank_best is None else rank(row),
             "seeds": row.seeds,
             "mark": row.mark,
+            "level": trust_of(row).short,
             "outcome": row.cause or row.outcome,
             "chosen settings": chosen_settings(contents.get(row.run_ids[0], {})),
             "steps": row.training_steps,

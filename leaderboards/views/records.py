@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
+from leaderboards.data.replications import together
 from leaderboards.forms import form_of
 from leaderboards.render import ARROWS, plain, quantity
+from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.tables import by_scale, first_task
 
 Facts = list[tuple[str, str]]
+
+
+class Seed(NamedTuple):
+    """One of the records of a row."""
+
+    run_id: str
+    seed: int
+    origin: str
+    outcome: str
+    checked: str
 
 
 @dataclass(frozen=True)
@@ -21,7 +33,7 @@ class Record:
 
     Attributes:
         row: the headline row that it is a seed of; None for one that no table shows.
-        beside: the records of that row with their seeds, itself among them.
+        beside: the records of that row, itself among them.
         claims: verdicts that it counts for.
         replications: of this run, or of the run that it repeats.
     """
@@ -29,7 +41,7 @@ class Record:
     line: RecordLine
     content: Mapping[str, Any]
     row: Row | None
-    beside: tuple[tuple[str, int], ...]
+    beside: tuple[Seed, ...]
     claims: tuple[ClaimLine, ...]
     replications: tuple[Replication, ...] = ()
 
@@ -50,11 +62,12 @@ def record(board: OpenBoard, run_id: str) -> Record | None:
     rows = board.summary(task=line.task, preset=line.preset, model=line.model)
     row = next((row for row in rows if run_id in row.run_ids), None)
     asked = list(row.run_ids) if row else [run_id]
-    beside = board.distinct("records", line.task, "run_id", "seed", run_id=asked)
+    beside = board.distinct("records", line.task, *Seed._fields, run_id=asked)
     claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
     again = board.replications(line.task)
     own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
-    return Record(line, json.loads(line.content), row, tuple(beside), claims, own)
+    seeds = tuple(Seed(*one) for one in beside)
+    return Record(line, json.loads(line.content), row, seeds, claims, own)
 
 
 def matching(board: OpenBoard, words: str) -> list[str]:
@@ -65,6 +78,35 @@ def matching(board: OpenBoard, words: str) -> list[str]:
         for task in board.tasks()
         for run_id, *told in board.distinct("records", task, "run_id", "label", "role")
         if all(word in " ".join((run_id, *told)).lower() for word in wanted)
+    ]
+
+
+def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]:
+    """One dictionary for each record of the row of a record: how far each was checked."""
+    return [
+        {
+            "seed": one.seed,
+            "level": one.checked.partition(",")[0],
+            "checked": one.checked,
+            "outcome": one.outcome,
+            "origin": one.origin,
+            "record": address(to_record(one.run_id)),
+        }
+        for one in found.beside
+    ]
+
+
+def machine_lines(found: Sequence[Replication]) -> list[dict[str, Any]]:
+    """One dictionary for each machine: how far what it gave lies from the board."""
+    return [
+        {
+            "machine": one.name,
+            "runs": one.runs,
+            "same numbers": one.same,
+            "mean difference": one.mean_difference,
+            "largest difference": one.largest_difference,
+        }
+        for one in together(found).each
     ]
 
 
@@ -83,6 +125,7 @@ def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
             "machine": one.machine,
             "other machine": one.other_machine,
             "origin": one.origin,
+            "by": one.by,
         }
         for one in found
     ]

@@ -198,7 +198,7 @@ def unique_names(rows: Sequence[Row]) -> list[str]:
     return told
 
 
-ALWAYS = ("rank", "model", "score", "low", "high", "seeds", "mark")
+ALWAYS = ("rank", "model", "score", "low", "high", "seeds", "mark", "level")
 AT_FIRST = (*ALWAYS, "parameters", "training FLOPs", "state bytes", "seconds", "record")
 
 
@@ -227,6 +227,7 @@ def _line(row: Row, contents: Mapping[str, dict[str, Any]], address: Address) ->
         "seeds": row.seeds,
         "data seeds": row.data_seeds,
         "mark": row.mark,
+        "level": trust_of(row).short if row.origin else "",
         "outcome": row.cause or row.outcome,
         **{word: _why(row, word) for word in (TUNED, EDGE, IMPROVING, UNTUNED)},
         "chosen settings": chosen_settings(content),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from leaderboards.contents import OpenBoard, Replication, Row
+from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
 from leaderboards.data.replications import Replicated, together
 
 LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated")  # the weakest first
@@ -29,6 +29,11 @@ class Trust:
     words: str
     yours: bool
 
+    @property
+    def short(self) -> str:
+        """The level as tables show it: "re-run", "replicated ×2"."""
+        return self.words.partition(",")[0]
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -41,9 +46,9 @@ class Bar:
     replicated: Replicated
 
 
-def trust_of(row: Row) -> Trust:
-    """What stands behind a row. A row that nobody verified was reported."""
-    checked = str(getattr(row, "checked", "")) or LEVELS[0]  # of leaderboards.verify
+def trust_of(row: Row | RecordLine) -> Trust:
+    """What stands behind a row, or a record. What nobody verified was reported."""
+    checked = row.checked or LEVELS[0]
     level = next((level for level in reversed(LEVELS) if checked.startswith(level)), LEVELS[0])
     yours = row.origin == YOURS
     return Trust(level, f"{checked}, {YOURS}" if yours else checked, yours)
@@ -67,5 +72,6 @@ def explained() -> str:
     """The levels in a sentence."""
     return (
         "reported: somebody's records; consistent: its numbers follow from its own scores; "
-        "re-scored: from its weights; re-run: from its command; replicated: by other machines"
+        "re-scored: from its weights; re-run: from its command; replicated ×k: so on k kinds of "
+        "machine, or by k people. A row has the level of its least checked seed"
     )

@@ -116,7 +116,7 @@ def test_what_grows_is_what_a_build_from_nothing_makes(
 def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: Path) -> None:
     sent, checked = tmp_path / "submissions", tmp_path / "verifications"
     folders = [Folder(records, COMMITTED_ORIGIN), Folder(sent, SUBMITTED)]
-    inputs = growing.Inputs(folders, tmp_path / "nothing", verifications=checked)
+    inputs = growing.Inputs(folders, tmp_path / "nothing", verifications=[checked])
     grown, fresh = tmp_path / "grown.parquet", tmp_path / "fresh.parquet"
     paths = sorted((records / "regbench" / "smoke").glob("*.json"))
     found = [r for r in map(read_record, paths) if r.role != "baseline" and r.outcome == "ok"]
