@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections import Counter as Counter_
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -95,10 +94,11 @@ class Counter:
 
     Args:
         here: on this machine, with real tensors; else for a GPU, by shapes alone.
+        make_data: whether data that a task keeps on disk are made where they are missing.
     """
 
-    def __init__(self, here: bool = False) -> None:
-        self.here = here
+    def __init__(self, here: bool = False, make_data: bool = True) -> None:
+        self.here, self.make_data = here, make_data
         self._known: dict[str, list[_Shape]] = {}
         self._counted: dict[str, Counted] = {}
         self._batches: dict[str, _Typical] = {}
@@ -119,6 +119,8 @@ class Counter:
 
     def _count(self, configuration: Configuration) -> Counted:
         task, training = build_task(configuration), configuration.training
+        if not self.make_data and type(task).prepare is not Task.prepare:
+            raise UserError(f"the data of {configuration.task} lie on disk, and none are made here")
         total = total_steps(task, training)
         typical = self._typical(configuration, task, total)
         shape = self._shape(configuration, task, typical.batch)
@@ -156,18 +158,17 @@ class Counter:
         return known[-1]
 
     def _check(self, configuration: Configuration, task: Task, shape: _Shape) -> Work | None:
-        """A pass over the validation split, by the sizes of the batches that a model is given."""
+        """A pass over the validation split, by the number of batches that a model is given there
+        and their mean size."""
         key = json.dumps(configuration.tasks, sort_keys=True)
         if key not in self._checks:
             self._checks[key] = _listen(task)
         sizes = self._checks[key]
         if not sizes:
             return None
-        calls: Counter_[Operation] = Counter_()
-        for rows, length in sizes:
-            factor = rows * length / (shape.rows * shape.length)
-            for operation, often in shape.forward.calls.items():
-                calls[operation.times(factor)] += often  # type: ignore[assignment]
+        mean = sum(rows * length for rows, length in sizes) / len(sizes)
+        forward = shape.forward.on(mean / (shape.rows * shape.length))
+        calls = {one: often * len(sizes) for one, often in forward.calls.items()}
         return Work(calls, shape.forward.views * len(sizes))
 
 

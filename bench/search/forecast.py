@@ -82,9 +82,9 @@ class Forecast:
 class Forecaster:
     """Forecasts for one device; what is counted of one model serves others of its shape."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, make_data: bool = True) -> None:
         self.device = device
-        self.counter = Counter(here=device.name == HERE)
+        self.counter = Counter(device.name == HERE, make_data)
         self._known: dict[tuple[str, int], Training] = {}
 
     def training(self, configuration: Configuration, together: int = 1) -> Training:
