@@ -145,9 +145,10 @@ class Work:
 
     def on(self, factor: float) -> Work:
         """The same calls, each on so many times as much data."""
-        calls: Counter[Operation] = Counter()
+        calls: dict[Operation, float] = {}
         for one, often in self.calls.items():
-            calls[one.times(factor)] += often  # type: ignore[assignment]
+            larger = one.times(factor)
+            calls[larger] = calls.get(larger, 0.0) + often
         return Work(calls, self.views, self.plain_launches)
 
 
@@ -290,14 +291,15 @@ def count_here(run: Callable[[], object]) -> Work:
 @contextmanager
 def _autocast_without_meta() -> Iterator[None]:
     """Autocast knows no meta device. Models switch it off in places, where it was never on here."""
-    real = torch.autocast
+    namespace: Any = torch
+    real = namespace.autocast
 
-    class Autocast(real):  # type: ignore[misc, valid-type]
+    class Autocast(real):
         def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
             super().__init__("cpu" if device_type == "meta" else device_type, *args, **kwargs)
 
-    torch.autocast = Autocast  # type: ignore[misc]
+    namespace.autocast = Autocast
     try:
         yield
     finally:
-        torch.autocast = real  # type: ignore[misc]
+        namespace.autocast = real

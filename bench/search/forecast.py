@@ -141,7 +141,9 @@ class Forecaster:
         configuration = entry.configuration
         sweep = configuration.sweep
         settings = tried(entry.space, sweep.sampler, sweep.n_trials, configuration.seed)
-        trials, costs, refusal = [], [], None
+        trials: list[Configuration] = []
+        costs: list[Training] = []
+        refusal: UserError | None = None
         for setting in settings:
             try:
                 trial = entry.at(setting)
