@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from settings.settings import Configuration
 
 OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "together": 1, "output": None}
+OWN["device_like"] = None
 
 HELP = """\
 usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
@@ -27,6 +28,8 @@ else should run on the machine meanwhile.
   timed_steps=8   of each block
   starts=0        fresh processes of which the CPU-seconds until their first step are taken too
   together=1      N: instead, N trainings computed as one (bench.sweep stack=N) against each alone
+  device_like=here  instead, the estimate of bench.sweep dry_run=true device_like=here against
+                  steps under the engine; "models=[a,b]" takes several in turn
   output=FILE     JSON with every block
   any other word  as for bench.train
 
@@ -50,6 +53,9 @@ def main(words: list[str]) -> int:
     for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0), ("together", 1)):
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
+    if own["device_like"] is not None:
+        _check_estimate(rest, own)
+        return OK
     configuration = compose(rest)
     if own["together"] > 1:
         _time_together(configuration, own)
@@ -92,6 +98,41 @@ def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
         f"{own['together']} trainings together are {found['factor']:.3f} times as fast as each "
         f"alone (quartiles {low:.3f} and {high:.3f})"
     )
+    _save(found, own["output"])
+
+
+def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
+    from bench.roofline.devices import HERE, checked
+    from ground.progress import progress
+    from settings.config import compose, parse
+
+    if checked(own["device_like"]) != HERE:
+        raise UserError(
+            f"device_like={own['device_like']} cannot be measured here: device_like={HERE} can, "
+            "and bench.sweep dry_run=true estimates the others"
+        )
+    from bench.timing.rooflines import compare_estimate
+
+    chosen = next((o.value() for o in parse(words) if o.key_or_group == "models"), None)
+    names = chosen if isinstance(chosen, list) else [chosen]
+    rest = [word for word in words if not word.startswith("models=")]
+    configurations = [compose([*rest, *([f"models={n}"] if n else [])]) for n in names or [None]]
+    with progress() as report:
+        asked = (own["rounds"], own["timed_steps"])
+        found = compare_estimate(configurations, *asked, report)
+    print(
+        f"{found['task']}, preset {found['preset']}: seconds of a training step, estimated by "
+        f"rates of {found['device']} and measured under the engine, in {own['rounds']} rounds by "
+        f"turns of {own['timed_steps']} steps; medians"
+    )
+    for row in found["models"]:
+        low, high = min(row["ratios"]), max(row["ratios"])
+        verdict = "within" if row["within"] else "NOT within"
+        print(
+            f"  {row['label']:16} estimated {row['estimated_seconds']:.3f}, measured "
+            f"{row['measured_seconds']:.3f}: ratio {row['ratio']:.2f} ({low:.2f} to {high:.2f}), "
+            f"{verdict} a factor of {found['within']:g}"
+        )
     _save(found, own["output"])
 
 

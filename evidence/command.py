@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.search.plan import JOURNAL, MAKING
+from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from evidence.console import print_plan
 from evidence.survey import Survey, in_order
 from evidence.work import work
@@ -33,6 +33,8 @@ can be killed at any moment: the same command goes on and repeats nothing.
   storage=postgresql://… several machines that name the same database make each run once, and all
                          have its record
   dry_run=true           print the plan and what would decide each open claim; run nothing
+  device_like=NAME       with dry_run=true: hours on that device, each run alone, and how many of
+                         them make the plan faster; names: bench/roofline/devices.yaml, or here
   any other word         goes to the figures that know it: corpus=local stories=PATH wiki=PATH,
                          device=cpu
 
@@ -55,6 +57,7 @@ class Asked:
     dry_run: bool = False
     storage: str = JOURNAL
     others: tuple[str, ...] = ()
+    device_like: str | None = None
 
     @classmethod
     def read(cls, words: Sequence[str], known: Mapping[str, Reproduction]) -> Asked:
@@ -81,7 +84,9 @@ class Asked:
         preset = str(preset)
         store = Path(str(own.get("store", cls.store)))
         hours = _hours(own.get("hours"))
-        return cls(preset, hours, workers, figures, store, dry_run, storage, others)
+        device_like = checked_device_like(own.get("device_like"), dry_run)
+        asked = (preset, hours, workers, figures, store, dry_run, storage, others)
+        return cls(*asked, device_like)
 
     def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
         """For each figure the words of ``python -m reproduce``.
@@ -103,7 +108,7 @@ class Asked:
         return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
 
 
-OWN = ("preset", "hours", "workers", "figures", "store", "dry_run")
+OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like")
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
@@ -120,7 +125,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
         if exchange := None if asked.dry_run else open_exchange(asked.storage, asked.store):
             exchange.take_in(asked.store)
-        return Survey(of, own, asked.preset, asked.store)
+        return Survey(of, own, asked.preset, asked.store, asked.device_like)
 
     survey = look()
     if asked.dry_run:

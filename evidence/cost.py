@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.records.schema import FINISHED, RunRecord
 from evidence.runs import PlannedRun
@@ -51,6 +51,25 @@ class Cost:
             self.high + other.high,
             tuple(dict.fromkeys([*self.sources, *other.sources])),
         )
+
+
+class Alike(NamedTuple):
+    """A run, and the work of another one by it.
+
+    Attributes:
+        same: whether it has the model, the task and the preset of the other.
+        ratio: FLOPs of the other's step, in those of a step of this run.
+        flops: of the other's step.
+        steps: of the other.
+        trained: all runs that were to choose from.
+    """
+
+    record: RunRecord
+    same: bool
+    ratio: float
+    flops: float
+    steps: float
+    trained: list[RunRecord]
 
 
 class Speeds:
@@ -110,7 +129,8 @@ class Speeds:
         factor = BY_FLOPS if here else BY_NOTHING
         return _around(seconds, factor, f"{configuration.task} as {near[0].run_id}")
 
-    def _training(self, configuration: Configuration) -> Cost:
+    def nearest_by_work(self, configuration: Configuration) -> Alike | None:
+        """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
         resolved = configuration.resolved()
         trained = [
             record
@@ -119,7 +139,7 @@ class Speeds:
             if not baseline and record.cost.training_flops and record.cost.training_steps
         ]
         if not trained:
-            return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
+            return None
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
@@ -134,10 +154,16 @@ class Speeds:
         if kin.task != configuration.task:  # never run: as many as it has in the middle of others
             theirs = [r for r in trained if r.model == kin.model]
             kin = sorted(theirs, key=lambda r: (_flops(resolved, r), r.run_id))[len(theirs) // 2]
-        runs_alike = _alike(own, configuration)
-        alike = own if runs_alike else kin
-        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
+        alike = own if _alike(own, configuration) else kin
         steps = _steps(resolved, alike) * configuration.training.restarts
+        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
+        return Alike(alike, _alike(own, configuration), ratio, flops, steps, trained)
+
+    def _training(self, configuration: Configuration) -> Cost:
+        found = self.nearest_by_work(configuration)
+        if found is None:
+            return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
+        alike, runs_alike, ratio, flops, steps, trained = found
         if configuration.preset in GPU_PRESETS:
             source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.0e} FLOP/s"
             return _around(steps * flops / GPU_RATE, BY_RATE, source)
@@ -148,8 +174,8 @@ class Speeds:
 
         pace = _of_that_size(trained, configuration.model, flops)
         seconds = flops * pace.cost.wall_seconds / (pace.cost.training_flops or math.inf)
-        known = (kin.task, pace.model) == (configuration.task, configuration.model)
-        source = f"FLOPs as {kin.run_id}, pace as {pace.run_id}"
+        known = (alike.task, pace.model) == (configuration.task, configuration.model)
+        source = f"FLOPs as {alike.run_id}, pace as {pace.run_id}"
         return _around(steps * seconds, BY_FLOPS if known else BY_NOTHING, source)
 
 

@@ -21,6 +21,7 @@ from bench.records.store import COMMITTED, Store, record_path
 from bench.search.plan import (
     MAKING,
     SHORT_NAMES,
+    checked_device_like,
     guests_in,
     in_full,
     list_models,
@@ -71,7 +72,7 @@ usage: python -m reproduce                       what there is
                     nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
   dry_run=true      count the runs and estimate the time, as if there were no record yet; nothing is
-                    run or written
+                    run or written; device_like=NAME: of a sweep's runs on that device
   any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
                     the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
 
@@ -135,11 +136,12 @@ class Request:
     dry_run: bool
     committed: bool
     guests: tuple[str, ...] = ()
+    device_like: str | None = None
 
     @classmethod
     def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
-        own |= {"records": None, "dry_run": False, "committed": True}
+        own |= {"records": None, "dry_run": False, "committed": True, "device_like": None}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
         beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
         words = [list_models(word) for word in words]
@@ -190,6 +192,7 @@ class Request:
             dry_run=own["dry_run"],
             committed=own["committed"],
             guests=next(iter(beside.values()), ()),
+            device_like=checked_device_like(own["device_like"], own["dry_run"]),
         )
 
     def with_text(self, reproduction: Reproduction) -> Request:
@@ -266,16 +269,18 @@ class Request:
 
     def foretell(self, reproduction: Reproduction) -> None:
         """Say what the plan would run; nothing is written."""
-        from bench.search.estimate import estimate, print_estimates, print_run_count
-        from ground.progress import progress
+        from bench.search.estimate import foretell, print_run_count
 
         plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
-        for words in plan.sweeps:
-            sweep = make_plan(words)
-            with progress() as show:
-                estimates = estimate(sweep, show)
-            print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
+        foretell(
+            {
+                " ".join(w for w in words if w.startswith("tasks")): replace(
+                    make_plan(words), device_like=self.device_like
+                )
+                for words in plan.sweeps
+            }
+        )
         if configurations:
             print_run_count(configurations)
         if controls := reproduction.control.configurations(plan.runs, plan.sweeps):

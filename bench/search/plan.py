@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
 from settings.config import compose, models_of, parse
@@ -68,11 +69,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep is asked to do; all entries share ``settings``."""
+    """What a sweep is asked to do; all entries share ``settings``.
+
+    Attributes:
+        device_like: the device that a dry run is for; None is this machine, by real steps.
+    """
 
     entries: list[Entry]
     settings: SweepSettings
     dry_run: bool
+    device_like: str | None = None
 
     def note_on_trials(self) -> str | None:
         """Which search spaces hold fewer settings than the trials asked for."""
@@ -96,6 +102,8 @@ def make_plan(words: Sequence[str]) -> Plan:
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
+    device_like, _ = by_key.pop("device_like", (None, ""))
+    device_like = checked_device_like(device_like, dry_run)
     chosen, _ = by_key.pop("models", (None, ""))
     target, _ = by_key.pop("models._target_", (None, ""))
     own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
@@ -119,7 +127,21 @@ def make_plan(words: Sequence[str]) -> Plan:
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return Plan(entries, sweep, dry_run)
+    return Plan(entries, sweep, dry_run, device_like)
+
+
+def checked_device_like(name: Any, dry_run: bool) -> str | None:
+    """The device that a plan is worked out for, if there is one.
+
+    Raises:
+        UserError: no device has that name, or the plan is to be run.
+    """
+    if name is None:
+        return None
+    found = checked(name)
+    if not dry_run:
+        raise UserError(f"device_like={name} is about a plan that is not run: add dry_run=true")
+    return found
 
 
 def _entry(

@@ -69,6 +69,17 @@ def quasi_random_order(space: Mapping[str, Sequence[Any]]) -> Iterator[Setting]:
             yield setting
 
 
+def tried(space: Space, sampler: str, budget: int, seed: int) -> list[Setting]:
+    """What a search tries, in order; TPE learns on its way, so that only how many is known."""
+    if sampler == "grid":
+        order: Iterator[Setting] = iter(grid(space))
+    elif sampler == "qmc":
+        order = quasi_random_order(space)
+    else:
+        order = iter(random_order(space, seed))
+    return list(itertools.islice(order, budget))
+
+
 def radical_inverse(index: int, base: int) -> float:
     """The digits of ``index`` mirrored at the point, in [0, 1): van der Corput's sequence."""
     value, scale = 0, 1

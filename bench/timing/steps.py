@@ -174,7 +174,7 @@ def _blocks(
     difference = 0.0
     for number in range(rounds):
         by_engine, by_loop = build(), build()
-        blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
+        blocks = [(engine, engine_block, by_engine), (plain, _plain_block, by_loop)]
         alive = now_and_then(partial(report, "engine against plain loop", number, rounds))
         for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
             ends = block(model, task, training, seed, device, alive)[WARM_UP - 1 : -1]
@@ -194,7 +194,7 @@ def _blocks(
     }
 
 
-def _engine_block(
+def engine_block(
     model: nn.Module,
     task: Task,
     training: TrainingSettings,
