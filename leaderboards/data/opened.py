@@ -241,6 +241,32 @@ class OpenBoard:
         return manifest
 
 
+class KeptBoard(OpenBoard):
+    """A board that keeps what it was asked, for whoever asks for all of it page by page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._tables: dict[str, pa.Table | None] = {}
+        self._found: dict[str, list[Any]] = {}
+
+    def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
+        asked = f"{name} {sorted(where.items())!r}"
+        if asked not in self._found:
+            self._found[asked] = super()._lines(kind, name, where)
+        return list(self._found[asked])
+
+    def _table(
+        self, name: str, where: dict[str, Any], columns: list[str] | None = None
+    ) -> pa.Table | None:
+        if name not in self._tables:
+            self._tables[name] = super()._table(name, {})
+        table = self._tables[name]
+        if table is not None and where:
+            filters = [_condition(key, value) for key, value in where.items()]
+            table = table.filter(pq.filters_to_expression(filters))
+        return table if table is None or columns is None else table.select(columns)
+
+
 def read_board(path: Path) -> Board:
     """Read a whole board.
 
