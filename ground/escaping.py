@@ -18,7 +18,8 @@ _MARKDOWN = re.compile(
 )
 _NUMBERED = re.compile(r"^(\d+)([.)])(?!\S)")
 _INERT_CODE = re.compile(r"[\w .,:;=+/()-]+")
-_DOUBTFUL = re.compile(r"[^\n\t -~]")
+_UNSHOWN = re.compile(r"[^ -~]")  # perhaps: each is looked at
+_UNSHOWN_IN_LINES = re.compile(r"[^\n\t -~]")
 _IN_SCRIPT = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)|\\(?:u(....)|.)|[<>&]")
 # What LaTeX obeys, and what its fonts have in formulas alone. Braces are commands, since BibTeX
 # counts escaped ones too; a bracket or star that begins a row would belong to the end of the last.
@@ -50,7 +51,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def terminal(text: str) -> str:
     """Lines for a terminal: what would move its cursor, set its colours or turn the direction of
     the text is spelled out, such as ``\\x1b``; line breaks and tabs stay."""
-    return _DOUBTFUL.sub(
+    return _UNSHOWN_IN_LINES.sub(
         lambda found: found[0] if _is_shown(found[0]) else _spelled(found[0]), text
     )
 
@@ -111,7 +112,11 @@ def spreadsheet(value: object) -> object:
     if not isinstance(value, str):
         return value
     formula = value.lstrip(" ").startswith(_FORMULA)
-    return "'" * formula + "".join(c if _is_shown(c) else _spelled(c) for c in value)
+    return "'" * formula + _UNSHOWN.sub(_calm, value)
+
+
+def _calm(found: re.Match[str]) -> str:
+    return found[0] if _is_shown(found[0]) else _spelled(found[0])
 
 
 def _is_shown(character: str) -> bool:

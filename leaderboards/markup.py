@@ -39,7 +39,8 @@ def markup(template: str, /, address: Address = in_app, **data: Any) -> str:
     """A template filled with data.
 
     Args:
-        template: its name without ``.html``.
+        template: its name, without ``.html`` where it ends so.
         address: how its links are written, in the app or in a file.
     """
-    return _environment().get_template(f"{template}.html").render(href=address, **data)
+    file = template if "." in template else f"{template}.html"
+    return _environment().get_template(file).render(href=address, **data)

@@ -10,7 +10,6 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.data.replications import together
 from leaderboards.render import ARROWS, as_csv, name
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
@@ -18,7 +17,7 @@ from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import link, to_model, to_record
-from leaderboards.views.records import again_lines
+from leaderboards.views.records import again_lines, told_again
 from leaderboards.views.sentences import notes, scale_note, summary
 from leaderboards.views.tables import (
     AT_FIRST,
@@ -150,13 +149,7 @@ def _again(board: OpenBoard, table: Table[Row]) -> None:
     """The runs of the table that were made once more."""
     found = board.replications(table.task, preset=table.preset, variant=table.variant)
     if found:
-        every = together(found)
-        page.text(
-            f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
-            f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not "
-            "explain.",
-            heading="Replications",
-        )
+        page.text(told_again(found), heading="Replications")
         page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
 
 

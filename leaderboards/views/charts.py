@@ -231,7 +231,7 @@ def _drawn(frame: Frame) -> Chart:
 
 @cache
 def _spec(frame: Frame) -> Spec:
-    return _drawn(frame).to_dict(validate=False)
+    return with_data(_drawn(frame), ({},)).to_dict(validate=False)
 
 
 def filled(spec: Spec, own: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Spec:

@@ -42,7 +42,7 @@ def dots_spec(rows: Sequence[Row]) -> Spec:
 
 @cache
 def _spec() -> Spec:
-    return _drawn(("<names>",), "<title>", 1).to_dict(validate=False)
+    return with_data(_drawn(("<names>",), "<title>", 1), ({},)).to_dict(validate=False)
 
 
 @unchecked

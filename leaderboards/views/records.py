@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
+from leaderboards.data.replications import together
 from leaderboards.forms import form_of
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.views.tables import by_scale, first_task
@@ -86,6 +87,15 @@ def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
         }
         for one in found
     ]
+
+
+def told_again(found: Sequence[Replication]) -> str:
+    """What replications gave, in a sentence."""
+    every = together(found)
+    return (
+        f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
+        f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not explain."
+    )
 
 
 def run_facts(found: Record) -> Facts:
