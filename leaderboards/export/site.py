@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -100,12 +101,12 @@ class Site:
     def _linked(self, task: str) -> list[Table[Row]]:
         """The tables of a task by other metrics that the overview leads to, as the app has them."""
         sources = (own.table for _, own in self.overview.matrix.sources)
-        found = []
-        for own in sources:
-            if own.task == task and not own.rows[0].headline:
-                place = {"preset": own.preset, "variant": own.variant, "metric": own.metric}
-                found.append(Table(task, *place.values(), tuple(self.board.rows(task, **place))))
-        return found
+        others = (own for own in sources if own.task == task and not own.rows[0].headline)
+        return [replace(own, rows=tuple(self._rows(own))) for own in others]
+
+    def _rows(self, own: Table[Row]) -> list[Row]:
+        place = {"preset": own.preset, "variant": own.variant, "metric": own.metric}
+        return self.board.rows(own.task, **place)
 
     def _citations(self, year: str) -> Iterator[File]:
         yield "CITATION.cff", citation.cff(self.digest)

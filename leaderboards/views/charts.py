@@ -124,7 +124,7 @@ def chart_spec(
     """What :func:`chart` says in Vega-Lite, a hundred times as fast for whoever draws hundreds:
     Altair makes one chart of each form, and what differs is put in."""
     frame = _frame(lines, names, title, logarithmic, dark)
-    blanks = {
+    blanks: dict[str, Any] = {
         "title": "<title>",
         "x_title": "<x>",
         "ticks": ("<ticks>",) * bool(frame.ticks),
@@ -279,10 +279,11 @@ def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[d
 
 
 def _x_axis(frame: Frame) -> alt.X:
-    zero = {"zero": False} if frame.scale == "linear" else {}
-    scale = alt.Scale(type=frame.scale, nice=False, **zero)
-    ticks = {"values": frame.ticks, "format": ",d"} if frame.ticks else {}
-    return alt.X("x:Q", title=frame.x_title, scale=scale, axis=alt.Axis(grid=False, **ticks))
+    scale: dict[str, Any] = {"type": frame.scale, "nice": False}
+    scale |= {"zero": False} if frame.scale == "linear" else {}
+    axis: dict[str, Any] = {"values": frame.ticks, "format": ",d"} if frame.ticks else {}
+    own = alt.Axis(grid=False, **axis)
+    return alt.X("x:Q", title=frame.x_title, scale=alt.Scale(**scale), axis=own)
 
 
 def _styles(

@@ -1,4 +1,5 @@
-"""A site as a browser reads it: what its pages link to, and what their tables hold."""
+"""A board whose texts are hostile, and its site as a browser reads it: what pages link to, and what
+their tables hold."""
 
 from __future__ import annotations
 
@@ -9,8 +10,49 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from leaderboards.board import build_board
+from leaderboards.build import FOLDER
+from leaderboards.contents import Board
+from leaderboards.verdicts import Claim, VerdictFile
+from published.numbers import read_published
+from tests.leaderboards.conftest import record, samples
+
 VOID = {"meta", "link", "img", "br", "input", "hr"}
 LINKS = ("href", "src")
+LABEL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+CAUSE = "<b>not</b> finite \u202e\x1b[31m ]]> --> &lt;"
+
+
+def sample_board() -> Board:
+    """Models, failures, published numbers and verdicts, some of whose texts are hostile."""
+    hostile = [record("hostile", LABEL, seed, 0.2 + seed / 100) for seed in range(2)]
+    failed = record("failing", "Failing", outcome="diverged", accuracy=None, cause=CAUSE)
+    records = [*samples(), *hostile, failed]
+    claims = [
+        Claim(
+            name=f"{verdict} {LABEL}",
+            source="Figure 9",
+            sentence=f"It is {verdict}: {CAUSE}",
+            tolerance="difference above 0",
+            verdict=verdict,
+            evidence=LABEL,
+            seeds=3,
+        )
+        for verdict in ("reproduced", "contradicted", "not enough evidence")
+    ]
+    verdicts = [
+        VerdictFile(
+            schema_version=1,
+            figure=figure,
+            preset=preset,
+            title=f"RegBench {LABEL}",
+            records=[hostile[0].run_id, records[0].run_id],
+            claims=claims,
+        )
+        for figure, preset in (("figure9", "laptop"), ("figure9", "smoke"), ("table3", "smoke"))
+    ]
+    published = read_published(FOLDER.parent / "published")
+    return build_board(records, [one for one in published if one.task == "regbench"], verdicts)
 
 
 class Read(HTMLParser):

@@ -18,16 +18,14 @@ import pytest
 import yaml
 
 from ground.errors import UserError
-from leaderboards.board import build_board
 from leaderboards.build import FOLDER
-from leaderboards.contents import Board, KeptBoard, OpenBoard, write_board
+from leaderboards.contents import KeptBoard, OpenBoard, write_board
 from leaderboards.export import __main__ as export
 from leaderboards.export import folder
 from leaderboards.export.addresses import from_page, slug, task_page
 from leaderboards.export.assets import ASSETS
 from leaderboards.export.site import Site
 from leaderboards.export.tasks import task_of
-from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views import curves, models
 from leaderboards.views.charts import chart, chart_spec
 from leaderboards.views.columns import columns, written
@@ -35,45 +33,9 @@ from leaderboards.views.dots import dots, dots_spec
 from leaderboards.views.links import claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
-from published.numbers import read_published
-from tests.leaderboards.conftest import record, samples
-from tests.leaderboards.sites import Read, broken
+from tests.leaderboards.sites import LABEL, Read, broken, sample_board
 
-LABEL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-CAUSE = "<b>not</b> finite \u202e\x1b[31m ]]> --> &lt;"
 HASH = "0" * 64
-
-
-def sample_board() -> Board:
-    """Models, failures, published numbers and verdicts, some of whose texts are hostile."""
-    hostile = [record("hostile", LABEL, seed, 0.2 + seed / 100) for seed in range(2)]
-    failed = record("failing", "Failing", outcome="diverged", accuracy=None, cause=CAUSE)
-    records = [*samples(), *hostile, failed]
-    claims = [
-        Claim(
-            name=f"{verdict} {LABEL}",
-            source="Figure 9",
-            sentence=f"It is {verdict}: {CAUSE}",
-            tolerance="difference above 0",
-            verdict=verdict,
-            evidence=LABEL,
-            seeds=3,
-        )
-        for verdict in ("reproduced", "contradicted", "not enough evidence")
-    ]
-    verdicts = [
-        VerdictFile(
-            schema_version=1,
-            figure=figure,
-            preset=preset,
-            title=f"RegBench {LABEL}",
-            records=[hostile[0].run_id, records[0].run_id],
-            claims=claims,
-        )
-        for figure, preset in (("figure9", "laptop"), ("figure9", "smoke"), ("table3", "smoke"))
-    ]
-    published = read_published(FOLDER.parent / "published")
-    return build_board(records, [one for one in published if one.task == "regbench"], verdicts)
 
 
 @pytest.fixture(scope="module")
