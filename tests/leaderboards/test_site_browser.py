@@ -37,7 +37,7 @@ def visit(site: Path):
             page = browser.new_context(viewport=size, color_scheme=theme, offline=True).new_page()
             page.on("dialog", lambda one: (unwanted.append(one.message), one.dismiss()))
             page.on("pageerror", lambda one: unwanted.append(str(one)))
-            page.on("console", lambda one: unwanted.extend([one.text] * (one.type == "error")))
+            page.on("console", lambda one: unwanted.extend(_errors(one)))
             page.on("request", lambda one: unwanted.extend(_elsewhere(one.url)))
             page.goto(f"{site.as_uri()}/{place}", timeout=PATIENCE)
             return page
@@ -45,6 +45,12 @@ def visit(site: Path):
         yield open_it
         browser.close()
         assert not unwanted
+
+
+def _errors(message) -> list[str]:
+    # The page's policy stops axe, which wants to read style sheets again.
+    by_axe = "connect-src" in message.text
+    return [message.text] if message.type == "error" and not by_axe else []
 
 
 def _elsewhere(address: str) -> list[str]:
@@ -68,7 +74,9 @@ def test_a_visit_leads_from_the_overview_to_a_table_that_sorts_and_its_charts(vi
     chart = page.locator("figure.chart svg").first
     chart.wait_for(timeout=PATIENCE)
     assert chart.locator("path").count() > 5
-    page.locator("summary", has_text="accuracy_by_position").first.click()
+    # By a key: charts that are drawn meanwhile move what a pointer aims at.
+    page.locator("summary", has_text="accuracy_by_position").first.focus()
+    page.keyboard.press("Enter")
     page.locator("details[open] figure.chart svg").first.wait_for(timeout=PATIENCE)
     assert serious(page) == []
 
