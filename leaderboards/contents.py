@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from leaderboards.data.folder import to_parquet, write_board
-from leaderboards.data.opened import OpenBoard, read_board
+from leaderboards.data.opened import KeptBoard, OpenBoard, read_board
 from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 __all__ = [
     "Board",
     "ClaimLine",
+    "KeptBoard",
     "Line",
     "OpenBoard",
     "RecordLine",

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ground.escaping import terminal
 from leaderboards.render import plain
 from leaderboards.views.links import Address, in_app
 
@@ -21,6 +22,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_calm,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -28,11 +30,17 @@ def _environment() -> Environment:
     return made
 
 
+def _calm(value: Any) -> Any:
+    """A text without what turns its direction or has no place in a page; markup as it is."""
+    return terminal(value) if type(value) is str else value
+
+
 def markup(template: str, /, address: Address = in_app, **data: Any) -> str:
     """A template filled with data.
 
     Args:
-        template: its name without ``.html``.
+        template: its name, without ``.html`` where it ends so.
         address: how its links are written, in the app or in a file.
     """
-    return _environment().get_template(f"{template}.html").render(href=address, **data)
+    file = template if "." in template else f"{template}.html"
+    return _environment().get_template(file).render(href=address, **data)

@@ -149,9 +149,10 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "# Results",
         "",
         "Everything here is made from the committed records in `leaderboards/records/`; the same "
-        "board, with curves and provenance, opens with `nox -s leaderboard`. A result holds at "
-        "its preset only. The published settings (preset `paper`) have not been run where no "
-        "line names them.",
+        "board, with curves and provenance, opens with `nox -s leaderboard`, and `python -m "
+        "leaderboards.export site/` writes it as [pages that need no server](../export.md). A "
+        "result holds at its preset only. The published settings (preset `paper`) have not been "
+        "run where no line names them.",
         "",
         forms_in_words(board),
         "",

@@ -22,6 +22,7 @@ from bench import (
     training_speed,
 )
 from leaderboards import add, build, readme, serve
+from leaderboards.export import __main__ as export
 from leaderboards.submit import __main__ as submit
 from leaderboards.verify import __main__ as verify
 from reproduce import command as reproduce
@@ -111,6 +112,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
         ["to=to", "level=consistent"],
     ),
     "leaderboards.readme": (readme.main, [], ["--check"]),
+    "leaderboards.export": (export.main, ["site"], ["board=none.parquet"]),
     "leaderboards.serve": (serve.main, ["port=0", "address=localhost"], ["board=none.parquet"]),
     "reproduce": (lambda w: reproduce.main(w, reproductions()), FIGURE, ["dry_run=true"]),
     "tasks.text.recipe": (recipe.main, ["stories=2", "seed=0", "out=out"], ["writer=grammar"]),

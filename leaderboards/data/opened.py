@@ -14,10 +14,12 @@ import dataclasses
 import hashlib
 import time
 from collections.abc import Collection
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.records.schema import RunRecord
@@ -241,6 +243,32 @@ class OpenBoard:
         return manifest
 
 
+class KeptBoard(OpenBoard):
+    """A board that keeps what it was asked, for whoever asks for all of it page by page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._tables: dict[str, pa.Table | None] = {}
+        self._found: dict[str, list[Any]] = {}
+
+    def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
+        asked = f"{name} {sorted(where.items())!r}"
+        if asked not in self._found:
+            self._found[asked] = super()._lines(kind, name, where)
+        return list(self._found[asked])
+
+    def _table(
+        self, name: str, where: dict[str, Any], columns: list[str] | None = None
+    ) -> pa.Table | None:
+        if name not in self._tables:
+            self._tables[name] = super()._table(name, {})
+        table = self._tables[name]
+        if table is not None and where:
+            # A mask is made at once: an expression starts threads, however small the table.
+            table = table.filter(reduce(pc.and_, (_mask(table[key], where[key]) for key in where)))
+        return table if table is None or columns is None else table.select(columns)
+
+
 def read_board(path: Path) -> Board:
     """Read a whole board.
 
@@ -254,6 +282,13 @@ def read_board(path: Path) -> Board:
 def _condition(column: str, value: Any) -> tuple[str, str, Any]:
     several = isinstance(value, Collection) and not isinstance(value, str)
     return column, "in" if several else "==", list(value) if several else value
+
+
+def _mask(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
+    _, kind, wanted = _condition("", value)
+    if kind == "==":
+        return pc.fill_null(pc.equal(column, wanted), False)
+    return pc.is_in(column, value_set=pa.array(wanted, column.type))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from leaderboards.render import PRESETS
 from leaderboards.screens import page
 from leaderboards.screens.address import is_on, one_of, say, words
 from leaderboards.views.claims import (
+    AT_FIRST,
     as_number,
     counted,
     detail,
@@ -22,7 +23,6 @@ from leaderboards.views.links import claim_id, to_claim, to_record
 from leaderboards.views.overview import IN_BAR
 
 ANY = "any"
-AT_FIRST = ("verdict", "claim", "figure", "preset", "effect", "p", "open")
 
 
 def show() -> None:

@@ -8,24 +8,7 @@ from leaderboards.screens import page
 from leaderboards.screens.address import one_of
 from leaderboards.views.claims import in_words
 from leaderboards.views.claims import lines as claim_lines
-from leaderboards.views.models import best_known, lines, model, models
-
-AT_FIRST = (
-    "task",
-    "preset",
-    "configuration",
-    "setting",
-    "metric",
-    "score",
-    "rank",
-    "seeds",
-    "mark",
-    "level",
-    "parameters",
-    "training FLOPs",
-    "state bytes",
-    "table",
-)
+from leaderboards.views.models import AT_FIRST, best_known, facts, lines, model, models
 
 
 def show() -> None:
@@ -36,12 +19,7 @@ def show() -> None:
     chosen = one_of("Model", sorted(known), "model", next(iter(known)), left)
     found = model(board, chosen)
     page.text(title=found.label, colour=found.colour, lead=best_known(found))
-    facts = [
-        ("source", str(found.card.get("source", ""))),
-        ("deviations", str(found.card.get("note", ""))),
-        ("file", found.source or "of another package"),
-    ]
-    page.draw("facts", facts=[(key, value) for key, value in facts if value])
+    page.draw("facts", facts=facts(found))
     page.text(heading="Every setting that was measured")
     page.grid(lines(board, found), f"Every number of {found.label}", AT_FIRST)
     if found.claims:

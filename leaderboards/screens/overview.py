@@ -5,8 +5,7 @@ from __future__ import annotations
 from leaderboards.screens import page
 from leaderboards.views.abilities import described
 from leaderboards.views.links import to_model
-
-GROUPS = {"models": "sequence models", "": "of other packages"}
+from leaderboards.views.overview import GROUPS
 
 
 def show() -> None:

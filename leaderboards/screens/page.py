@@ -15,6 +15,7 @@ from leaderboards.contents import OpenBoard
 from leaderboards.data.folder import MANIFEST
 from leaderboards.markup import markup
 from leaderboards.serve import COMMITTED, LOCAL, default_board
+from leaderboards.views.columns import FORMATS, LINKS
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
 from leaderboards.views.trust import explained
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from leaderboards.views.charts import Chart
 
 Lines = Sequence[dict[str, Any]]
-SPREAD = ("mean difference", "largest difference")  # columns
 
 
 def board_path() -> Path:
@@ -97,22 +97,12 @@ def plot(chart: Chart, alt_text: str) -> None:
 
 def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
     """How the columns of a table are written: numbers short, and links as links."""
-    short, whole = st.column_config.NumberColumn, "localized"
+    short = st.column_config.NumberColumn
     config: dict[str, Any] = {
-        "score": short(score, format="%.4f"),
-        **{
-            name: short(name, format="%.4f")
-            for name in ("low", "high", "value", "board", "again", "difference", *SPREAD)
-        },
-        "p": short("p", format="%.2g"),
-        **{name: short(name, format="compact") for name in ("training FLOPs", "state bytes")},
-        **{name: short(name, format=whole) for name in ("parameters", "steps", "peak memory")},
-        "seconds": short("seconds", format="%.1f"),
+        **{name: short(name, format=form) for name, form in FORMATS.items()},
+        "score": short(score, format=FORMATS["score"]),
+        **{name: st.column_config.LinkColumn(name, display_text="open") for name in LINKS},
         "level": st.column_config.TextColumn("level", help=f"{explained()}."),
-        **{
-            name: st.column_config.LinkColumn(name, display_text="open")
-            for name in ("record", "table", "open")
-        },
     }
     named = {key for line in lines for key in line}
     return {name: own for name, own in config.items() if name in named}

@@ -10,22 +10,22 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.data.replications import together
-from leaderboards.render import ARROWS, PRESETS, as_csv, covered, name
+from leaderboards.render import ARROWS, as_csv, name
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
 from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import link, to_model, to_record
-from leaderboards.views.records import again_lines, machine_lines
-from leaderboards.views.sentences import summary
+from leaderboards.views.records import again_lines, machine_lines, told_again
+from leaderboards.views.sentences import notes, scale_note, summary
 from leaderboards.views.tables import (
     AT_FIRST,
     BEST_FIRST,
     ORDERS,
     Brief,
     Table,
+    cards,
     contents_of,
     coverage,
     first_task,
@@ -34,14 +34,13 @@ from leaderboards.views.tables import (
     matching,
     opening,
     ordered,
+    planned,
     presets,
     tables,
     task_label,
     tasks,
     unique_names,
 )
-from pictures.models import model_card
-from settings.groups import card, choices, contenders
 
 ALONE = "as set"  # a configuration that no word tells from others
 RECORDS = 12  # links to records below a table
@@ -88,19 +87,6 @@ def _headline_first(table: Table[Row]) -> bool:
     return not table.rows[0].headline
 
 
-def scale_note(rows: Sequence[Row], own: Sequence[Table[Brief]]) -> str:
-    """What a preset's numbers may be compared with, if the task has published ones."""
-    preset = rows[0].preset
-    if not any(row.source for table in own for row in table.rows):
-        return ""
-    if preset == PRESETS[-1]:
-        return "Published settings. Published numbers are never ranked with ours."
-    return (
-        f"Preset {preset} is not the scale of the papers: its numbers compare with each other, not "
-        "with published ones."
-    )
-
-
 def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
@@ -130,10 +116,7 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     _remember(picked)
     _lead_on(picked or [row for row in rows if row.kind == "measured"][:1] or list(rows[:1]))
     page.text(
-        f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
-        "without an interval or with a failed seed, rows that are not tuned and converged, "
-        "references and published numbers have none.",
-        *dict.fromkeys(f"{row.source}: {row.note}" for row in rows if row.note),
+        *notes(rows),
     )
     file = f"{table.task}-{table.preset}.csv"
     st.download_button("Download as CSV", partial(as_csv, rows), file, "text/csv")
@@ -166,13 +149,7 @@ def _again(board: OpenBoard, table: Table[Row]) -> None:
     """The runs of the table that were made once more."""
     found = board.replications(table.task, preset=table.preset, variant=table.variant)
     if found:
-        every = together(found)
-        page.text(
-            f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
-            f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not "
-            "explain.",
-            heading="Replications",
-        )
+        page.text(told_again(found), heading="Replications")
         page.grid(machine_lines(found), f"Replications of {table.place} by machine")
         page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
 
@@ -226,19 +203,8 @@ def _about(board: OpenBoard, table: Table[Row], own: Sequence[Table[Brief]]) -> 
         page.links([(f"{len(mine)} published claims", target)], f"{in_words(mine)}:")
     page.text(heading="Who was measured")
     page.grid(
-        coverage(table.task, own, partial(_planned, table.task)),
+        coverage(table.task, own, partial(planned, table.task)),
         f"Which model was measured on {table.task} at which preset",
     )
     with st.expander("About the task and its models"):
-        shown = [(row.model, model_card(row.model)) for row in table.measured]
-        about = [(table.task, card("tasks", table.task))] if _is_ours(table.task) else []
-        cards = dict([*about, *((model, found) for model, found in shown if found)])
-        page.draw("cards", cards=list(cards.items()))
-
-
-def _is_ours(task: str) -> bool:
-    return task in choices("tasks")
-
-
-def _planned(task: str, preset: str) -> Sequence[str]:
-    return contenders(task, preset) if preset in PRESETS else ()
+        page.draw("cards", cards=cards(table))

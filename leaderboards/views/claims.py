@@ -17,6 +17,8 @@ from leaderboards.views.links import Address, claim_id, in_app, to_claim
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
 CHECKED = re.compile(r"^(.*?)[.;]?\s*(The control, .*)$", re.DOTALL)
 
+AT_FIRST = ("verdict", "claim", "figure", "preset", "effect", "p", "open")  # columns
+
 
 @dataclass(frozen=True)
 class Published:

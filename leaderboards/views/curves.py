@@ -7,7 +7,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from leaderboards.contents import Line, OpenBoard
-from leaderboards.views.charts import Chart, chart, is_ours, is_reference, origin, series_name
+from leaderboards.views.charts import (
+    Chart,
+    Spec,
+    chart,
+    chart_spec,
+    is_ours,
+    is_reference,
+    origin,
+    series_name,
+)
 
 BINS = 48  # places of a binned curve
 POSITION, SIZE = "along the sequence and the training", "by training size"
@@ -102,10 +111,24 @@ def curve_chart(
         shown: the names to draw.
         bins: places of a curve at most; 0 draws every point.
     """
+    drawn, names = _chosen(found, shown, bins)
+    return chart(drawn, names, title, logarithmic, dark)
+
+
+def curve_spec(
+    found: Sequence[tuple[str, Line]], shown: Sequence[str], title: str, *, logarithmic: bool
+) -> Spec:
+    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
+    drawn, names = _chosen(found, shown, BINS)
+    return chart_spec(drawn, names, title, logarithmic)
+
+
+def _chosen(
+    found: Sequence[tuple[str, Line]], shown: Sequence[str], bins: int
+) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
     models: Mapping[str, str] = {name: line.model for name, line in reversed(found)}
     ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in found)}
-    drawn = [(name, *_maybe_binned(line, bins)) for name, line in found if name in shown]
-    return chart(drawn, ordered, title, logarithmic, dark)
+    return [(name, *_maybe_binned(line, bins)) for name, line in found if name in shown], ordered
 
 
 def _maybe_binned(line: Line, bins: int) -> tuple[Line, tuple[int, ...]]:

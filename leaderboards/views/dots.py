@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
 import altair as alt
 
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS
-from leaderboards.views.charts import Chart, colour_of, unchecked, with_data
+from leaderboards.views.charts import Chart, Spec, colour_of, filled, unchecked, with_data
 from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
@@ -28,12 +29,26 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     Args:
         selected: names of rows (``unique_names``) that stand out; none, if all do.
     """
-    names = unique_names(rows)
-    pairs = list(zip(names, rows, strict=True))
-    values = tuple(_point(name, row, not selected or name in selected, dark) for name, row in pairs)
-    first = rows[0]
-    title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
-    scale = alt.Scale(domain=tuple(names), padding=0)
+    frame = _drawn(tuple(unique_names(rows)), _title(rows), _height(rows))
+    return with_data(frame, _points(rows, selected, dark))
+
+
+def dots_spec(rows: Sequence[Row]) -> Spec:
+    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
+    own = {"<names>": tuple(unique_names(rows)), "<title>": _title(rows)}
+    made = filled(_spec(), own, _points(rows, (), dark=False))
+    return made | {"height": _height(rows)}
+
+
+@cache
+def _spec() -> Spec:
+    return with_data(_drawn(("<names>",), "<title>", 1), ({},)).to_dict(validate=False)
+
+
+@unchecked
+def _drawn(names: tuple[str, ...], title: str, height: int) -> Chart:
+    """A chart without points."""
+    scale = alt.Scale(domain=names, padding=0)
     axis = alt.Axis(labelLimit=150, ticks=False, domain=False)
     x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False))
     base = alt.Chart().encode(
@@ -52,9 +67,22 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     point = base.mark_point(size=80, strokeWidth=2).encode(
         x=x, shape=shape, fill=fill, tooltip=tooltip
     )
-    height = STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS
-    made = alt.layer(whisker, point).properties(height=height, padding=PADDING)
-    return with_data(made, values)
+    return alt.layer(whisker, point).properties(height=height, padding=PADDING)
+
+
+def _title(rows: Sequence[Row]) -> str:
+    return f"{rows[0].metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
+
+
+def _height(rows: Sequence[Row]) -> int:
+    return STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS
+
+
+def _points(
+    rows: Sequence[Row], selected: Collection[str], dark: bool
+) -> tuple[dict[str, Any], ...]:
+    named = zip(unique_names(rows), rows, strict=True)
+    return tuple(_point(name, row, not selected or name in selected, dark) for name, row in named)
 
 
 def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:

@@ -15,6 +15,22 @@ from pictures.models import look, model_card
 from settings.groups import choices, model_groups
 
 SOURCES = "models"
+AT_FIRST = (
+    "task",
+    "preset",
+    "configuration",
+    "setting",
+    "metric",
+    "score",
+    "rank",
+    "seeds",
+    "mark",
+    "level",
+    "parameters",
+    "training FLOPs",
+    "state bytes",
+    "table",
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +77,16 @@ def _source(wanted: str) -> str:
             folder = SOURCES if group == SOURCES else f"{SOURCES}/{group}"
             return f"{folder}/{wanted}.yaml"
     return ""
+
+
+def facts(found: Model) -> list[tuple[str, str]]:
+    """Where it comes from."""
+    told = [
+        ("source", str(found.card.get("source", ""))),
+        ("deviations", str(found.card.get("note", ""))),
+        ("file", found.source or "of another package"),
+    ]
+    return [(key, value) for key, value in told if value]
 
 
 def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dict[str, Any]]:

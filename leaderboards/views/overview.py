@@ -19,6 +19,7 @@ from settings.groups import choices, contenders, model_groups
 
 FAILED, PLANNED, PALE, SURE = "failed", "planned", "pale", "sure"
 CONTRADICTED = "contradicted"
+GROUPS = {"models": "sequence models", "": "of other packages"}  # others by their folder's name
 # Contradicted first: it is what a reader must not miss.
 IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADICTED))
 

@@ -131,6 +131,15 @@ def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
     ]
 
 
+def told_again(found: Sequence[Replication]) -> str:
+    """What replications gave, in a sentence."""
+    every = together(found)
+    return (
+        f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
+        f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not explain."
+    )
+
+
 def run_facts(found: Record) -> Facts:
     """What was run and what came out."""
     line, content = found.line, found.content

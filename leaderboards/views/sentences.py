@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.render import name, number
+from leaderboards.render import PRESETS, covered, name, number
+from leaderboards.views.tables import Brief, Table
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -24,6 +25,29 @@ def summary(rows: Sequence[Row]) -> str:
         said = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
         said += "intervals overlap."
     return " ".join(filter(None, (said + _without_training(reference), standing(rows))))
+
+
+def scale_note(rows: Sequence[Row], own: Iterable[Table[Brief]]) -> str:
+    """What a preset's numbers may be compared with, if the task has published ones."""
+    preset = rows[0].preset
+    if not any(row.source for table in own for row in table.rows):
+        return ""
+    if preset == PRESETS[-1]:
+        return "Published settings. Published numbers are never ranked with ours."
+    return (
+        f"Preset {preset} is not the scale of the papers: its numbers compare with each other, not "
+        "with published ones."
+    )
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What a reader of a table's numbers must know."""
+    return [
+        f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
+        "without an interval or with a failed seed, rows that are not tuned and converged, "
+        "references and published numbers have none.",
+        *dict.fromkeys(f"{row.source}: {row.note}" for row in rows if row.note),
+    ]
 
 
 def standing(rows: Sequence[Row]) -> str:

@@ -16,7 +16,8 @@ from leaderboards.render import PRESETS, name, plain, rank
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import trust_of
 from pictures.models import label as model_label
-from settings.groups import card, choices
+from pictures.models import model_card
+from settings.groups import card, choices, contenders
 
 IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"
@@ -305,6 +306,18 @@ def coverage(
                 }
             )
     return lines
+
+
+def planned(task: str, preset: str) -> Sequence[str]:
+    """The models that contend in a task at a preset, by their cards."""
+    return contenders(task, preset) if preset in PRESETS else ()
+
+
+def cards(table: Table[Row]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The cards of a table's task and of its models, by name."""
+    about = [(table.task, card("tasks", table.task))] if table.task in choices("tasks") else []
+    shown = [(row.model, model_card(row.model)) for row in table.measured]
+    return list(dict([*about, *((model, found) for model, found in shown if found)]).items())
 
 
 def _last_if_unknown(value: float | None) -> float:
