@@ -29,7 +29,6 @@ from leaderboards.views.figures import figures_of
 from leaderboards.views.links import claim_id, link, to_claim, to_model, to_record, to_table
 from leaderboards.views.overview import GROUPS, Overview
 from leaderboards.views.tables import task_label
-from leaderboards.views.trust import explained, trust_of
 
 
 def overview_page(
@@ -165,14 +164,16 @@ def record_pages(found: recorded.Record, models: Iterable[str]) -> Page:
     place = record_page(run_id)
     own = [("its model", to_model(found.line.model))] if found.line.model in models else []
     own += [("its table", to_table(found.row))] if found.row else []
-    trust = [("trust", f"{trust_of(found.row).words} ({explained()})")] if found.row else []
+    seeds = [(f"seed {one.seed}", to_record(one.run_id)) for one in found.beside]
+    checked = recorded.seed_lines(found, from_page(place))
     parts: list[Markup] = [
         text(place, title=run_id),
         links(place, own),
-        links(place, [(f"seed {n}", to_record(run)) for run, n in found.beside], "All seeds:"),
-        part(place, "facts", facts=[*recorded.run_facts(found), *trust]),
+        links(place, seeds, "All seeds:"),
+        part(place, "facts", facts=[*recorded.run_facts(found), *recorded.trust_facts(found)]),
         text(place, heading="Where it comes from"),
         part(place, "facts", facts=recorded.provenance_facts(content)),
+        table(place, "How far each seed of its row was checked", checked),
         code(place, "The command that made it", content["provenance"]["command"]),
     ]
     if found.replications:

@@ -27,7 +27,7 @@ from leaderboards.views.claims import in_words, tasks_of
 from leaderboards.views.claims import lines as claim_lines
 from leaderboards.views.dots import dots_spec
 from leaderboards.views.links import to_model
-from leaderboards.views.records import again_lines, told_again
+from leaderboards.views.records import again_lines, machine_lines, told_again
 from leaderboards.views.sentences import notes, scale_note, summary
 from leaderboards.views.tables import (
     AT_FIRST,
@@ -168,6 +168,7 @@ def _again(board: OpenBoard, task: Task) -> Iterator[Markup]:
     found = board.replications(task.name)
     if found:
         yield table(task.place, "Replications", again_lines(found), lead=told_again(found))
+        yield table(task.place, "Replications by machine", machine_lines(found))
 
 
 def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:

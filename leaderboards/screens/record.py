@@ -8,7 +8,6 @@ from leaderboards.screens import page
 from leaderboards.screens.address import say, words
 from leaderboards.views import records
 from leaderboards.views.links import to_claim, to_model, to_record, to_table
-from leaderboards.views.trust import explained, trust_of
 
 MOST = 200  # of the records that a search lists
 
@@ -34,7 +33,7 @@ def show() -> None:
     page.links(seeds, "All seeds:")
     left, right = st.columns(2)
     with left:
-        page.draw("facts", facts=[*records.run_facts(found), *_trust(found)])
+        page.draw("facts", facts=[*records.run_facts(found), *records.trust_facts(found)])
     with right:
         page.draw("facts", facts=records.provenance_facts(found.content))
     page.text(heading="How far it was checked")
@@ -64,8 +63,3 @@ def _choose(found: records.Record) -> None:
         matched = records.matching(page.board(), wanted)
         told = f"{len(matched)} records:" if matched else "No record has all of these words."
         page.links([(one, to_record(one)) for one in matched[:MOST]], told)
-
-
-def _trust(found: records.Record) -> records.Facts:
-    facts = [("level", f"{trust_of(found.line).words} ({explained()})")]
-    return facts + ([("level of its row", trust_of(found.row).words)] if found.row else [])

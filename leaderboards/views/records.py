@@ -13,6 +13,7 @@ from leaderboards.forms import form_of
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.tables import by_scale, first_task
+from leaderboards.views.trust import explained, trust_of
 
 Facts = list[tuple[str, str]]
 
@@ -94,6 +95,12 @@ def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]
         }
         for one in found.beside
     ]
+
+
+def trust_facts(found: Record) -> Facts:
+    """How far a record and its row were checked, with what the levels mean."""
+    facts = [("level", f"{trust_of(found.line).words} ({explained()})")]
+    return facts + ([("level of its row", trust_of(found.row).words)] if found.row else [])
 
 
 def machine_lines(found: Sequence[Replication]) -> list[dict[str, Any]]:
