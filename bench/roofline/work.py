@@ -268,7 +268,7 @@ class _Kernel(torch.autograd.Function):
         return None, None, None, None, *map(torch.empty_like, ctx.saved_tensors[:-1])
 
 
-def _note(calls: Counter[Operation], flops: float, launches: float, moved: float) -> None:
+def _note(calls: Counter[Operation], flops: float, launches: int, moved: float) -> None:
     calls[Operation(flops / launches, moved / launches)] += launches
 
 
@@ -294,11 +294,10 @@ def _autocast_without_meta() -> Iterator[None]:
     namespace: Any = torch
     real = namespace.autocast
 
-    class Autocast(real):
-        def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
-            super().__init__("cpu" if device_type == "meta" else device_type, *args, **kwargs)
+    def start(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        real.__init__(self, "cpu" if device_type == "meta" else device_type, *args, **kwargs)
 
-    namespace.autocast = Autocast
+    namespace.autocast = type("autocast", (real,), {"__init__": start})
     try:
         yield
     finally:
