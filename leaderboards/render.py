@@ -33,7 +33,7 @@ def quantity(value: float | None, unit: str = "") -> str:
     for limit, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:.3g} {prefix}{unit}"
-    return f"{value:g} {unit}".strip()
+    return f"{value:.3g} {unit}".strip()
 
 
 def count(value: int | None) -> str:
