@@ -151,7 +151,7 @@ def record(
     return RunRecord(**(fields | changes))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def honest() -> list[RunRecord]:
     """Three seeds of a tuned model, as they were committed: what they say can be worked out."""
     found = sorted(COMMITTED.glob("regbench/*/regbench-gpt2-*-s?.json"))
