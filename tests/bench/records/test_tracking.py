@@ -12,7 +12,8 @@ from bench import train
 from bench.records.schema import read_record
 from tests.conftest import Command, told_by_a_process
 
-# One creation was killed between two tables, another is killed on its way; then three processes track a record each, at the same moment.
+# One creation was killed between two tables, another is killed on its way; then three processes
+# track a record each, at the same moment.
 AT_ONCE = """
 import json, multiprocessing, os, sqlite3, sys, time
 from pathlib import Path
