@@ -167,7 +167,7 @@ def hostile(payload: str, place: str) -> Board:
         return build_board([record("gpt2", label, accuracy=None, outcome="failed", cause=payload)])
     made = [record("gpt2", label, seed, 0.5 + seed / 9) for seed in (0, 1)]
     if place == "label":  # of a row that the sentence on fewer trials names
-        tuned = {"role": "final", "trials": 3}
+        tuned: dict[str, Any] = {"role": "final", "trials": 3}
         made = [record("gpt2", label, seed, 0.5 + seed / 9, **tuned) for seed in (0, 1)]
         made += [
             record("lstm", "LSTM", seed, 0.8 + seed / 90, **{**tuned, "trials": 8})
