@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from bench.records.schema import RunRecord
+from ground.effects import Effect
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown
 from leaderboards import readme
@@ -20,6 +24,7 @@ from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.pages import NOT_ASKED, homes_of, pages, summary
 from leaderboards.render import VERDICTS
+from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from tests.leaderboards.conftest import record
 
@@ -155,11 +160,19 @@ PAYLOADS = [
 
 
 def hostile(payload: str, place: str) -> Board:
-    """A board of records that hold the payload as label, cause, name of a metric, or setting."""
+    """A board that holds the payload as label, cause, name of a metric or setting of a record, as
+    the variant of a table, or as any text of two verdicts."""
     label = payload if place == "label" else "GPT2"
     if place == "cause":
         return build_board([record("gpt2", label, accuracy=None, outcome="failed", cause=payload)])
     made = [record("gpt2", label, seed, 0.5 + seed / 9) for seed in (0, 1)]
+    if place == "label":  # of a row that the sentence on fewer trials names
+        tuned: dict[str, Any] = {"role": "final", "trials": 3}
+        made = [record("gpt2", label, seed, 0.5 + seed / 9, **tuned) for seed in (0, 1)]
+        made += [
+            record("lstm", "LSTM", seed, 0.8 + seed / 90, **{**tuned, "trials": 8})
+            for seed in (0, 1)
+        ]
     if place == "metric":
         headline = made[0].headline.model_copy(update={"name": payload})
         metrics = {"test": {payload: 0.5}}
@@ -168,16 +181,38 @@ def hostile(payload: str, place: str) -> Board:
         config = {**made[0].config, "models": {payload: payload}}
         other = {"config": config, "identity": "f" * 64, "run_id": f"regbench-gpt2-{'f' * 12}-s0"}
         made.append(made[0].model_copy(update=other))
-    return build_board(made)
+    if place == "variant":
+        settings = {"training_automata": payload, payload: payload}
+        made += [record("gpt2", seed=seed, task_settings=settings) for seed in (0, 1)]
+    return build_board(made, verdicts=hostile_verdicts(payload, made) if place == "verdict" else ())
 
 
-@pytest.mark.parametrize("place", ["label", "cause", "metric", "key"])
+def hostile_verdicts(payload: str, records: Sequence[RunRecord]) -> list[VerdictFile]:
+    """One of each kind, of a figure whose every text is the payload."""
+    texts = dict.fromkeys(("source", "sentence", "tolerance", "evidence"), payload)
+    more: list[dict[str, Any]] = [
+        {"verdict": "reproduced", "set": payload, "p": 0.5},
+        {"verdict": "contradicted", "effect": Effect(payload, 1.5, payload, 2.0)},
+        {"verdict": "not enough evidence", "seeds_needed": 9},
+        {"verdict": NOT_ASKED, "asked_at": payload, "cost": payload},
+    ]
+    claims = [Claim(name=f"{k} {payload}", seeds=2, **texts, **own) for k, own in enumerate(more)]
+    run_ids = [one.run_id for one in records]
+    parts: dict[str, Any] = {"title": payload, "records": run_ids, "claims": claims}
+    return [
+        VerdictFile(schema_version=1, figure="figure9", preset=preset, **parts)
+        for preset in ("smoke", "laptop")
+    ]
+
+
+@pytest.mark.parametrize("place", ["label", "cause", "metric", "key", "variant", "verdict"])
 def test_no_text_of_a_record_is_markdown_and_writing_twice_changes_nothing(place: str) -> None:
     kinds = []
-    for payload in ("plain", *PAYLOADS):
+    for payload in ("plain & simple", *PAYLOADS):
         board = hostile(payload, place)
-        page, part = pages(board)["regbench.md"], summary(board)
-        kinds.append([_kinds(page), _kinds(part)])
+        made, part = pages(board), summary(board)
+        page = made["regbench.md"] + made["README.md"]
+        kinds.append([_kinds(made["regbench.md"]), _kinds(made["README.md"]), _kinds(part)])
         once = readme.with_results(f"a\n{readme.START}\nb\n{readme.END}\nc\n", part, "README")
         assert readme.with_results(once, part, "README") == once
         assert once.startswith("a\n")
