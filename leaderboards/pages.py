@@ -242,7 +242,7 @@ def _late(figures: Sequence[Figure]) -> list[str]:
         for claim in figure.claims:
             if claim.after_runs and claim.verdict in DECIDED:
                 told = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
-                lines += row_of(*told, (claim.set or "not frozen")[:16])
+                lines += row_of(*told, markdown((claim.set or "not frozen")[:16]))
     return [folded("Decided claims that were set after their runs had begun", "\n".join(lines))]
 
 

@@ -145,3 +145,34 @@ def test_only_linux_without_nvidia_asks_for_the_cpu_build(
     monkeypatch.setattr(names["shutil"], "which", lambda name: smi)
     monkeypatch.setitem(names, "NVIDIA", signs)
     assert names["without_nvidia"]() is without
+
+
+def test_the_environment_is_made_with_its_pytorch_and_again_when_a_device_comes(
+    noxfile: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands in their order; what they do takes minutes and a network."""
+    names, asked = noxfile["build_environment"].__globals__, []
+
+    def run(*words: Any, **_: Any) -> SimpleNamespace:
+        line = [str(word) for word in (words[0] if isinstance(words[0], tuple | list) else words)]
+        asked.append(line)
+        if "venv" in line:
+            (tmp_path / "environment").mkdir()
+        return SimpleNamespace(returncode=0)
+
+    session = SimpleNamespace(log=lambda text: None, run=run)
+    monkeypatch.setitem(names, "ENVIRONMENT", tmp_path / "environment")
+    monkeypatch.setitem(names, "subprocess", SimpleNamespace(run=run))
+    for no_device, cpu_builds in ((True, 1), (False, 0)):
+        monkeypatch.setitem(names, "without_nvidia", lambda no_device=no_device: no_device)
+        asked.clear()
+        names["build_environment"](session)
+        torch = [line for line in asked if line[-1] == "torch"]
+        assert [names["CPU_BUILDS"] in line for line in torch] == [True] * cpu_builds + [False]
+        assert all("constraints.txt" in " ".join(line) for line in torch)
+        (everything,) = [line for line in asked if "-e" in line]
+        assert asked[0][1:3] == ["-m", "venv"]
+        assert all(asked.index(line) < asked.index(everything) for line in torch)
+        asked.clear()
+        names["build_environment"](session)
+        assert asked == []  # it is there, of the same parts

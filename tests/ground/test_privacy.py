@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from bench.records import provenance
 from bench.runs.obtain import obtain
 from bench.training.building import build_task
+from bench.training.probe import UnfitModel
 from ground.files import ROOT
 from ground.privacy import told_command, told_message, told_word
 from settings.config import compose
+from tasks.measurement import Diverged
 
 WORDS = ["tasks=regbench", "models=gpt2", "training.steps=1"]
 PLACES = [
@@ -117,9 +119,20 @@ def test_words_of_the_code_that_raises_are_told_and_those_of_a_private_model_are
 
 
 HOSTILE = "no {0} of /home/{0}/x, postgresql://u:{0}@h/db?password={0}, C:\\{0}, ~{0} on {0}: 7"
+OWN = "read 3 of /home/{0}/x, postgresql://u:{0}@h/db?password={0}, C:\\{0}, ~{0}, {0}@h: 7"
+TOLD = {
+    RuntimeError: "no … of PATH ADDRESS PATH PATH on … 7",
+    torch.OutOfMemoryError: "no … of PATH ADDRESS PATH PATH on … 7",
+    # Sentences of the project's own, whose words are told whole, and places of no words.
+    Diverged: "read 3 of PATH ADDRESS PATH PATH ADDRESS 7",
+    UnfitModel: "read 3 of PATH ADDRESS PATH PATH ADDRESS 7",
+}
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, torch.OutOfMemoryError])
+OUTCOMES = {torch.OutOfMemoryError: "out_of_memory", Diverged: "diverged"}
+
+
+@pytest.mark.parametrize("kind", TOLD)
 def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
     kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,13 +146,14 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
     configuration = compose([*WORDS, f"store={store}"])
 
     def stop(*_: object) -> None:
-        raise kind(HOSTILE.format(secret))
+        raise kind((OWN if kind in (Diverged, UnfitModel) else HOSTILE).format(secret))
 
     monkeypatch.setattr(type(build_task(configuration)), "training_loss", stop)
     record = obtain(configuration)
     assert secret not in record.model_dump_json()
     assert str(tmp_path) not in record.model_dump_json()
-    assert "no … of PATH ADDRESS PATH PATH on … 7" in str(record.cause)
+    assert TOLD[kind] in str(record.cause)
+    assert record.outcome == OUTCOMES.get(kind, "failed")
     if kind is RuntimeError:
         where = f"work/{record.run_id}/traceback.txt"
         assert str(record.cause).startswith("RuntimeError: ")

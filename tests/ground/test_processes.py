@@ -32,14 +32,17 @@ for _ in range(2):
 print(json.dumps(said))
 """
 PARENT = """
-import subprocess, time
+import subprocess, sys, time
 from ground.processes import module_command
-subprocess.Popen(module_command("sleeper", ["a", "b"]))
+subprocess.Popen(module_command("sleeper", sys.argv[1:]))
 time.sleep(60)
 """
+# A child that goes on has no death signal of the kernel any more, as where there is no prctl.
 SLEEPER = """
-import os, sys, time
+import ctypes, os, sys, time
 from pathlib import Path
+if sys.platform == "linux" and sys.argv[1] == "goes":
+    ctypes.CDLL(None).prctl(1, 0)
 place = Path(__file__).with_name("said")
 place.write_text(f"{os.getpid()} {sys.argv[1:]} {__name__}")
 time.sleep(60)
@@ -52,18 +55,26 @@ def test_signals_wait_in_the_first_child_as_in_the_others() -> None:
     assert told_by_a_process(MASKS) == [waiting, waiting]
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_module_as_a_child_ends_with_its_killed_parent(tmp_path: Path, stopped: bool) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [
+        "goes",  # ended by its own watch alone
+        pytest.param(  # by the kernel alone
+            "stopped", marks=pytest.mark.skipif(sys.platform != "linux", reason="no prctl")
+        ),
+    ],
+)
+def test_a_module_as_a_child_ends_with_its_killed_parent(tmp_path: Path, how: str) -> None:
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PARENT]
+    command = [sys.executable, "-c", PARENT, how, "on"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment) as parent:
         said = tmp_path / "said"
         wait_for(lambda: said.exists() and said.read_text().endswith("__main__"))
         pid, words = said.read_text().split(" ", 1)
         child = psutil.Process(int(pid))
-        if stopped:
+        if how == "stopped":
             child.suspend()
         parent.kill()
-    assert words == "['a', 'b'] __main__"
+    assert words == f"['{how}', 'on'] __main__"
     assert not psutil.wait_procs([child], timeout=5)[1]

@@ -28,6 +28,7 @@ from leaderboards.pages import (
     summary,
 )
 from leaderboards.render import VERDICTS
+from leaderboards.verdicts import DECIDED
 from tests.leaderboards.conftest import record
 
 LINES = 120
@@ -191,6 +192,14 @@ def test_no_text_of_a_record_is_markdown_and_writing_twice_changes_nothing(place
         assert once.endswith("\nc\n")
         assert len(re.findall(r"(?<!\\)<script|(?<!\\):(?=//)", page + part)) == 0
     assert all(kind == kinds[0] for kind in kinds)
+
+
+def test_the_time_of_a_claim_is_no_markdown_either(board: Board) -> None:
+    late = next(c for c in board.claims if c.after_runs and c.verdict in DECIDED)
+    for payload in ("<b>1</b>", "![x](//e.x)", "| a | b |"):
+        named = replace(board, claims=(replace(late, set=payload),))
+        plain = replace(board, claims=(replace(late, set="plain"),))
+        assert _kinds(pages(named)["README.md"]) == _kinds(pages(plain)["README.md"])
 
 
 def _kinds(page: str) -> list[str]:

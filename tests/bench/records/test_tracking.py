@@ -12,9 +12,10 @@ from bench import train
 from bench.records.schema import read_record
 from tests.conftest import Command, told_by_a_process
 
-# A creation is killed on its way; then three processes track a record each, at the same moment.
+# One creation was killed between two tables, another is killed on its way; then three processes
+# track a record each, at the same moment.
 AT_ONCE = """
-import json, multiprocessing, os, sys, time
+import json, multiprocessing, os, sqlite3, sys, time
 from pathlib import Path
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 import mlflow.store.tracking.sqlalchemy_store, mlflow.tracking
@@ -26,13 +27,17 @@ from tests.bench.records import make_record
 store = Store(Path(sys.argv[1]))
 context = multiprocessing.get_context("fork")  # what is imported need not be imported again
 
+with sqlite3.connect(store.root / ".mlflow.db.partial") as half:
+    half.execute("CREATE TABLE experiments (experiment_id INTEGER NOT NULL)")
+half.close()
+
 def begun():
     files = list(store.root.glob("*mlflow.db")) + list(store.root.glob(".mlflow.db.partial"))
     return any(path.stat().st_size > 100_000 for path in files)
 
 creation = context.Process(target=create_store, args=(store,))
 creation.start()
-while not begun():
+while creation.is_alive() and not begun():
     time.sleep(0.001)
 creation.kill()
 creation.join()

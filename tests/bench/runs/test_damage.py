@@ -21,10 +21,14 @@ from safetensors.torch import save
 
 from bench import train
 from bench.records.schema import read_record
-from bench.runs.making import _read_trained
+from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
+from bench.runs.obtain import identify
 from bench.training.building import read_weights
+from bench.training.training import Diverged, TrainingReport
 from ground.errors import UserError
 from ground.files import write_sealed
+from ground.progress import silent
+from settings.config import compose
 from tasks.text.corpora import articles_corpus
 from tasks.text.errors import TextError
 from tasks.text.preparation import prepare
@@ -116,6 +120,16 @@ def stream(folder: Path) -> Path:
     return prepare(corpus, "articles", load_tokenizer("grammar"), folder / "prepared").folder
 
 
+def diverged(store: Path) -> Path:
+    """The end of a training in this store, as a run keeps it for the tasks that it is for."""
+    work = store / "work" / "diverged"
+    run = TrainingRun(identify(compose(words(store, *STEPS))), work, silent)
+    work.mkdir(exist_ok=True)
+    report = TrainingReport(steps=3, tokens=4096, loss_steps=[1, 2], losses=[2.25, 1875.5])
+    run._keep_diverged(Diverged("the loss was nan at step 3", report))
+    return store
+
+
 def read_stream(path: Path) -> Any:
     opened = TokenStream.open(path.parent)
     return opened.tokens.tolist(), opened.starts.tolist(), opened.manifest
@@ -128,6 +142,7 @@ KINDS: dict[str, Kind] = {
         "work/*/weights.safetensors",
         lambda path: read_weights(path, _read_trained(path.parent / "trained.json").weights_sha256),
     ),
+    DIVERGED: (f"work/*/{DIVERGED}", lambda path: _kept(path, _Unfinished)),
     "record": ("records/*.json", read_record),
     "tokens": ("tokens.bin", read_stream),
     "starts": ("starts.bin", read_stream),
@@ -142,6 +157,8 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
     pattern, read = KINDS[kind]
     of_run = "/" in pattern
     folder = Path(shutil.copytree(disks.store, tmp_path / "s")) if of_run else stream(tmp_path)
+    if kind == DIVERGED:
+        diverged(folder)
     (path,) = folder.glob(pattern)
     good, whole = repr(read(path)), path.read_bytes()
     refusals = []

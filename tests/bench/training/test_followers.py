@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 import torch
 
+from bench.training import parallel
 from bench.training.parallel import Ranks, leading
 from ground.errors import UserError
 from tests.bench.processes import wait_for
@@ -34,6 +36,17 @@ def add_up_or_end(ranks: Ranks, device: torch.device, folder: str) -> None:
     Path(folder, str(os.getpid())).touch()
     if ranks.rank == 1:
         ranks.add_up([torch.ones(3)])
+
+
+def add_up_and_wait_for_a_word(ranks: Ranks, device: torch.device) -> None:
+    """Give up the leader at its word, a sum beyond 2, in place of seconds after SIGTERM."""
+    word = threading.Event()
+    parallel.time = SimpleNamespace(sleep=lambda seconds: word.wait())  # type: ignore[assignment]
+    while True:
+        ones = torch.ones(3)
+        ranks.add_up([ones])
+        if ones[0] > 2:
+            word.set()
 
 
 def lead_and_sleep(folder: str) -> None:
@@ -71,19 +84,21 @@ def test_no_follower_outlives_a_killed_leader(tmp_path: Path) -> None:
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_a_follower_told_to_end_tells_the_leader_and_killed_ends_the_training() -> None:
+def test_a_follower_told_to_end_tells_the_leader_and_ends_alone_where_that_one_goes_on() -> None:
     told: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda signum, frame: told.append(signum))
     try:
         with (  # noqa: PT012
             pytest.raises(UserError, match=r"died \(killed by SIGKILL\): the same command goes on"),
-            leading(2, CPU, add_up_for_good) as ranks,
+            leading(2, CPU, add_up_and_wait_for_a_word) as ranks,
         ):
             ranks.add_up([torch.ones(3)])
-            followers()[0].terminate()  # while it waits in a sum
+            (follower,) = followers()
+            follower.terminate()  # while it waits in a sum
             wait_for(lambda: told)
             ranks.add_up([torch.ones(3)])  # the leader still ends its step
-            kill_the_follower()
+            ranks.add_up([torch.full((3,), 2.0)])  # and goes on beyond what a follower waits for
+            wait_for(lambda: follower.status() == psutil.STATUS_ZOMBIE)
             add_up_for_good(ranks, CPU)
     finally:
         signal.signal(signal.SIGTERM, before)
