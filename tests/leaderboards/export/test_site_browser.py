@@ -8,7 +8,7 @@ import pytest
 
 from leaderboards.contents import write_board
 from leaderboards.export import __main__ as export
-from tests.leaderboards.sites import LABEL, sample_board
+from tests.leaderboards.export.sites import LABEL, sample_board
 from tests.leaderboards.test_browser import BROWSER, PATIENCE, QUIET, serious, sync_api
 
 pytestmark = pytest.mark.browser
