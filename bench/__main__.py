@@ -22,6 +22,7 @@ COMMANDS = {
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",
+    "python -m leaderboards.export": "write the leaderboard as pages that need no server",
     "python -m leaderboards.add": "check records and propose them for the leaderboard",
     "python -m leaderboards.submit": "write records and a statement as a folder to send",
     "python -m leaderboards.verify": "how far a record or a submission can be believed",

@@ -24,7 +24,8 @@
     const actions = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
     // `ast`: expressions are interpreted, so that the page may forbid code made from texts.
     const how = { mode: "vega-lite", renderer: "svg", ast: true, actions, config };
-    vegaEmbed(figure.querySelector(".vega"), specification(figure), how).catch((error) => {
+    const named = () => figure.querySelector(".vega summary")?.setAttribute("aria-label", "Save this chart");
+    vegaEmbed(figure.querySelector(".vega"), specification(figure), how).then(named).catch((error) => {
       figure.querySelector(".vega").textContent = `This chart cannot be drawn here (${error.message}).`;
     });
   }

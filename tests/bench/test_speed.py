@@ -135,7 +135,7 @@ def test_region_of_an_autograd_function_is_found():
         def backward(ctx, gradient):
             return gradient
 
-    x = torch.randn(60, 60, requires_grad=True)
+    x = torch.randn(200, 200, requires_grad=True)
 
     def run():
         Slow.apply(x).sum().backward()

@@ -157,7 +157,7 @@ def test_add_copies_a_record_unchanged(tmp_path, monkeypatch, honest, capsys):
     source = write_record(record, tmp_path / "runs" / "records")
     write_record(dirty, tmp_path / "runs" / "records")
     assert add.main([record.run_id, f"{source.with_name(dirty.run_id)}.json", "to=board"]) == 0
-    copy = tmp_path / "board" / "regbench" / "laptop" / source.name
+    copy = tmp_path / "board" / "regbench" / record.preset / source.name
     assert copy.read_bytes() == source.read_bytes()
     printed = capsys.readouterr().out
     assert "uncommitted changes" in printed
