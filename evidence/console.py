@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.records.report import table_of
 from bench.records.schema import RunRecord
+from bench.records.store import Store
 from evidence.cost import GPU_RATE, Cost
 from evidence.survey import Experiment, Review, Step, Survey
 from ground.progress import duration
@@ -78,7 +79,8 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     """One command line that proposes the new records for the committed board."""
     if not records:
         return
-    paths = sorted(str(store / "records" / f"{record.run_id}.json") for record in records)
+    folders = Store(store)
+    paths = sorted(str(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
     print(f"their {len(paths)} records are committed by:\n  {command}")
 

@@ -34,7 +34,7 @@ class Shelf:
     """
 
     def __init__(self, preset: str, store: Store) -> None:
-        own = list(read_records([store.records, store.trials]))
+        own = list(read_records([store.records, store.trials, store.controls]))
         self.every = [*_committed(), *own]
         self.committed = one_of_each(r for r in _committed() if r.preset == preset)
         self.local = one_of_each(r for r in own if r.preset == preset and r.role != "trial")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,11 +19,12 @@ from typing import Any
 import pytest
 
 import evidence.shelf
-from bench.records.schema import Cost, RunRecord, read_records
+from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
 from bench.search.plan import make_plan
 from evidence.command import main
+from evidence.console import print_how_to_commit
 from evidence.cost import Speeds
 from evidence.runs import PlannedRun
 from evidence.shelf import Shelf, training_key
@@ -106,6 +108,28 @@ def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path
         trials, entry.settings
     )
     assert roles.count("final") == seeds
+
+
+def test_a_store_is_judged_as_the_same_records_would_be_when_committed(
+    shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs, predictors and the twins of controls, wherever a store keeps them."""
+    before = survey_of("figure5", tmp_path / "empty")
+    assert "reproduced" in before.verdicts.values()
+    store = Store(tmp_path / "store")
+    for path in shown.glob("three_moons/smoke/*.json"):
+        record = read_record(path)
+        write_record(record, store.record_folder(record.role))
+        path.unlink()
+    evidence.shelf._committed.cache_clear()
+    survey = survey_of("figure5", store.root)
+    assert survey.reviews["figure5"].missing == []
+    assert survey.verdicts == before.verdicts
+    names = {name for run in survey.reviews["figure5"].runs for name in run.identities}
+    print_how_to_commit([r for r in survey.shelf.local if r.identity in names], store.root)
+    told = shlex.split(capsys.readouterr().out.partition("leaderboards.add")[2])
+    assert {Path(path).parent.name for path in told} == {"records", "controls"}
+    assert all(Path(path).exists() for path in told)
 
 
 def timed(lr: float, seconds: float, steps: int = 100) -> RunRecord:
