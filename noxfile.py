@@ -17,6 +17,7 @@ import nox
 
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / f".env-{sys.version_info.major}.{sys.version_info.minor}"
+STAMP = "built-from.sha256"  # its file that says what it was made from
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 if not (3, 11) <= sys.version_info[:2] <= (3, 13):
@@ -30,6 +31,9 @@ CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 NVIDIA = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+
+# By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
+IN_TWO = ("-m", "not browser and not cluster", "-n", "2", "--dist", "worksteal")
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
@@ -50,17 +54,15 @@ ELSEWHERE = {
 def python(session: nox.Session, *words: str, **options: object) -> None:
     """Run a Python command line in the shared environment, building it first where needed."""
     build_environment(session)
-    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), **options.pop("env", {})}  # type: ignore[dict-item]
+    # After the project's own: a package of the user's may be there, with a model of his.
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path, **options.pop("env", {})}  # type: ignore[dict-item]
     session.run(str(PYTHON), *words, external=True, env=settings, **options)
 
 
 def build_environment(session: nox.Session) -> None:
     """Create the environment, unless what it was made from is unchanged."""
-    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
-    content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
-    content += b"" if without_nvidia() else b"NVIDIA"  # a device that is added later is used
-    wanted = hashlib.sha256(content).hexdigest()
-    stamp = ENVIRONMENT / "built-from.sha256"
+    wanted, stamp = built_from(), ENVIRONMENT / STAMP
     if stamp.exists() and stamp.read_text() == wanted:
         return
     session.log(f"building the shared environment in {ENVIRONMENT.name} (a few minutes, once)")
@@ -78,6 +80,14 @@ def build_environment(session: nox.Session) -> None:
     else:
         session.run(*pip, *rest, external=True)
     stamp.write_text(wanted)
+
+
+def built_from() -> str:
+    """The hash of all that decides what is in the environment."""
+    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+    content = b"".join(path.read_bytes() for path in sources) + sys.version.encode()
+    content += b"" if without_nvidia() else b"NVIDIA"  # a device that is added later is used
+    return hashlib.sha256(content).hexdigest()
 
 
 def without_nvidia() -> bool:
@@ -114,17 +124,15 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests, without those that need a browser."""
-    # By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
-    run_pytest(session, "-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
+    """The tests, without those that need a browser or a cluster."""
+    run_pytest(session, *IN_TWO, *session.posargs)
 
 
 @nox.session
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    words = ("-m", "not browser", "-n", "2", "--dist", "worksteal", *session.posargs)
-    run_pytest(session, *words, **ELSEWHERE[machine])
+    run_pytest(session, *IN_TWO, *session.posargs, **ELSEWHERE[machine])
 
 
 @nox.session
@@ -137,6 +145,22 @@ def browser_tests(session: nox.Session) -> None:
 def kills(session: nox.Session) -> None:
     """kill -9 of trainings and sweeps at random moments, 20 minutes on two cores; -- seed=N."""
     python(session, "-m", "tests.kills", *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Sweeps on a Ray cluster of three nodes, and by two drivers; parts of them are killed."""
+    build_environment(session)
+    pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    pins = ("-c", str(ROOT / "constraints.txt"))
+    session.run(*pip, "-e", f"{ROOT}[cluster]", *pins, external=True)  # Ray is not in the others
+    run_pytest(session, "-m", "cluster", *session.posargs)
+
+
+@nox.session
+def board_growth(session: nox.Session) -> None:
+    """What a board of 8,100 records costs to make, renew and read; -- records=40500."""
+    python(session, "-m", "tests.board_growth", *session.posargs)
 
 
 @nox.session
@@ -169,6 +193,24 @@ def leaderboard(session: nox.Session) -> None:
     """Serve the leaderboard of this machine's runs and the committed ones; Ctrl-C stops it."""
     python(session, "-m", "leaderboards.build", "local=true")
     python(session, "-m", "leaderboards.serve", *session.posargs)
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """How far a record or a submission can be believed; -- FOLDER, or -- sample=20 seed=1."""
+    python(session, "-m", "leaderboards.verify", *session.posargs)
+
+
+@nox.session
+def second_clone(session: nox.Session) -> None:
+    """A run that is made and submitted in one clone is verified in another, in a few minutes."""
+    python(session, "-m", "tests.second_clone")
+
+
+@nox.session
+def workflow(session: nox.Session) -> None:
+    """The workflow for pull requests, line for line, on a true submission; some minutes."""
+    python(session, "-m", "tests.workflow")
 
 
 @nox.session

@@ -12,6 +12,7 @@ COMMANDS = {
     "python -m bench.train": "train one model, or measure one memory, and write its record",
     "python -m bench.measure": "the same by another name",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
+    "python -m bench.recount": "count a record's data, sizes and FLOPs again, and compare",
     "python -m bench.equivalence": "prove that older code gives the same bytes, to keep its runs",
     "python -m bench.generate": "let the model of a saved run go on with a text",
     "python -m bench.prompts": "continuations of the same prompts by several runs, side by side",
@@ -21,7 +22,10 @@ COMMANDS = {
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",
+    "python -m leaderboards.export": "write the leaderboard as pages that need no server",
     "python -m leaderboards.add": "check records and propose them for the leaderboard",
+    "python -m leaderboards.submit": "write records and a statement as a folder to send",
+    "python -m leaderboards.verify": "how far a record or a submission can be believed",
     "python -m leaderboards.readme": "write the results in README and docs from the board",
 }
 

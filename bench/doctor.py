@@ -105,8 +105,11 @@ def _stores() -> Iterator[Finding]:
 
 
 def _leaderboard() -> Iterator[Finding]:
-    board = ROOT / "leaderboards" / "board.parquet"
-    yield board.exists(), f"committed board {board}" + ("" if board.exists() else " is missing")
+    board = ROOT / "leaderboards" / "board.parquet" / "board.json"
+    yield (
+        board.exists(),
+        f"committed board {board.parent}" + ("" if board.exists() else " is missing"),
+    )
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if browser is None:
         yield True, "no Chromium: browser tests are skipped (apt-get install chromium)"

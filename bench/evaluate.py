@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
+from ground.files import write_atomically
 from ground.words import wants_help, word
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ IDENTIFYING = {
 
 HELP = """\
 usage: python -m bench.evaluate run=ID [tasks=TASK] [store=FOLDER] [device=cpu|cuda]
-       [trust=PACKAGE]
+       [trust=PACKAGE] [output=FILE]
 
 Run the task's whole protocol again from the saved weights of a run, and compare with its record.
 ID is a run id (the name of a file in the folder records of the store), a part of one that no other
@@ -35,6 +37,7 @@ wikipedia after babistories), and a record of that task is written. tasks.KEY=VA
 task measures, or where the data lie: no place or address is taken from a record or a store.
 A model that is not of this project is imported only from the package that trust= names.
 The device is of the kind that made the record, unless another is given.
+With output=FILE what was measured is written there too, as JSON: split -> metric -> value.
 Exit code 4 when a metric differs from the record by more than 1e-6."""
 
 
@@ -46,7 +49,7 @@ def main(words: list[str]) -> int:
     from settings.config import parse
 
     given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
-    own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust")}
+    own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust", "output")}
     settings = {k.removeprefix("tasks."): given.pop(k) for k in list(given) if k[:6] == "tasks."}
     if given or not own["run"]:
         unknown = next(iter(given), None)
@@ -57,15 +60,26 @@ def main(words: list[str]) -> int:
     store = Path(str(own["store"] or "runs"))
     trust = None if own["trust"] is None else str(own["trust"])
     if own["tasks"] is None:
-        return _evaluate_again(str(own["run"]), store, own["device"], settings, trust)
+        record, metrics = _measured(str(own["run"]), store, own["device"], settings, trust)
+        if own["output"] is not None:
+            write_atomically(Path(str(own["output"])), json.dumps(metrics).encode())
+        return _compared(record, metrics)
     task = str(own["tasks"])
     return _evaluate_by(task, str(own["run"]), store, own["device"], settings, trust)
 
 
-def _evaluate_again(
-    run: str, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
-) -> int:
+Metrics = dict[str, dict[str, float]]  # split -> name -> value
+
+
+def _compared(record: RunRecord, metrics: Metrics) -> int:
     from bench.records.report import print_comparison
+
+    return OK if print_comparison(record, metrics) <= TOLERANCE else VERIFICATION_FAILED
+
+
+def _measured(
+    run: str, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
+) -> tuple[RunRecord, Metrics]:
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
     from bench.runs.saved import find_record, load_run
@@ -92,16 +106,13 @@ def _evaluate_again(
     evaluations: dict[str, Evaluation] = {
         s: evaluate(task, saved.model, s, saved.device) for s in splits
     }
-    measured = measured_fields(task, evaluations, splits[-1])
-    largest = print_comparison(record, measured["metrics"])
-    return OK if largest <= TOLERANCE else VERIFICATION_FAILED
+    return record, measured_fields(task, evaluations, splits[-1])["metrics"]
 
 
 def _measure_again(
     record: RunRecord, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
-) -> int:
+) -> tuple[RunRecord, Metrics]:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
-    from bench.records.report import print_comparison
     from bench.runs.measuring import MeasuringRun
     from bench.runs.obtain import identify
     from bench.runs.recording import measured_fields
@@ -121,9 +132,7 @@ def _measure_again(
     with progress() as report:
         run = MeasuringRun(identity, root, report)
         evaluations: dict[str, Evaluation] = {split: run.measure(split) for split in splits}
-    measured = measured_fields(run.task, evaluations, splits[-1])
-    largest = print_comparison(record, measured["metrics"])
-    return OK if largest <= TOLERANCE else VERIFICATION_FAILED
+    return record, measured_fields(run.task, evaluations, splits[-1])["metrics"]
 
 
 def _evaluate_by(

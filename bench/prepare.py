@@ -23,9 +23,10 @@ def main(words: list[str]) -> int:
     from bench.search.plan import some_model
     from ground.progress import progress
     from settings.config import compose
+    from settings.network import with_text
 
     # Data do not depend on the model, but a configuration has one.
-    configuration = compose([f"models={some_model(words)}", *words])
+    configuration = compose([f"models={some_model(words)}", *with_text(words)])
     from bench.training.building import data_hashes, prepare_data
 
     with progress() as report:

@@ -16,9 +16,10 @@ DEFAULTS = Path(__file__).with_suffix(".yaml")
 HELP = """\
 usage: python -m bench.speed [models=[MODEL,...]] [key=value ...]
 
-Time forward and backward passes of models on random tokens, one pass of each in turn, so that a
-change of the machine meets all of them. Medians over rounds; the speed against the reference is
-the median of the ratios within a round. Nothing else should run on the machine meanwhile.
+Time passes of models on random tokens, one of each in turn, so that a change of the machine meets
+all of them: training, forward alone, a prompt, and one token more. Medians over rounds; times
+against the reference are medians of the ratios within a round. One thread of a CPU is timed by what
+it spends, anything else by the clock. Nothing else should run on the machine meanwhile.
 
 settings, with their defaults:
 {settings}
@@ -59,7 +60,8 @@ def main(words: list[str]) -> int:
         print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
         return OK
     settings = read_settings(words)
-    from bench.timing.passes import measure, print_measurement
+    from bench.timing.passes import measure
+    from bench.timing.tables import print_measurement
     from ground.progress import progress
 
     with progress() as report:

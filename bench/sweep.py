@@ -43,12 +43,22 @@ sweep:
                          tpe learns from the trials so far; the others are the same settings
                          whatever the number of workers
   workers=N              0 (default): in this process; N: worker processes, one GPU for each
+  executor=ray           runs go to a Ray cluster: a new one on this machine, that of RAY_ADDRESS
+                         or of ray.address=HOST:PORT, as many at a time as it has room for, or
+                         workers=N; ray.num_cpus=1 ray.num_gpus=0.25 of each (docs/clusters.md)
+  stack=N|auto           null (default): each training alone; N: up to N of equal shapes as one
+                         computation, each with the batches and the dropout that it has alone, to
+                         the same numbers but for rounding; auto: where that was measured to be
+                         faster
   storage=journal|URL    journal: a file in the store; or any database address that Optuna takes
-                         (leave passwords to the database's own files or variables)
+                         (leave passwords to the database's own files or variables); drivers on
+                         several machines that name one postgresql:// address share the work
   "sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}"
                          replaces the task's; a key that only some models have is left out for the
                          others, and a key given by itself, such as training.lr=1e-3, is held fixed
   dry_run=true           count and estimate, and run nothing
+  device_like=NAME       with dry_run=true: hours and memory on that device, trainings alone and
+                         stacked, and how many devices pay: h100, h200, a100, rtx4090, or here
 
 {_SETTINGS}
 
@@ -77,8 +87,9 @@ def main(words: list[str]) -> int:
         return OK
     from bench.search.plan import make_plan
     from ground.progress import progress
+    from settings.network import with_text
 
-    plan = make_plan(words)
+    plan = make_plan(with_text(words))
     note = plan.note_on_trials()
     if note:
         print(note)

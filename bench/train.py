@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.words import SETTINGS_HELP, wants_help
 
@@ -14,7 +17,8 @@ usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
 Train one model on one task, evaluate it by the task's protocol and write a run record; or measure
 a memory, or another model that a task builds and trains within its own protocol.
 The same command again serves the record; a training that was interrupted goes on from its
-checkpoint.
+checkpoint. predictors=true in place of models= makes the records of the task's predictors, which
+need no training.
 
 {SETTINGS_HELP}
 
@@ -29,11 +33,15 @@ def main(words: list[str]) -> int:
         return OK
     from bench.search.plan import SHORT_NAMES, warn_of_warmup
     from settings.config import compose, parse
+    from settings.network import with_text
 
-    for key in (override.key_or_group for override in parse(words)):
-        if key.split(".")[0] in ("sweep", "dry_run", *SHORT_NAMES):
+    given = {override.key_or_group: override.value() for override in parse(words)}
+    for key in given:
+        if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-    configuration = compose(words)
+    if "predictors" in given:
+        return _predictors(words, given)
+    configuration = compose(with_text(words))
     warn_of_warmup([configuration])
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path
@@ -48,6 +56,34 @@ def main(words: list[str]) -> int:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     print_record(record, configuration.store)
     return OK if record.outcome == "ok" else RUN_FAILED
+
+
+def _predictors(words: list[str], given: Mapping[str, Any]) -> int:
+    """Make the records of a task's predictors without training."""
+    from settings.config import compose, models_of
+    from settings.groups import choices
+    from settings.network import with_text
+
+    if given["predictors"] is not True or "models" in given or "tasks" not in given:
+        raise UserError(
+            "predictors=true is for tasks=NAME without models=: a task's predictors are no model"
+        )
+    task = str(given["tasks"])
+    group = models_of(task) if task in choices("tasks") else "models"
+    kept = [word for word in words if not word.startswith("predictors=")]
+    # No predictor knows of a model, so any that the task takes fills the place of one.
+    configuration = compose([*with_text(kept), f"models={choices(group)[0]}"])
+    from bench.records.report import print_record
+    from bench.runs.obtain import obtain_baselines
+    from ground.progress import progress
+
+    with progress() as report:
+        records = obtain_baselines(configuration, report)
+    for record in records:
+        print_record(record, configuration.store)
+    if not records:
+        print(f"{task} has no predictors without training")
+    return OK
 
 
 if __name__ == "__main__":

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, UserError, command
 from ground.words import wants_help
 
-OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "output": None}
+if TYPE_CHECKING:
+    from settings.settings import Configuration
+
+OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "together": 1, "output": None}
+OWN["device_like"] = None
 
 HELP = """\
 usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
@@ -17,11 +21,15 @@ usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
 Time training steps of one model on one task, as bench.train makes them, in turn with a loop on one
 page: the same model, batches and optimiser, all outputs at once (as nanoGPT does), no engine. The
 ratio is the median over pairs of neighbouring blocks. Also which share of a step the making of the
-batch takes. Nothing else should run on the machine meanwhile.
+batch takes. One thread of a CPU is timed by what it spends, anything else by the clock. Nothing
+else should run on the machine meanwhile.
 
   rounds=5        pairs of blocks
   timed_steps=8   of each block
   starts=0        fresh processes of which the CPU-seconds until their first step are taken too
+  together=1      N: instead, N trainings computed as one (bench.sweep stack=N) against each alone
+  device_like=here  instead, the estimate of bench.sweep dry_run=true device_like=here against
+                  steps under the engine; "models=[a,b]" takes several in turn
   output=FILE     JSON with every block
   any other word  as for bench.train
 
@@ -42,10 +50,16 @@ def main(words: list[str]) -> int:
             own[override.key_or_group] = override.value()
         else:
             rest.append(word)
-    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0)):
+    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0), ("together", 1)):
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
+    if own["device_like"] is not None:
+        _check_estimate(rest, own)
+        return OK
     configuration = compose(rest)
+    if own["together"] > 1:
+        _time_together(configuration, own)
+        return OK
     from bench.timing.steps import compare, cpu_seconds_to_first_step
     from ground.progress import progress
 
@@ -67,12 +81,67 @@ def main(words: list[str]) -> int:
     )
     if starts:
         print(f"a fresh process reaches its first step after {min(starts):.2f} CPU-seconds")
-    if own["output"] is not None:
+    _save(found, own["output"])
+    return OK
+
+
+def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
+    from bench.timing.stacks import compare_stack
+    from ground.progress import progress
+
+    with progress() as report:
+        asked = (own["together"], own["rounds"], own["timed_steps"])
+        found = compare_stack(configuration, *asked, report)
+    low, high = found["quartiles"]
+    print(
+        f"{configuration.label} on {configuration.task}, preset {configuration.preset}: "
+        f"{own['together']} trainings together are {found['factor']:.3f} times as fast as each "
+        f"alone (quartiles {low:.3f} and {high:.3f})"
+    )
+    _save(found, own["output"])
+
+
+def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
+    from bench.roofline.devices import HERE, checked
+    from ground.progress import progress
+    from settings.config import compose, parse
+
+    if checked(own["device_like"]) != HERE:
+        raise UserError(
+            f"device_like={own['device_like']} cannot be measured here: device_like={HERE} can, "
+            "and bench.sweep dry_run=true estimates the others"
+        )
+    from bench.timing.rooflines import compare_estimate
+
+    chosen = next((o.value() for o in parse(words) if o.key_or_group == "models"), None)
+    names = chosen if isinstance(chosen, list) else [chosen]
+    rest = [word for word in words if not word.startswith("models=")]
+    configurations = [compose([*rest, *([f"models={n}"] if n else [])]) for n in names or [None]]
+    with progress() as report:
+        asked = (own["rounds"], own["timed_steps"])
+        found = compare_estimate(configurations, *asked, report)
+    print(
+        f"{found['task']}, preset {found['preset']}: seconds of a training step, estimated by "
+        f"rates of {found['device']} and measured under the engine, in {own['rounds']} rounds by "
+        f"turns of {own['timed_steps']} steps; medians"
+    )
+    for row in found["models"]:
+        low, high = min(row["ratios"]), max(row["ratios"])
+        verdict = "within" if row["within"] else "NOT within"
+        print(
+            f"  {row['label']:16} estimated {row['estimated_seconds']:.3f}, measured "
+            f"{row['measured_seconds']:.3f}: ratio {row['ratio']:.2f} ({low:.2f} to {high:.2f}), "
+            f"{verdict} a factor of {found['within']:g}"
+        )
+    _save(found, own["output"])
+
+
+def _save(found: dict[str, Any], output: Any) -> None:
+    if output is not None:
         from ground.files import write_atomically
 
         content = json.dumps(found, indent=1) + "\n"
-        write_atomically(Path(str(own["output"])), content.encode())
-    return OK
+        write_atomically(Path(str(output)), content.encode())
 
 
 if __name__ == "__main__":

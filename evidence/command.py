@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from evidence.console import print_plan
 from evidence.survey import Survey, in_order
 from evidence.work import work
@@ -28,7 +29,12 @@ can be killed at any moment: the same command goes on and repeats nothing.
   workers=N              worker processes (default 0: the runs are made in this process)
   figures=[NAME,...]     these reproductions alone (default: all that python -m reproduce lists)
   store=FOLDER           where runs go (default runs)
+  executor=ray           the runs are made on a Ray cluster; ray.KEY=… as bench.sweep has them
+  storage=postgresql://… several machines that name the same database make each run once, and all
+                         have its record
   dry_run=true           print the plan and what would decide each open claim; run nothing
+  device_like=NAME       with dry_run=true: hours on that device, each run alone, and how many of
+                         them make the plan faster; names: bench/roofline/devices.yaml, or here
   any other word         goes to the figures that know it: corpus=local stories=PATH wiki=PATH,
                          device=cpu
 
@@ -36,7 +42,7 @@ exit code: 0 when all is there or time is over, 1 if something could not be run,
 example: python -m evidence preset=laptop workers=2 hours=8"""
 
 LARGEST_HOURS = 24.0 * 366
-SHARED = ("device", "tracking")  # words that every figure knows
+SHARED = ("device", "tracking", *MAKING)  # words that every figure knows
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,9 @@ class Asked:
     figures: tuple[str, ...] = ()
     store: Path = Path("runs")
     dry_run: bool = False
+    storage: str = JOURNAL
     others: tuple[str, ...] = ()
+    device_like: str | None = None
 
     @classmethod
     def read(cls, words: Sequence[str], known: Mapping[str, Reproduction]) -> Asked:
@@ -60,6 +68,7 @@ class Asked:
         """
         values = {o.key_or_group: (o.value(), w) for w in words for o in parse([w])}
         own = {name: values.pop(name)[0] for name in OWN if name in values}
+        storage = str(values.get("storage", values.get("sweep.storage", (cls.storage, "")))[0])
         preset, workers = own.get("preset", cls.preset), own.get("workers", cls.workers)
         if preset not in choices("preset"):
             raise UserError(
@@ -74,7 +83,10 @@ class Asked:
         others = tuple(word for _, word in values.values())
         preset = str(preset)
         store = Path(str(own.get("store", cls.store)))
-        return cls(preset, _hours(own.get("hours")), workers, figures, store, dry_run, others)
+        hours = _hours(own.get("hours"))
+        device_like = checked_device_like(own.get("device_like"), dry_run)
+        asked = (preset, hours, workers, figures, store, dry_run, storage, others)
+        return cls(*asked, device_like)
 
     def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
         """For each figure the words of ``python -m reproduce``.
@@ -85,7 +97,8 @@ class Asked:
         base = [f"preset={self.preset}", f"store={self.store}", f"workers={self.workers}"]
         keys = {word: parse([word])[0].key_or_group for word in self.others}
         settings = {n: set(task_keys(known[n], base[0])) if keys else set() for n in self.figures}
-        of = {name: {*SHARED, *own, *(f"tasks.{k}" for k in own)} for name, own in settings.items()}
+        shared = {*SHARED, *(f"sweep.{name}" for name in MAKING)}
+        of = {name: {*shared, *own, *(f"tasks.{k}" for k in own)} for name, own in settings.items()}
         for word, key in keys.items():
             if not any(key in own for own in of.values()):
                 valid = {*OWN, *(key for own in of.values() for key in own)}
@@ -95,7 +108,7 @@ class Asked:
         return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
 
 
-OWN = ("preset", "hours", "workers", "figures", "store", "dry_run")
+OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like")
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
@@ -108,7 +121,11 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     own = asked.words(reproductions)
 
     def look() -> Survey:
-        return Survey(of, own, asked.preset, asked.store)
+        from bench.search.exchange import open_exchange
+
+        if exchange := None if asked.dry_run else open_exchange(asked.storage, asked.store):
+            exchange.take_in(asked.store)
+        return Survey(of, own, asked.preset, asked.store, asked.device_like)
 
     survey = look()
     if asked.dry_run:

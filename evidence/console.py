@@ -45,9 +45,29 @@ def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float
         if line:
             screen.print(line, soft_wrap=True)
     print_experiments(survey.experiments)
+    if survey.device_like is not None:
+        _print_elsewhere(survey, steps)
+        return
     screen.print(
         "time: of training alone on one core, by the seconds that records took; a range where no "
         f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.0e} a second, an estimate.",
+        soft_wrap=True,
+    )
+
+
+def _print_elsewhere(survey: Survey, steps: Sequence[Step]) -> None:
+    """Of the whole plan on another device: what it takes with how many of them."""
+    from bench.search.forecast import forecaster_of
+    from bench.search.forecast_table import print_assumptions, print_timeline
+    from evidence.elsewhere import chains
+
+    device = forecaster_of(str(survey.device_like)).device
+    runs = [run for step in steps for run in step.candidate.runs]
+    print_timeline(chains(runs, survey.speeds), device)
+    print_assumptions(device, "float32")
+    console().print(
+        "predictors and measurements are as on this machine; core time, core-hours and GPU-hours "
+        f"above are hours on {device.label}",
         soft_wrap=True,
     )
 

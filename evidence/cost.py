@@ -3,7 +3,9 @@
 Training alone is counted, as records count it; evaluation comes on top. Where no run of that size
 was made, the nearest by FLOPs stands in: a step's FLOPs are taken in proportion to sequences times
 positions times layers times width squared (Kaplan et al. 2020, arXiv 2001.08361, section 2.1:
-6 FLOPs for each parameter and token). A preset for GPUs is costed by FLOPs and a stated rate.
+6 FLOPs for each parameter and token). Where a task was run at other presets alone, it lends its
+FLOPs, and the pace is that of the model's steps of that size in any task: steps of a tiny preset
+are mostly overhead. A preset for GPUs is costed by FLOPs and a stated rate.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.records.schema import FINISHED, RunRecord
 from evidence.runs import PlannedRun
@@ -49,6 +51,25 @@ class Cost:
             self.high + other.high,
             tuple(dict.fromkeys([*self.sources, *other.sources])),
         )
+
+
+class Alike(NamedTuple):
+    """A run, and the work of another one by it.
+
+    Attributes:
+        same: whether it has the model, the task and the preset of the other.
+        ratio: FLOPs of the other's step, in those of a step of this run.
+        flops: of the other's step.
+        steps: of the other.
+        trained: all runs that were to choose from.
+    """
+
+    record: RunRecord
+    same: bool
+    ratio: float
+    flops: float
+    steps: float
+    trained: list[RunRecord]
 
 
 class Speeds:
@@ -108,7 +129,8 @@ class Speeds:
         factor = BY_FLOPS if here else BY_NOTHING
         return _around(seconds, factor, f"{configuration.task} as {near[0].run_id}")
 
-    def _training(self, configuration: Configuration) -> Cost:
+    def nearest_by_work(self, configuration: Configuration) -> Alike | None:
+        """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
         resolved = configuration.resolved()
         trained = [
             record
@@ -117,41 +139,89 @@ class Speeds:
             if not baseline and record.cost.training_flops and record.cost.training_steps
         ]
         if not trained:
+            return None
+
+        def nearest(*first: str) -> RunRecord:
+            """By what is first compared, then by the size of a step."""
+
+            def distance(record: RunRecord) -> tuple[list[bool], float, str]:
+                other = [getattr(record, key) != getattr(configuration, key) for key in first]
+                return other, abs(math.log(_work_ratio(resolved, record))), record.run_id
+
+            return min(trained, key=distance)
+
+        own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
+        if kin.task != configuration.task:  # never run: as many as it has in the middle of others
+            theirs = [r for r in trained if r.model == kin.model]
+            kin = sorted(theirs, key=lambda r: (_flops(resolved, r), r.run_id))[len(theirs) // 2]
+        alike = own if _alike(own, configuration) else kin
+        steps = _steps(resolved, alike) * configuration.training.restarts
+        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
+        return Alike(alike, _alike(own, configuration), ratio, flops, steps, trained)
+
+    def _training(self, configuration: Configuration) -> Cost:
+        found = self.nearest_by_work(configuration)
+        if found is None:
             return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
-        work = _work(resolved)
-
-        def distance(record: RunRecord) -> tuple[bool, bool, bool, float, str]:
-            return (
-                record.model != configuration.model,
-                record.task != configuration.task,
-                record.preset != configuration.preset,
-                abs(math.log(work / _work(record.config))),
-                record.run_id,
-            )
-
-        nearest = min(trained, key=distance)
-        cost, ratio = nearest.cost, work / _work(nearest.config)
-        steps = _steps(resolved, nearest) * configuration.training.restarts
-        scaled = steps / cost.training_steps * ratio
+        alike, runs_alike, ratio, flops, steps, trained = found
         if configuration.preset in GPU_PRESETS:
-            flops = (cost.training_flops or 0.0) * scaled
-            source = f"FLOPs as {nearest.run_id}, at {GPU_RATE:.0e} FLOP/s"
-            return _around(flops / GPU_RATE, BY_RATE, source)
-        same = ratio == 1.0 and distance(nearest)[:3] == (False, False, False)
-        factor = BY_STEPS if same else BY_FLOPS
-        source = f"{'seconds a step' if same else 'FLOPs'} as {nearest.run_id}"
-        return _around(cost.wall_seconds * scaled, factor, source)
+            source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.0e} FLOP/s"
+            return _around(steps * flops / GPU_RATE, BY_RATE, source)
+        if runs_alike:
+            source = f"{'seconds a step' if ratio == 1.0 else 'FLOPs'} as {alike.run_id}"
+            seconds = alike.cost.wall_seconds / alike.cost.training_steps * ratio
+            return _around(steps * seconds, BY_STEPS if ratio == 1.0 else BY_FLOPS, source)
+
+        pace = _of_that_size(trained, configuration.model, flops)
+        seconds = flops * pace.cost.wall_seconds / (pace.cost.training_flops or math.inf)
+        known = (alike.task, pace.model) == (configuration.task, configuration.model)
+        source = f"FLOPs as {alike.run_id}, pace as {pace.run_id}"
+        return _around(steps * seconds, BY_FLOPS if known else BY_NOTHING, source)
+
+
+def _of_that_size(trained: Iterable[RunRecord], model: str, flops: float) -> RunRecord:
+    """The run with the pace of such steps: of this model if there is one, whatever its task. A step
+    too small to fill the processor is no measure of a larger one."""
+
+    def gap(record: RunRecord) -> tuple[bool, float, str]:
+        each = (record.cost.training_flops or 0.0) / record.cost.training_steps
+        return record.model != model, abs(math.log(flops / each)), record.run_id
+
+    return min(trained, key=gap)
+
+
+def _alike(record: RunRecord, configuration: Configuration) -> bool:
+    """Whether a run is one of this model on this task at this preset."""
+    keys = ("model", "task", "preset")
+    return all(getattr(record, key) == getattr(configuration, key) for key in keys)
 
 
 def _around(seconds: float, factor: float, source: str = "") -> Cost:
     return Cost(seconds, seconds / factor, seconds * factor, (source,) if source else ())
 
 
+def _work_ratio(resolved: Mapping[str, Any], record: RunRecord) -> float:
+    """FLOPs of a step, in those of a record's step."""
+    length, other = (_number(c["tasks"].get("length")) for c in (resolved, record.config))
+    if record.config["tasks"].get("_target_") != resolved["tasks"].get("_target_"):
+        # Other tasks measure length in other words, or in none.
+        sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
+        other = max(1.0, record.cost.training_tokens / sequences)
+        length = length if length > 1 else other
+    return length / other * _work(resolved) / _work(record.config)
+
+
+def _flops(resolved: Mapping[str, Any], record: RunRecord) -> float:
+    """Those of a step, from the step of a record."""
+    cost = record.cost
+    return (cost.training_flops or 0.0) / cost.training_steps * _work_ratio(resolved, record)
+
+
 def _work(config: Mapping[str, Any]) -> float:
-    """FLOPs of a step, but for a constant."""
-    tasks, models, training = (config[part] for part in ("tasks", "models", "training"))
-    size = training.get("batch_size", 1) * _number(tasks.get("length"))
-    return size * math.prod(_number(models.get(name)) ** power for name, power in SIZES.items())
+    """FLOPs of a step for each position of a sequence, but for a constant."""
+    models, training = config["models"], config["training"]
+    sizes = [_number(models.get(name)) ** power for name, power in SIZES.items()]
+    return float(training.get("batch_size", 1) * math.prod(sizes))
 
 
 def _number(value: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from bench.records.schema import Role, RunRecord
@@ -91,7 +91,11 @@ def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
         for final in chosen.final_runs():
             yield _single(final, shelf, "final")
         return
-    trials = [_single(entry.at(setting), shelf, "trial") for setting in _settings(entry)]
+    from bench.search.study import tried
+
+    sweep, seed = configuration.sweep, configuration.seed
+    settings = tried(entry.space, sweep.sampler, sweep.n_trials, seed)
+    trials = [_single(entry.at(setting), shelf, "trial") for setting in settings]
     yield from trials
     for final in configuration.final_runs():
         # The first final run has the weights of a trial.
@@ -126,14 +130,3 @@ def _covers(searched: Mapping[str, Sequence[Any]], asked: Mapping[str, Sequence[
 def _value(record: RunRecord, key: str) -> Any:
     section, _, name = key.partition(".")
     return record.config[section].get(name)
-
-
-def _settings(entry: Entry) -> list[dict[str, Any]]:
-    """What a search tries; TPE learns on its way, so that only how many it tries is known."""
-    from bench.search.study import grid, quasi_random_order, random_order
-
-    sweep, seed = entry.configuration.sweep, entry.configuration.seed
-    order = {"grid": grid, "qmc": quasi_random_order}.get(
-        sweep.sampler, partial(random_order, seed=seed)
-    )
-    return list(order(entry.space))[: sweep.n_trials]

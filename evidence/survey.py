@@ -135,6 +135,7 @@ class Survey:
 
     Args:
         words: for every reproduction, by its name; ``preset=`` and ``store=`` among them.
+        device_like: what runs cost is estimated for this device; None is by records of this one's.
     """
 
     def __init__(
@@ -143,11 +144,16 @@ class Survey:
         words: Mapping[str, Sequence[str]],
         preset: str,
         store: Path,
+        device_like: str | None = None,
     ) -> None:
         self._reproductions, self._words = reproductions, words
-        self.preset, self.store = preset, store
+        self.preset, self.store, self.device_like = preset, store, device_like
         self.shelf = Shelf(preset, Store(store))
         self.speeds = Speeds(self.shelf.every)
+        if device_like is not None:  # it takes torch to import
+            from evidence.elsewhere import SpeedsElsewhere
+
+            self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
         self._shelves = {preset: self.shelf}
         self._wholes: dict[tuple[str, str], Cost] = {}
         self.reviews = {name: self._review(name) for name in reproductions}

@@ -8,6 +8,7 @@ Example: ``markdown("a|b <i>")`` is ``a\\|b \\<i\\>``.
 from __future__ import annotations
 
 import html as library
+import json
 import re
 import unicodedata
 
@@ -17,18 +18,71 @@ _MARKDOWN = re.compile(
 )
 _NUMBERED = re.compile(r"^(\d+)([.)])(?!\S)")
 _INERT_CODE = re.compile(r"[\w .,:;=+/()-]+")
+_UNSHOWN = re.compile(r"[^ -~]")  # perhaps: each is looked at
+_UNSHOWN_IN_LINES = re.compile(r"[^\n\t -~]")
+_IN_SCRIPT = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)|\\(?:u(....)|.)|[<>&]")
+# What LaTeX obeys, and what its fonts have in formulas alone. Braces are commands, since BibTeX
+# counts escaped ones too; a bracket or star that begins a row would belong to the end of the last.
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "$&#_%"},
+    **{sign: f"{{{sign}}}" for sign in "[]*"},
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\symbol{34}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "−": "$-$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≈": r"$\approx$",
+}
+_LATEX_SIGNS = re.compile(r"-(?=-)|,(?=,)|" + "|".join(re.escape(s) for s in _LATEX if len(s) == 1))
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def terminal(text: str) -> str:
     """Lines for a terminal: what would move its cursor, set its colours or turn the direction of
     the text is spelled out, such as ``\\x1b``; line breaks and tabs stay."""
-    return "".join(c if c in "\n\t" or _is_shown(c) else _spelled(c) for c in text)
+    return _UNSHOWN_IN_LINES.sub(
+        lambda found: found[0] if _is_shown(found[0]) else _spelled(found[0]), text
+    )
 
 
 def html(text: str) -> str:
     """HTML, inside an element or a quoted attribute."""
     return library.escape(terminal(text))
+
+
+def script(value: object) -> str:
+    """A tree as JSON that may stand in HTML, in a ``<script>`` element too: ``<`` is ``\\u003c``.
+    What has no place in a text is spelled out, and numbers that JSON has not are null."""
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+        text = json.dumps(finite, separators=(",", ":"))
+    return _IN_SCRIPT.sub(_in_script, text)
+
+
+def _in_script(found: re.Match[str]) -> str:
+    whole, code = found[0], found[3]
+    if whole in "<>&":
+        return f"\\u{ord(whole):04x}"
+    return f"\\{whole}" if code and not _is_shown(chr(int(code, 16))) else whole
+
+
+def latex(text: str) -> str:
+    """LaTeX on one line, in a paragraph, a cell of a table or a field of BibTeX."""
+    line = terminal(" ".join(text.split()))
+    return _LATEX_SIGNS.sub(lambda found: _LATEX.get(found[0], f"{found[0]}{{}}"), line)
 
 
 def markdown(text: str) -> str:
@@ -58,7 +112,11 @@ def spreadsheet(value: object) -> object:
     if not isinstance(value, str):
         return value
     formula = value.lstrip(" ").startswith(_FORMULA)
-    return "'" * formula + "".join(c if _is_shown(c) else _spelled(c) for c in value)
+    return "'" * formula + _UNSHOWN.sub(_calm, value)
+
+
+def _calm(found: re.Match[str]) -> str:
+    return found[0] if _is_shown(found[0]) else _spelled(found[0])
 
 
 def _is_shown(character: str) -> bool:

@@ -21,9 +21,12 @@ from ground.files import ROOT
 
 # Settings of the commands that make records, and the groups of which every key is one.
 SETTINGS = {"tasks", "models", "preset", "seed", "device", "tracking", "committed", "n_trials"}
-SETTINGS |= {"extend", "seeds", "workers", "sampler", "strict"}
-GROUPS = ("tasks.", "models.", "training.", "sweep.")
+SETTINGS |= {"extend", "seeds", "workers", "executor", "sampler", "strict"}
+GROUPS = ("tasks.", "models.", "training.", "sweep.", "ray.")
+ADDRESSES = ("sweep.storage", "sweep.ray.address", "ray.address")  # among them
+KEPT_HERE = ("store", "output", "storage", "prepared", "tasks.prepared", *ADDRESSES)
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
+PATH, ADDRESS = "PATH", "ADDRESS"  # in place of what is not told
 _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")
 _SIZE = re.compile(r"tried to allocate [\d.]+ ([KMGT]iB|bytes)", re.IGNORECASE)
@@ -34,10 +37,12 @@ _PATH = re.compile(r"\S*([\\~]|(?<!\d)/|/(?!\d))\S*")
 
 def told_command(words: Sequence[str]) -> list[str]:
     """A command line, its program first: of the project's own with names and settings, of any
-    other program with settings alone."""
+    other program with settings alone. Where things are kept is left out, so that others can give
+    the same command; where data lie they have to say."""
     program = _module(Path(words[0]).resolve())
     told = [told_word(word) for word in words[1:] if program or "=" in word]
-    return ["python", *(program or ["SCRIPT"]), *filter(None, told)]
+    own = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
+    return ["python", *(program or ["SCRIPT"]), *(w for w in told if w and w not in own)]
 
 
 def told_word(word: str) -> str:
@@ -51,14 +56,14 @@ def told_word(word: str) -> str:
         return ""
     if not equals or word in JOURNAL or (_is_setting(key) and _VALUE.fullmatch(value)):
         return word
-    return f"{key}={'ADDRESS' if _ADDRESS.search(value) else 'PATH'}"
+    return f"{key}={ADDRESS if _ADDRESS.search(value) else PATH}"
 
 
 def _is_setting(key: str) -> bool:
     settings, places = _of_tasks()
     if key in SETTINGS:
         return True
-    if key == "sweep.storage" or key.removeprefix("tasks.") in places:
+    if key in ADDRESSES or key.removeprefix("tasks.") in places:
         return False
     return key in settings or key.startswith(GROUPS)
 

@@ -229,12 +229,12 @@ def half_width(parts: Sequence[Part], level: float = LEVEL, seeds: int = 0) -> f
             too, but what seeds vary by beyond the chance of items gets no narrower through that.
     """
     total = math.fsum(variance for variance, _ in parts)
-    half = _student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
+    half = student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
     beyond = [*parts[:seeds], *(part for part in parts[seeds:] if part[0] < 0)]
     own = math.fsum(variance for variance, _ in beyond)
     if not seeds or own <= 0:
         return half
-    return max(half, _student_quantile(level, _freedom(parts[:seeds])) * math.sqrt(own))
+    return max(half, student_quantile(level, _freedom(parts[:seeds])) * math.sqrt(own))
 
 
 def over_seeds(deviation: float, count: int) -> Part:
@@ -317,7 +317,7 @@ def seeds_needed(
         freedom = _freedom(parts)
         # The mean is normal for each standard error that may be observed.
         observed = np.sqrt(2 / freedom * gammaincinv(freedom / 2, shares))
-        half = _student_quantile(level, freedom) * observed
+        half = student_quantile(level, freedom) * observed
         inside = ndtr(abs(gap) / error - half) - ndtr(half - opposite / error)
         return float(np.maximum(inside, 0).mean())
 
@@ -375,7 +375,7 @@ def _freedom(parts: Sequence[Part]) -> float:
     return 1 / math.fsum(share * share / freedom for share, freedom in shares)
 
 
-def _student_quantile(level: float, freedom: float) -> float:
+def student_quantile(level: float, freedom: float) -> float:
     from scipy.special import stdtrit  # half a second to import, and not every reader needs it
 
     return float(stdtrit(freedom, (1 + level) / 2))

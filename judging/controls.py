@@ -196,7 +196,7 @@ class Untrained:
             found |= self._of(words, swept=False)
         for words in sweeps:
             plan = make_plan(words)
-            for entry in plan.entries:
+            for entry in (one for one in plan.entries if not one.guest):  # none judges a guest
                 first = [word(key, values[0]) for key, values in entry.space.items()]
                 found |= self._of([*entry.words, *first], swept=True)
         return list(found.values())

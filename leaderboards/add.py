@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +36,10 @@ def main(words: list[str]) -> int:
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
     from ground.files import write_atomically
-    from leaderboards.submission import levels, tells
+    from leaderboards.submission import examine, levels, of_tasks_of, tells
 
-    said = _compared([record for record, _, _ in copies], target)
+    records = [record for record, _, _ in copies]
+    said = examine(records, of_tasks_of(records, target))
     for record, source, destination in copies:
         content = source.read_bytes()
         if destination.exists() and destination.read_bytes() == content:
@@ -52,7 +52,10 @@ def main(words: list[str]) -> int:
         if told := tells(record):
             print(f"  it tells of the machine that made it, to whoever reads it: {'; '.join(told)}")
         print(f"  checked: {', '.join(checked)}\n  not checked: {'; '.join(unchecked)}")
-    print("make the board again with `python -m leaderboards.build`")
+    print(
+        "make the board again with `python -m leaderboards.build`; `python -m leaderboards.verify "
+        "RUN_ID` counts data and sizes again, and makes the run"
+    )
     return OK
 
 
@@ -63,10 +66,9 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
         UserError: the record is refused, or another one of that name stands there already.
     """
     from bench.records.schema import read_record
-    from leaderboards.submission import check, check_name
+    from leaderboards.submission import check, in_store
 
-    is_path = name.endswith(".json") or "/" in name
-    source = Path(name) if is_path else STORE / "records" / f"{check_name(name, 'run id')}.json"
+    source = in_store(name, STORE)
     record = read_record(source)
     if record.role == "trial":
         raise UserError(
@@ -81,21 +83,6 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
             "one is to replace it"
         )
     return record, source, destination
-
-
-def _compared(records: Sequence[RunRecord], target: Path) -> dict[str, set[str]]:
-    """Run id -> what of a new record those of its task confirm that stand there already.
-
-    Raises:
-        UserError: one of them, or another new one, contradicts it.
-    """
-    from leaderboards.checks.agreement import Together
-    from leaderboards.submission import read_checked, take
-
-    together = Together()
-    for record in read_checked(target / task for task in sorted({r.task for r in records})):
-        together.take(record)
-    return {record.run_id: take(together, record) for record in records}
 
 
 if __name__ == "__main__":

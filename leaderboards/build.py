@@ -1,4 +1,4 @@
-"""``python -m leaderboards.build``: records, published numbers and verdicts → one Parquet file."""
+"""``python -m leaderboards.build``: records, published numbers and verdicts → the board."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from ground.words import wants_help
 from leaderboards.arguments import read
 
 if TYPE_CHECKING:
-    from leaderboards.contents import Board
+    from leaderboards.contents import Board, OpenBoard
+    from leaderboards.data.growing import Inputs
+    from leaderboards.standing.levels import Verification
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
 STORE = Path("runs")  # of bench, in the working directory
 LOCAL = STORE / "board.parquet"
+SETTINGS = ("records", "output", "local", "skip_refused", "drop_stale")
 
 HELP = """\
 usage: python -m leaderboards.build [key=value ...] [--check]
@@ -26,13 +29,19 @@ usage: python -m leaderboards.build [key=value ...] [--check]
   records=FOLDER   records to show, instead of leaderboards/records; may be given several times
   local=true       add the records of runs/records and the verdicts of runs/reproductions, and
                    write runs/board.parquet, which is yours and is not committed
-  output=FILE      where the board goes (default leaderboards/board.parquet)
+  output=FOLDER    where the board goes (default leaderboards/board.parquet)
   skip_refused=true
                    name every file that cannot be trusted, and build the board from the others
-  --check          write nothing; exit code 4 if the file differs from what the records give
+  drop_stale=true  delete what was verified of records that are gone, or were replaced: it counts
+                   for nothing
+  --check          write nothing, read everything; exit code 4 if the board differs from what the
+                   records give
 
-Published numbers (published/) and committed verdicts (leaderboards/verdicts) are
-always on the board.
+Only what has changed since the last build is read, by an index beside the board that may be
+deleted. Your runs of a setting that is committed stand beside it, as replications.
+Published numbers (published/) and committed verdicts (leaderboards/verdicts) are always on the
+board, and so is how far its records were verified (leaderboards/verifications). Submissions
+(leaderboards/submissions) are, unless you name other records.
 example: python -m leaderboards.build local=true"""
 
 
@@ -41,7 +50,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("records", "output", "local", "skip_refused"), flags=("--check",))
+    given = read(words, SETTINGS, flags=("--check",))
     local = given.true("local")
     output = Path(given.one("output", str(LOCAL if local else COMMITTED)))
     folders = [Path(folder) for folder in given.settings.get("records", [])]
@@ -49,31 +58,68 @@ def main(words: list[str]) -> int:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
     refused: list[UserError] | None = [] if given.true("skip_refused") else None
+    if given.true("drop_stale") and (folders or refused is not None or given.flags):
+        raise UserError(
+            "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
+            "--check out"
+        )
     from ground.progress import progress
+    from leaderboards.data.growing import build
+    from leaderboards.standing.levels import SUBMISSIONS
 
+    own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
+    stale: list[Verification] = []
     with progress() as report:
-        board = gather(folders or [FOLDER / "records"], local, refused, report)
+        if "--check" in given.flags:
+            contents = checked(own, output, local, refused, report, stale)
+        else:
+            contents = in_words(build(own, output, refused, report, stale), refused)
     for error in refused or ():
         print(f"refused: {error}", file=sys.stderr)
-    from leaderboards.contents import read_board, write_board
-
-    contents = (
-        f"{len(board.records)} records, {len(board.rows)} rows, {len(board.lines)} curves, "
-        f"{len(board.claims)} verdicts" + (f", {len(refused)} files refused" if refused else "")
-    )
+    if stale and not folders:  # else there are records that were not looked at
+        print(_about_stale(stale, own, local, given.true("drop_stale")), file=sys.stderr)
     if "--check" in given.flags:
-        difference = describe_difference(read_board(output), board)
-        if difference:
-            how = "python -m leaderboards.build" + (" local=true" if local else "")
-            raise UserError(
-                f"{output} is not what its records give: {difference}; make it again with `{how}`",
-                VERIFICATION_FAILED,
-            )
         print(f"{output} is what its records give ({contents})")
-        return OK
-    write_board(board, output)
-    print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
+    else:
+        print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
     return OK
+
+
+def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: bool) -> str:
+    """How many verifications are stale, in a line; if they are unwanted, they are deleted."""
+    from leaderboards.standing.levels import drop
+
+    if unwanted:
+        return f"dropped {len(drop(stale, own.verifications))} stale verifications"
+    how = "python -m leaderboards.build drop_stale=true" + (" local=true" if local else "")
+    return (
+        f"{len(stale)} verifications are stale and count for nothing, since their records are gone "
+        f"or were replaced: drop them with `{how}`"
+    )
+
+
+def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
+    """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
+    checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
+    from leaderboards.data.growing import Inputs
+    from leaderboards.data.index import Folder
+    from leaderboards.shapes.sketches import COMMITTED as OURS
+    from leaderboards.shapes.sketches import SUBMITTED, YOURS
+    from leaderboards.standing.levels import FOLDER as VERIFICATIONS
+    from leaderboards.standing.levels import OWN, SUBMISSIONS
+
+    verdicts, known = sorted((FOLDER / "verdicts").rglob("*.json")), [VERIFICATIONS]
+    elsewhere = SUBMISSIONS.resolve()
+    found = [
+        Folder(folder, SUBMITTED if folder.resolve().is_relative_to(elsewhere) else OURS)
+        for folder in folders
+    ]
+    found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
+    if local:
+        found.append(Folder(STORE / "records", YOURS))
+        known.insert(0, STORE / OWN)  # of one record the last counts
+        verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
+    return Inputs(found, FOLDER.parent / "published", verdicts, known)
 
 
 def gather(
@@ -82,27 +128,68 @@ def gather(
     refused: list[UserError] | None = None,
     report: Report = silent,
 ) -> Board:
-    """The board of the records below ``folders``, of published numbers and of verdicts. With
-    ``refused``, it is made without inputs that cannot be trusted, which are put there.
+    """The board of :func:`inputs`, in memory. With ``refused``, it is made without what cannot be
+    trusted, which is put there.
 
     Raises:
         UserError: without ``refused``, an input cannot be trusted.
     """
-    from leaderboards.board import build_board
-    from leaderboards.submission import read_checked
-    from leaderboards.verdicts import read_verdicts
-    from published.numbers import read_published
+    from leaderboards.contents import Board
+    from leaderboards.data.growing import each_task
 
-    verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
-    if local:
-        folders = [*folders, STORE / "records"]
-        verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
-    return build_board(
-        read_checked(folders, refused, report),
-        read_published(FOLDER.parent / "published", refused),
-        read_verdicts(verdicts, refused),
-        report,
+    made = [one for _, one in each_task(inputs(folders, local), refused, report)]
+    sections = ("rows", "lines", "claims", "records", "replications")
+    return Board(*(tuple(x for one in made for x in getattr(one, name)) for name in sections))
+
+
+def in_words(board: OpenBoard, refused: list[UserError] | None) -> str:
+    """How much a board holds."""
+    counts = [
+        (board.count("records"), "records"),
+        (board.count("rows"), "rows"),
+        (board.count("curves"), "curves"),
+        (board.count("claims"), "verdicts"),
+        (board.count("replications"), "replications"),
+        (len(refused or ()), "files refused"),
+    ]
+    said = (f"{n} {what}" for n, what in counts if n or what not in ("replications", counts[-1][1]))
+    return ", ".join(said)
+
+
+def checked(
+    own: Inputs,
+    output: Path,
+    local: bool,
+    refused: list[UserError] | None,
+    report: Report,
+    stale: list[Verification] | None = None,
+) -> str:
+    """How much the board at ``output`` holds, which is what its inputs give.
+
+    Raises:
+        UserError: it is another board.
+    """
+    from leaderboards.contents import Board, OpenBoard
+    from leaderboards.data.growing import each_task
+
+    there = OpenBoard(output)
+    seen, said = set(), []
+    for task, board in each_task(own, refused, report, stale):
+        seen.add(task)
+        said.append(describe_difference(there.of_task(task), board))
+    for task in set(there.tasks()) - seen:
+        said.append(describe_difference(there.of_task(task), Board((), (), (), ())))
+    # A record that is missing explains every number that differs.
+    difference = next(
+        iter(sorted(filter(None, said), key=lambda text: "the record " not in text)), ""
     )
+    if difference:
+        how = "python -m leaderboards.build" + (" local=true" if local else "")
+        raise UserError(
+            f"{output} is not what its records give: {difference}; make it again with `{how}`",
+            VERIFICATION_FAILED,
+        )
+    return in_words(there, refused)
 
 
 def describe_difference(old: Board, new: Board) -> str:
@@ -117,7 +204,7 @@ def describe_difference(old: Board, new: Board) -> str:
         return f"it has the record {lost[0]}{more}, whose file is not there (restore it)"
     if added := sorted(there - known):
         return f"it lacks the record {added[0]}"
-    for section in ("rows", "lines", "claims", "records"):
+    for section in ("rows", "lines", "claims", "records", "replications"):
         before, after = getattr(old, section), getattr(new, section)
         if len(before) != len(after):
             return f"it has {len(before)} {section} instead of {len(after)}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
@@ -26,31 +25,18 @@ from leaderboards.render import (
     plain,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.sentences import standing
 from leaderboards.verdicts import DECIDED
+from leaderboards.views.figures import Figure, by_demand, figures_of, most_demanding
+from leaderboards.views.sentences import standing
+from leaderboards.views.tables import IN_README, telling
 from settings.groups import card, choices
 
-PRESETS = BY_SCALE[::-1]  # the most demanding first
+SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
-IN_README = "regbench"  # the task of which the README shows a table
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
 MARKS = "[What the marks mean](../read_a_verdict.md#marks)."
-
-
-class Figure(NamedTuple):
-    """The verdicts on one published figure at one preset."""
-
-    name: str
-    title: str
-    preset: str
-    claims: tuple[ClaimLine, ...]
-
-    @property
-    def anchor(self) -> str:
-        """The place of these verdicts on the page of their task."""
-        return re.sub(r"[^\w-]+", "-", f"{self.name}-{self.preset}")
 
 
 def pages(board: Board) -> dict[str, str]:
@@ -64,27 +50,6 @@ def pages(board: Board) -> dict[str, str]:
     tasks = sorted({rows[0].task for rows in tables} | set(homes.values()))
     made = {f"{task}.md": page(task, board, homes, tables) for task in tasks}
     return {"README.md": index(board, homes, tables), **made}
-
-
-def figures_of(board: Board) -> list[Figure]:
-    """Figures by name, figure 4 before figure 10; the most demanding preset of each first."""
-    found = [
-        Figure(name, title, preset, tuple(claims))
-        for (name, title, preset), claims in groupby(
-            board.claims, key=lambda claim: (claim.figure, claim.title, claim.preset)
-        )
-    ]
-    return sorted(found, key=lambda figure: (_counted(figure.name), _by_demand(figure.preset)))
-
-
-def _by_demand(preset: str) -> tuple[int, str]:
-    """The most demanding preset first, and after all of them those that somebody added."""
-    return (PRESETS.index(preset) if preset in PRESETS else len(PRESETS)), preset
-
-
-def _counted(name: str) -> tuple[str, int]:
-    letters = name.rstrip("0123456789")
-    return letters, int(name.removeprefix(letters) or 0)
 
 
 def homes_of(board: Board) -> dict[str, str]:
@@ -102,7 +67,7 @@ def homes_of(board: Board) -> dict[str, str]:
 def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
     tasks = {record.run_id: record.task for record in board.records}
     found: dict[str, Counter[str]] = {}
-    for figure in figures_of(board):
+    for figure in figures_of(board.claims):
         runs = [run for run in figure.claims[0].run_ids if run in tasks]
         if not runs:
             raise UserError(
@@ -116,7 +81,7 @@ def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
 
 def tables_of(board: Board) -> list[list[Row]]:
     """The rows that are ranked together, by their headline metric."""
-    rows = [row for row in board.rows if row.headline and row.kind in ("measured", "reference")]
+    rows = [row for row in board.rows if row.headline and row.kind in SHOWN]
     grouped = groupby(rows, key=lambda row: (row.task, row.preset, row.group))
     return [list(group) for _, group in grouped]
 
@@ -126,7 +91,7 @@ def summary(board: Board) -> str:
     if not board.records:
         return "No record is committed yet.\n"
     shown = [table(rows) for rows in most_telling(tables_of(board), IN_README)]
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.claims))
     tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
     claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
     verdicts = Counter(claim.verdict for claim in claims)
@@ -167,24 +132,14 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
 
 
 def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
-    """The table of a task that compares most models at its most demanding preset, with those of
-    models that were trained for longer or shorter."""
+    """The table that a task's page opens on (:func:`leaderboards.views.tables.telling`), with those
+    of models that were trained for longer or shorter."""
     own = [rows for rows in tables if rows[0].task == task]
     if not own:
         return []
-    preset = min((rows[0].preset for rows in own), key=_by_demand)
     # Variants sort by their first setting, the size: the last of equals is the largest.
-    largest = max(
-        reversed([rows for rows in own if rows[0].preset == preset]),
-        key=lambda rows: len({row.model for row in rows if row.kind == "measured"}),
-    )
-    same = without_length(largest[0].group)
+    same = without_length(max(reversed(own), key=telling)[0].group)
     return [rows for rows in own if without_length(rows[0].group) == same]
-
-
-def most_demanding(figures: Sequence[Figure]) -> list[Figure]:
-    """Each figure once, at its most demanding preset."""
-    return list({figure.name: figure for figure in reversed(figures)}.values())[::-1]
 
 
 def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
@@ -194,9 +149,10 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "# Results",
         "",
         "Everything here is made from the committed records in `leaderboards/records/`; the same "
-        "board, with curves and provenance, opens with `nox -s leaderboard`. A result holds at "
-        "its preset only. The published settings (preset `paper`) have not been run where no "
-        "line names them.",
+        "board, with curves and provenance, opens with `nox -s leaderboard`, and `python -m "
+        "leaderboards.export site/` writes it as [pages that need no server](../export.md). A "
+        "result holds at its preset only. The published settings (preset `paper`) have not been "
+        "run where no line names them.",
         "",
         forms_in_words(board),
         "",
@@ -204,17 +160,17 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "",
         f"How many published claims got which verdict: {WORDS}.",
         "",
-        *_counts([one for one in figures_of(board) if one.preset != SMALLEST], homes),
+        *_counts([one for one in figures_of(board.claims) if one.preset != SMALLEST], homes),
         "",
         f"Preset `{SMALLEST}` tests the machinery in minutes; its verdicts are in no count above.",
         "",
-        *_counts([one for one in figures_of(board) if one.preset == SMALLEST], homes),
+        *_counts([one for one in figures_of(board.claims) if one.preset == SMALLEST], homes),
     ]
-    lines += ["", *_late(figures_of(board))]
+    lines += ["", *_late(figures_of(board.claims))]
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
     for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
         rows = [row for rows in own for row in rows if row.kind == "measured"]
-        presets = [f"`{name}`" for name in sorted({row.preset for row in rows}, key=_by_demand)]
+        presets = [f"`{name}`" for name in sorted({row.preset for row in rows}, key=by_demand)]
         models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
     return "\n".join([*lines, ""])
@@ -228,7 +184,7 @@ def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
         counts = Counter(claim.verdict for claim in figure.claims)
         link = f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
         lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
-    presets = dict.fromkeys(sorted((one.preset for one in figures), key=_by_demand))
+    presets = dict.fromkeys(sorted((one.preset for one in figures), key=by_demand))
     for preset in presets:
         own = [claim for one in figures if one.preset == preset for claim in one.claims]
         lines += ["", f"`{preset}`: {in_words(Counter(c.verdict for c in own))}. {how_sure(own)}"]
@@ -248,7 +204,7 @@ def _late(figures: Sequence[Figure]) -> list[str]:
 
 def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
     """One task: the verdicts first, then all of its tables, the most demanding preset first."""
-    figures = figures_of(board)
+    figures = figures_of(board.claims)
     own = [figure for figure in figures if homes[figure.name] == task]
     about = _about(task)
     parts = [WRITTEN_BY, f"# {label_of(task)}", "", "[All results](README.md)", ""]
@@ -266,7 +222,7 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
         parts += [f"{'More verdicts' if own else 'Verdicts'}: {', '.join(elsewhere)}.", ""]
     measured = sorted(
         (rows for rows in tables if rows[0].task == task),
-        key=lambda rows: _by_demand(rows[0].preset),
+        key=lambda rows: by_demand(rows[0].preset),
     )
     if measured:
         marked = any(row.mark for rows in measured for row in rows)
@@ -335,7 +291,7 @@ def table(rows: Sequence[Row]) -> str:
     repeated = any((row.seeds or 0) > 1 for row in rows)
     over = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
-    alone = Counter(row.label for row in rows)
+    alone = Counter(row.label for row in rows if row.kind != SHOWN[-1])
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
     told = markdown(standing(rows))
@@ -353,7 +309,8 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, alone: bool, marked: bool) -> list[str]:
-    name = markdown(plain(row.label) if alone else f"{plain(row.label)} ({row.setting})")
+    apart = [row.setting] * (not alone) + ["seeds that were sent"] * (row.kind == SHOWN[-1])
+    name = markdown(plain(row.label) + (f" ({', '.join(apart)})" if apart else ""))
     value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
     if row.mean is not None and row.outcome != "ok":
         value += f" ({row.outcome})"

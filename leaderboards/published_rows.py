@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leaderboards.contents import Line, Row
+from leaderboards.shapes.lines import Line, Row
 from published.numbers import Number, PublishedFile
 
 PRESET = "paper"

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
 from ground.errors import OK, UserError, command
@@ -18,12 +19,15 @@ SECONDS_BETWEEN_KNOCKS = 0.1
 HELP = """\
 usage: python -m leaderboards.serve [key=value ...]
 
-  board=FILE     the board to show (default runs/board.parquet if there is one, else the committed
+  board=FOLDER   the board to show (default runs/board.parquet if there is one, else the committed
                  leaderboards/board.parquet)
   port=N         default 8501; 0 takes any free one
   address=NAME   default localhost, for this machine alone; 0.0.0.0 for every machine that reaches
                  this one
 Ctrl-C ends it."""
+
+# What the first page loads; loaded before the server listens, so that no visitor waits for it.
+FIRST_NEEDS = ("leaderboards.screens.overview", "pandas", "pyarrow.parquet", "pyarrow.dataset")
 
 
 def main(words: list[str]) -> int:
@@ -33,9 +37,9 @@ def main(words: list[str]) -> int:
         return OK
     given = read(words, settings=("board", "port", "address"))
     board = Path(given.one("board", str(default_board())))
-    from leaderboards.contents import read_board
+    from leaderboards.contents import OpenBoard
 
-    read_board(board)  # a sentence here rather than an empty page
+    OpenBoard(board).check()  # a sentence here rather than an empty page
     address = given.one("address", "localhost")
     port = free_port(address, given.one("port", "8501"))
     print(f"board {board}", flush=True)
@@ -58,8 +62,9 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
-        "theme.base": "light",
-        "theme.primaryColor": "#1f5f8b",
+        # One for each: a common one would fix the theme, which is the reader's.
+        "theme.light.primaryColor": "#1f5f8b",
+        "theme.dark.primaryColor": "#2b7ab8",
     }
     flags = [f"--{key}={value}" for key, value in options.items()]
     app = str(FOLDER / "app.py")
@@ -71,6 +76,8 @@ def _run(arguments: list[str]) -> int:
 
     if str(FOLDER.parent) not in sys.path:
         sys.path.insert(0, str(FOLDER.parent))
+    for name in FIRST_NEEDS:
+        import_module(name)
     return int(cli.main(arguments, prog_name="streamlit", standalone_mode=False) or OK)
 
 

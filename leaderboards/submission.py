@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.records.equivalence import form
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
+from bench.records.store import COMMITTED, Store
 from ground.errors import RUN_FAILED, UserError
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
 from leaderboards.checks import naming, numbers, training
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
@@ -38,7 +39,7 @@ def check(record: RunRecord) -> RunRecord:
         check_name(getattr(record, what), what)
     for rule in RULES:
         if why := rule(record):
-            raise _refused(record, why)
+            raise _refused(record.run_id, why)
     return record
 
 
@@ -51,15 +52,69 @@ def take(together: Together, record: RunRecord) -> set[str]:
     try:
         return together.take(check(record))
     except ValueError as error:
-        raise _refused(record, str(error)) from None
+        raise _refused(record.run_id, str(error)) from None
 
 
-def _refused(record: RunRecord, why: str) -> UserError:
+def in_store(name: str, store: Path) -> Path:
+    """The file of a record of one's own, by its path or its run id in a store."""
+    if name.endswith(".json") or "/" in name:
+        return Path(name)
+    return Store(store).records / f"{check_name(name, 'run id')}.json"
+
+
+def examine(
+    records: Sequence[RunRecord], among: Iterable[RunRecord] | None = None
+) -> dict[str, set[str]]:
+    """Check new records, without running anything of them.
+
+    Args:
+        among: checked records of their tasks, with which they have to agree; the project's own if
+            none are given.
+
+    Returns:
+        Run id -> what of a record the others confirm.
+
+    Raises:
+        UserError: a record is none that may stand on a board, or another one contradicts it.
+    """
+    new, together = {record.run_id for record in records}, Together()
+    for record in of_tasks_of(records) if among is None else among:
+        if record.run_id not in new:  # what stands there may be asked about itself
+            together.take(record)
+    return {record.run_id: take(together, record) for record in records}
+
+
+def of_tasks_of(records: Iterable[RunRecord], target: Path = COMMITTED) -> Iterator[RunRecord]:
+    """The records below ``target`` of the tasks of some others, checked.
+
+    Raises:
+        UserError: at the first that cannot be trusted.
+    """
+    return read_checked(target / task for task in sorted({record.task for record in records}))
+
+
+def contradiction(run_id: str, what: str, other: str) -> UserError:
+    """The error of a record that says something else than another one."""
+    return _refused(run_id, not_as_in(what, other))
+
+
+def _refused(run_id: str, why: str) -> UserError:
     return UserError(
-        f"the record {record.run_id} is refused because {why}: make it with bench.train or "
+        f"the record {run_id} is refused because {why}: make it with bench.train or "
         "bench.sweep, which write none like it",
         RUN_FAILED,
     )
+
+
+def left_open(record: RunRecord) -> str:
+    """Why a record's headline cannot be worked out from the record itself, in a clause; "" if it
+    can, and was when the record was checked."""
+    metric = record.headline.name
+    if form(record.config, record.provenance) == "of an earlier form":
+        return "its code is neither here nor proven equal"
+    if record.outcome != "ok" or metric in dict(numbers.derived(record)):
+        return ""
+    return f"the card of its task does not say what else in a record {metric} follows from"
 
 
 def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], list[str]]:
@@ -71,7 +126,7 @@ def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], li
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = metric in dict(numbers.follows(record)) and role not in ("baseline", "control")
+    follows = metric in dict(numbers.derived(record)) and role != "control"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for what, words in others.items() if training.is_trained(record) else ():

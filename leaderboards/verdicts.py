@@ -13,7 +13,7 @@ from ground.effects import Effect, discoveries
 from ground.errors import UserError
 from ground.reading import Kind, Several, read_all
 from ground.statistics import LEVEL
-from leaderboards.contents import ClaimLine
+from leaderboards.shapes.lines import ClaimLine
 
 DECIDED = ("reproduced", "contradicted")
 

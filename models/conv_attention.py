@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.dropout import Dropout
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.short_convolution import ShortConvolution
@@ -76,7 +77,7 @@ class Block(nn.Module):
         self.mlp_norm = nn.LayerNorm(width, bias=False)
         self.expansion = nn.Linear(width, 4 * width, bias=False)
         self.output = nn.Linear(4 * width, width, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, state: BlockState | None = None) -> tuple[Tensor, BlockState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the state after them."""
@@ -118,7 +119,7 @@ class ConvAttention(nn.Module):
             raise ValueError(f"layers={layers} and kernel={kernel} must be at least 1; raise them")
         self.width, self.kernel = width, kernel
         self.input_output = InputOutput(specification, width, standard_deviation=STANDARD_DEVIATION)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, kernel, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width, bias=False)
         for name, parameter in self.blocks.named_parameters():

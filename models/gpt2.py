@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.attention import attend
+from models.layers.dropout import Dropout
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
 from models.specification import SequenceSpecification
@@ -84,13 +86,13 @@ class Attention(nn.Module):
         if cache is not None:
             keys = torch.cat((cache.keys, keys), dim=2)
             values = torch.cat((cache.values, values), dim=2)
-        attended = functional.scaled_dot_product_attention(
+        attended = attend(
             queries,
             keys,
             values,
-            attn_mask=None if position.bias is None else position.bias.to(queries.dtype),
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=cache is None and position.bias is None,
+            bias=None if position.bias is None else position.bias.to(queries.dtype),
+            causal=cache is None and position.bias is None,
+            dropout=self.dropout if self.training else 0.0,
         )
         return self.output(join_heads(attended)), KeyValueCache(keys, values)
 
@@ -122,7 +124,7 @@ class Block(nn.Module):
         self.mlp_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         self.expansion = nn.Linear(width, 4 * width, bias=False)
         self.output = nn.Linear(4 * width, width, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, hidden: Tensor, position: PositionCode, cache: KeyValueCache | None = None
@@ -176,7 +178,7 @@ class GPT2(nn.Module):
         self.position_table = (
             nn.Embedding(specification.maximum_length, width) if positions == "learned" else None
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         if self.position_table is not None:

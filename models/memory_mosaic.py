@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.contextual_memory import FAST, REFERENCE, Kernels, unit
+from models.layers.dropout import Dropout
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
 from models.specification import SequenceSpecification
@@ -230,7 +231,7 @@ class Block(nn.Module):
         self.contextual = ContextualMemory(width, heads, dropout, kernels)
         self.persistent_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         self.persistent = PersistentMemory(width, heads, slots, dropout, kernels)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""

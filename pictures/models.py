@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from pictures.style import MODELS, PALETTE, between
-from settings.groups import card, choices, model_groups
+from settings.groups import NOT_COMMITTED, card, choices, guests, model_groups
 
 
 class ModelLook(NamedTuple):
@@ -32,7 +32,14 @@ def model_card(name: str) -> dict[str, Any] | None:
 
 
 def label(name: str) -> str:
-    """What a model is called: its card's label, or the class of another package."""
+    """What a model is called: its card's label, or the class of another package. A guest is marked
+    as not committed."""
+    mark = f" ({NOT_COMMITTED})" if name in guests() else ""
+    return f"{own_label(name)}{mark}"
+
+
+def own_label(name: str) -> str:
+    """The same without a mark: what a source may call it too."""
     return str((model_card(name) or {}).get("label", name.rpartition(".")[2]))
 
 

@@ -6,33 +6,41 @@ pure functions of records.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.records.identity import one_of_each
+from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
-from bench.search.plan import SHORT_NAMES, make_plan, warn_of_warmup
+from bench.search.plan import (
+    MAKING,
+    SHORT_NAMES,
+    checked_device_like,
+    guests_in,
+    in_full,
+    list_models,
+    make_plan,
+    warn_of_warmup,
+)
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from ground.files import ROOT, write_atomically
+from ground.files import ROOT
 from ground.words import wants_help
 from judging import frozen
-from judging.claims import ClaimResult, verdict_file
 from judging.controls import is_twin, without_twins
 from judging.presets import refuse_mixtures
 from judging.verdicts import CONTRADICTED
-from pictures.renderer import images
 from reproduce.console import print_verdicts
-from reproduce.drawing.frame import framed
 from reproduce.reproduction import Plan, Reproduction, View
+from reproduce.writing import judge_again, write
 from settings.config import compose, parse
-from settings.groups import choices
+from settings.groups import choices, taking_part
+from settings.network import with_text
 
 if TYPE_CHECKING:
     from settings.settings import Configuration
@@ -42,10 +50,8 @@ CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds"
 EXECUTION = (
     "device",
     "tracking",
-    "workers",
-    "sweep.workers",
-    "storage",
-    "sweep.storage",
+    *MAKING,
+    *(f"sweep.{name}" for name in MAKING),
     "training.checkpoint_every",
 )
 
@@ -55,15 +61,18 @@ usage: python -m reproduce                       what there is
        python -m reproduce claims [update=true]  when each claim was last set
 
   preset=NAME       smoke (default), laptop, gpu, paper
+  models=+MODEL     MODEL, or your own package.Class, beside the models that the figure compares;
+                    marked as not committed, and no claim is judged by it
   seeds=N           seeds of each model (default: as the preset says)
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
   workers=N         worker processes (default 0: the runs are made in this process)
+  executor=ray      the runs are made on a Ray cluster, as bench.sweep has it; storage= too
   committed=false   make every run here (default true: the project's own records are served, and
                     nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
   dry_run=true      count the runs and estimate the time, as if there were no record yet; nothing is
-                    run or written
+                    run or written; device_like=NAME: of a sweep's runs on that device
   any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
                     the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
 
@@ -89,6 +98,14 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]
     request = Request.read(rest, name, reproduction)
+    with taking_part(request.guests):
+        return _make(name, reproduction, request)
+
+
+def _make(name: str, reproduction: Reproduction, request: Request) -> int:
+    """The figure and the verdicts that were asked for; the exit code of ``main``."""
+    if request.records is None:
+        request = request.with_text(reproduction)
     if request.dry_run:
         request.foretell(reproduction)
         return OK
@@ -107,7 +124,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 @dataclass(frozen=True)
 class Request:
-    """The words of the command line, read; ``passed_on`` are those for every run."""
+    """The words of the command line, read; ``passed_on`` are those for every run, ``guests`` the
+    models beside those that the figure compares."""
 
     view: View
     passed_on: tuple[str, ...]
@@ -117,21 +135,28 @@ class Request:
     records: Path | None
     dry_run: bool
     committed: bool
+    guests: tuple[str, ...] = ()
+    device_like: str | None = None
 
     @classmethod
     def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> Request:
         own: dict[str, Any] = {"preset": "smoke", "store": "runs", "seeds": None, "strict": False}
-        own |= {"records": None, "dry_run": False, "committed": True}
+        own |= {"records": None, "dry_run": False, "committed": True, "device_like": None}
         given: dict[str, str] = {}  # of a key that is given twice the last counts, as everywhere
+        beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
+        words = [list_models(word) for word in words]
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
         task = task_keys(reproduction, preset)
         for word, override in zip(words, parse(words), strict=True):
             key, refusal = override.key_or_group, f"'{word}' cannot be chosen here"
             if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
                 key, word = f"tasks.{key}", f"tasks.{word}"
+            if key == "models" and (found := guests_in(override.value())):
+                beside = {word: tuple(found)}
+                continue
             if key in CHOSEN_BY_THE_FIGURE:
                 about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
-                raise UserError(f"{refusal}: {about}")
+                raise UserError(f"{refusal}: {about}, and models=+MODEL adds a model")
             if key in reproduction.varied:
                 about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
                 raise UserError(f"{refusal}: {about}")
@@ -141,7 +166,8 @@ class Request:
                 given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
         passed_on = tuple(sorted(given.values()))
         places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
-        changes = tuple(sorted(w for key, w in given.items() if key not in {*EXECUTION, *places}))
+        own_words = (w for key, w in given.items() if key not in {*EXECUTION, *places})
+        changes = tuple(sorted([*own_words, *beside]))
         if own["preset"] not in choices("preset"):
             hint = nearest(str(own["preset"]), choices("preset"))
             raise UserError(f"there is no preset '{own['preset']}': {hint}")
@@ -165,7 +191,17 @@ class Request:
             records=None if own["records"] is None else Path(str(own["records"])),
             dry_run=own["dry_run"],
             committed=own["committed"],
+            guests=next(iter(beside.values()), ()),
+            device_like=checked_device_like(own["device_like"], own["dry_run"]),
         )
+
+    def with_text(self, reproduction: Reproduction) -> Request:
+        """With the words for text of the network, where a preset takes what can be had."""
+        plan = self.plan(reproduction)
+        first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
+        more = tuple(with_text(first)[len(first) :])
+        view = View(self.view.preset, tuple(sorted((*self.view.overrides, *more))))
+        return replace(self, view=view, passed_on=(*self.passed_on, *more))
 
     def existing(self, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
         """The records of this preset below a folder."""
@@ -233,16 +269,18 @@ class Request:
 
     def foretell(self, reproduction: Reproduction) -> None:
         """Say what the plan would run; nothing is written."""
-        from bench.search.estimate import estimate, print_estimates, print_run_count
-        from ground.progress import progress
+        from bench.search.estimate import foretell, print_run_count
 
         plan = self.plan(reproduction)
         configurations = self._single_runs(reproduction, plan)
-        for words in plan.sweeps:
-            sweep = make_plan(words)
-            with progress() as show:
-                estimates = estimate(sweep, show)
-            print_estimates(estimates, sweep, " ".join(w for w in words if w.startswith("tasks")))
+        foretell(
+            {
+                " ".join(w for w in words if w.startswith("tasks")): replace(
+                    make_plan(words), device_like=self.device_like
+                )
+                for words in plan.sweeps
+            }
+        )
         if configurations:
             print_run_count(configurations)
         if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
@@ -254,26 +292,53 @@ class Request:
         preset, store = f"preset={self.view.preset}", f"store={self.store}"
         self._check_keys(plan, preset)
         served = f"committed={str(self.committed).lower()}"
-        single = [f"sweep.{w}" if w.startswith("workers=") else w for w in self.passed_on]
+        single = [in_full(word, MAKING) for word in self.passed_on]
         seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
-        return Plan(
+        made = Plan(
             runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
             baselines=tuple((*words, preset, store, served, *single) for words in plan.baselines),
             sweeps=tuple(
                 (*words, *seeds, preset, store, served, *self.passed_on) for words in plan.sweeps
             ),
         )
+        if self.guests:
+            self._check_guests(made)
+        return made
+
+    def _check_guests(self, plan: Plan) -> None:
+        """Refuse guests of a figure without contenders, or without the sizes that it varies."""
+        seats = [
+            (w, e)
+            for words in plan.sweeps
+            for e in make_plan(words).entries
+            if e.guest
+            for w in words
+        ]
+        if not seats:
+            raise UserError(
+                f"models=+{self.guests[0]} cannot take part: this figure compares models that it "
+                "names itself; python -m bench.sweep tasks=TASK models=+MODEL compares any"
+            )
+        for given, entry in seats:
+            if given.startswith("models.") and given not in entry.words:
+                name = entry.configuration.label
+                raise UserError(
+                    f"{name} cannot take part: this figure compares models by "
+                    f"{given.partition('=')[0]}, which its constructor does not take"
+                )
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
         known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"committed", "workers", *(SHORT_NAMES if plan.sweeps else ())}
+        known |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
+        known |= set(SHORT_NAMES if plan.sweeps else ())
+        sections = ("tasks", "models", "training", *(("sweep",) if plan.sweeps else ()))
         for configuration in _examples(plan, preset):
-            for section in ("tasks", "models", "training", "sweep"):
+            for section in sections:
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
             key = parse([word])[0].key_or_group
-            if ".".join(key.split(".")[:2]) not in known:
+            if key not in known and ".".join(key.split(".")[:2]) not in known:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
     def _single_runs(self, reproduction: Reproduction, plan: Plan) -> list[Configuration]:
@@ -313,57 +378,18 @@ def refuse_two_settings(
     records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
 ) -> None:
     """A folder may hold runs of other settings or other code: which of them the figure would show
-    is not for chance to decide."""
+    is not for chance to decide. Data of another seed are not another setting."""
 
     def identity(record: RunRecord) -> dict[Hashable, object]:
         without = record.role == "baseline"
         name = record.label if without else record.model
-        return {(without, name, variant(record)): record.identity}
+        return {(without, name, variant(record), data_seed(record)): record.identity}
 
     def sentence(key: Any, *_: object) -> str:
         reason = "were made with different settings or code, and this figure shows one setting of"
         return f"{reason} {key[1]}: keep the records of one of them"
 
     refuse_mixtures(records, identity, sentence)
-
-
-def write(
-    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View, folder: Path
-) -> list[ClaimResult]:
-    """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
-    ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
-    """
-    results = [claim.judge(records) for claim in reproduction.claims]
-    given, records = records, without_twins(records)
-    note = "" if reproduction.note is None else reproduction.note(records)
-    picture = framed(reproduction.panels(records), records, view, note)
-    title, cost = reproduction.title, reproduction.cost
-    files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
-    files["curves.json"] = picture.to_json()
-    if reproduction.table is not None:
-        files["table.md"] = reproduction.table(records).encode()
-    files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
-    files["verdicts.json"] = verdict_file(name, view.name, title, given, results, cost)
-    for file, content in files.items():
-        write_atomically(folder / file, content)
-    return results
-
-
-def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
-    """Write every committed verdict file anew, from the records that it names."""
-    known = {record.run_id: record for record in read_records([COMMITTED])}
-    for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):
-        old = json.loads(path.read_text())
-        own, named = reproductions[old["figure"]], [*old["records"], *old.get("controls", [])]
-        if lost := [run for run in named if run not in known]:
-            raise UserError(
-                f"{path.name} is judged from {lost[0]}, whose record is not there: restore it, or "
-                f"delete {path.name} and make it with `python -m reproduce {old['figure']}`"
-            )
-        records = [known[run] for run in named]
-        results = [claim.judge(records) for claim in own.claims]
-        given = (old["figure"], old["preset"], own.title, records, results, own.cost)
-        write_atomically(path, verdict_file(*given))
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from judging.claims import Claim
 from judging.controls import UNTRAINED, NoControl, Untrained
 from pictures.panels import Picture
 from settings.config import compose
+from settings.groups import taking_part
 from settings.settings import Configuration
 
 
@@ -98,7 +99,11 @@ class Reproduction:
 
 @cache
 def _cost_of(planned: Callable[[str, int | None], Plan], preset: str) -> str:
-    plan = planned(preset, None)
+    with taking_part([]):  # whoever takes part beside the contenders is not of the preset
+        return _told_cost(planned(preset, None), preset)
+
+
+def _told_cost(plan: Plan, preset: str) -> str:
     count, steps = len(plan.runs), _steps(_different(plan.runs, preset))
     for words in plan.sweeps:
         sweep = make_plan([*words, f"preset={preset}"])

@@ -26,8 +26,9 @@ from pydantic import ValidationError
 from ground.errors import UserError, nearest
 from ground.files import ROOT
 from ground.words import word as quoted_word
+from settings.automatic import settle
 from settings.external import kind_of, use_external_model
-from settings.groups import DESCRIPTIVE, GROUPS, choices, contenders, model_groups
+from settings.groups import DESCRIPTIVE, GROUPS, GUEST, choices, entrants, model_groups
 from settings.limits import check_counts, check_sizes
 from settings.settings import Configuration
 
@@ -54,13 +55,15 @@ def compose(words: Sequence[str]) -> Configuration:
     """
     overrides = parse(words)
     given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
+    if str(given.get("models")).startswith(GUEST):
+        raise UserError(
+            f"models={given['models']} adds a model to the contenders of a sweep or a figure, and "
+            f"one is run here: models={str(given['models'])[1:]}"
+        )
     if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
         given["models._target_"] = given.pop("models")
-    chosen = {
-        key: _checked_choice(key, value)
-        for key, value in given.items()
-        if key in GROUPS and key != "models"
-    }
+    groups = {k: v for k, v in given.items() if k in GROUPS and k != "models"}
+    chosen = {key: _checked_choice(key, value) for key, value in groups.items()}
     values = {key: value for key, value in given.items() if key not in GROUPS}
     external = values.get("models._target_")
     for plural, singular in SINGULAR.items():
@@ -98,8 +101,9 @@ def compose(words: Sequence[str]) -> Configuration:
             )
         _assign(tree, key, value)
     sweep = tree["sweep"]
-    if not sweep["models"]:
-        sweep["models"] = list(contenders(chosen["tasks"], preset))
+    if not sweep["models"] and group == "models":
+        sweep["models"] = entrants(chosen["tasks"], preset)
+    settle(task)
     for key, why in void_settings(values, task).items():
         raise UserError(f"{key}={values[key]} has no effect {why}")
     check_counts(_constructor_arguments(task), "tasks")
@@ -349,7 +353,7 @@ def first_problem(error: ValidationError) -> str:
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     place = "".join(parts).removeprefix(".")
     message = first["msg"].removeprefix("Value error, ")
-    if not place or place == "training":
+    if place in ("", "training", "sweep"):
         return message
     if first["type"] == "missing":
         return f"{place} is missing"

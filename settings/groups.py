@@ -1,11 +1,15 @@
 """The tasks, models and presets that there are, and who contends where: their YAML files, read
 without a configuration.
 
-Example: ``contenders("regbench", "laptop")`` lists the models whose cards name RegBench.
+Example: ``contenders("regbench", "laptop")`` lists the models whose cards name RegBench. A guest,
+``models=+NAME`` or ``models=+package.Class`` on a command line, takes part beside them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -88,29 +92,94 @@ def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, An
     return {str(part): value for part, value in content.items()}
 
 
-@lru_cache(maxsize=256)
+GUEST = "+"  # before a model that takes part beside the contenders
+NOT_COMMITTED = "not committed"  # how a guest is marked wherever it is shown
+_guests: ContextVar[tuple[str, ...]] = ContextVar("guests", default=())
+
+
+@contextmanager
+def taking_part(models: Iterable[str]) -> Iterator[None]:
+    """Guests, by name or as package.Class, until the block ends; no others.
+
+    Raises:
+        UserError: there is no such model, or its class cannot be told from another model.
+    """
+    given = tuple(models)
+    for model in given:
+        if "." not in model and model not in choices("models"):
+            hint = nearest(model, choices("models"))
+            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}")
+    names = [record_name(model) for model in given]
+    taken = choices("models")
+    for model, name in zip(given, names, strict=True):
+        if names.count(name) > 1 or (name != model and name in taken):
+            raise UserError(
+                f"models={GUEST}{model}: results of '{name}' could not be told from those of "
+                "another model of that name: give the class a name of its own"
+            )
+    token = _guests.set(given)
+    try:
+        yield
+    finally:
+        _guests.reset(token)
+
+
+def guests() -> tuple[str, ...]:
+    """The guests, as records call them."""
+    return tuple(map(record_name, _guests.get()))
+
+
+def record_name(model: str) -> str:
+    """What records call a model of a command line: of package.Class the class."""
+    return model.rpartition(".")[2]
+
+
 def contenders(task: str, preset: str) -> tuple[str, ...]:
-    """The models that take part in a task by default, by name. A model's card says in which tasks
-    it contends, and from which preset on: ``contends: {regbench: laptop}`` leaves out smoke.
+    """The models that take part in a task, as records call them: those whose cards say so, and
+    guests. A card says from which preset on: ``contends: {regbench: laptop}`` leaves out smoke. In
+    a part of a task more models may contend than everywhere in it: "regbench.table3" has those of
+    regbench, and those of ``contends: {regbench.table3: laptop}``.
 
     Raises:
         UserError: a card is damaged, or names a task or a preset that there is not.
     """
-    found = []
-    for name in choices("models"):
-        smallest = _contends(name).get(task)
-        if smallest is not None and PRESETS.index(preset) >= PRESETS.index(smallest):
-            found.append(name)
-    return tuple(found)
+    return (*_by_cards(task, preset), *guests())
+
+
+def entrants(task: str, preset: str) -> list[str]:
+    """The contenders as a command line names them: ``["gpt2", "+package.Class"]``.
+
+    Raises:
+        UserError: a guest contends by its card.
+    """
+    own = _by_cards(task, preset)
+    for model in _guests.get():
+        if model in own:
+            raise UserError(
+                f"{model} takes part in {task} at preset {preset} already: leave "
+                f"models={GUEST}{model} out"
+            )
+    return [*own, *(f"{GUEST}{model}" for model in _guests.get())]
+
+
+@lru_cache(maxsize=256)
+def _by_cards(task: str, preset: str) -> tuple[str, ...]:
+    asked = {task, task.partition(".")[0]}
+    known = PRESETS[: PRESETS.index(preset) + 1]
+    return tuple(
+        name
+        for name in choices("models")
+        if any(place in asked and least in known for place, least in _contends(name).items())
+    )
 
 
 @lru_cache(maxsize=256)
 def _contends(name: str) -> dict[str, str]:
-    """The tasks that a model contends in, and the smallest preset of each."""
+    """The tasks, or parts of them, that a model contends in, and the smallest preset of each."""
     own = card("models", name).get("contends", {})
     found = _mapping(own, "models", name, "list 'contends' in the card")
     for task, preset in found.items():
-        if task not in choices("tasks"):
+        if task.partition(".")[0] not in choices("tasks"):
             hint = nearest(task, choices("tasks"))
             raise UserError(f"models/{name}.yaml contends in '{task}', which is no task: {hint}")
         if preset not in PRESETS:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import urllib.request
+from collections.abc import Sequence
 from http.client import HTTPException
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
-from settings.config import group_file
+from settings.automatic import words_for
+from settings.config import group_file, load_groups, parse
 from settings.groups import choices
 from settings.settings import Configuration
 
@@ -31,17 +34,40 @@ def note_if_offline(configuration: Configuration) -> None:
             os.environ[OFFLINE] = "1"
 
 
-def _answers(address: str) -> bool:
-    """Whether a server answers anything at all; asked in a thread, because looking up its name has
-    no time limit of its own."""
+def with_text(words: Sequence[str]) -> list[str]:
+    """The words of a command with those for text of the network, where the preset of its task takes
+    such text if it can be had; a command asks for it once, before it runs anything."""
+    given = {override.key_or_group: override.value() for override in parse(words)}
+    task = given.get("tasks")
+    if task not in choices("tasks"):
+        return list(words)
+    tree = load_groups({"tasks": str(task)})
+    settings, preset = tree["tasks"], given.get("preset", tree["preset"]["name"])
+    settings |= settings.get("presets", {}).get(preset, {}).get("tasks", {})
+    settings |= {k.removeprefix("tasks."): v for k, v in given.items() if k.startswith("tasks.")}
+    return [*words, *words_for(settings, given, _has)]
+
+
+def _has(address: str) -> bool:
+    """Whether the hub has a page; a user who works offline is not asked."""
+    if os.environ.get(OFFLINE, "0") not in ("", "0"):
+        return False
+    hub, path = os.environ.get("HF_ENDPOINT"), urlsplit(address).path
+    return _answers(f"{hub}{path}" if hub else address, whole=True)
+
+
+def _answers(address: str, whole: bool = False) -> bool:
+    """Whether a server answers anything at all, or ``whole``: gives the page. Asked in a thread,
+    because looking up its name has no time limit of its own."""
     answered = threading.Event()
 
     def ask() -> None:
-        request = urllib.request.Request(address, method="HEAD")
+        request = urllib.request.Request(address, method="GET" if whole else "HEAD")
         try:
             urllib.request.urlopen(request, timeout=SECONDS_TO_ANSWER).close()
         except HTTPError:
-            pass
+            if whole:
+                return
         except (OSError, ValueError, HTTPException):
             return
         answered.set()

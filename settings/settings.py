@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from ground.database import is_server
 from settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
@@ -76,8 +77,30 @@ class TrainingSettings(Settings):
         return self
 
 
+class RaySettings(Settings):
+    """What runs ask of a Ray cluster; see ``docs/clusters.md``.
+
+    Attributes:
+        address: of a cluster to join; None is the one of RAY_ADDRESS, or a new one on this machine.
+        num_cpus, num_gpus: of one run; fractions share a device.
+        checkpoint_every: seconds after which the driver has a run's last checkpoint.
+    """
+
+    address: str | None
+    num_cpus: float = Field(ge=0, le=LARGEST_THREADS)
+    num_gpus: float = Field(ge=0, le=LARGEST_THREADS)
+    checkpoint_every: float = Field(gt=0)
+
+    @field_validator("num_gpus")
+    @classmethod
+    def _whole_above_one(cls, value: float) -> float:
+        if value > 1 and value != int(value):
+            raise ValueError("a fraction of one GPU, or whole GPUs")
+        return value
+
+
 class SweepSettings(Settings):
-    """What ``bench.sweep`` tries for each model."""
+    """What ``bench.sweep`` tries for each model, and where its runs are made."""
 
     models: list[str]
     search_space: dict[str, list[Any]]
@@ -86,8 +109,18 @@ class SweepSettings(Settings):
     seeds: Count
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
+    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
     workers: int = Field(ge=0, le=LARGEST_THREADS)
+    executor: Literal["processes", "ray"]
+    ray: RaySettings
     storage: str
+
+    @model_validator(mode="after")
+    def _stacks_of_this_driver(self) -> SweepSettings:
+        shared = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
+        if self.stack is not None and (self.executor == "ray" or is_server(self.storage)):
+            raise ValueError(f"sweep.stack={self.stack} does not go with {shared}: leave one out")
+        return self
 
     @property
     def finals(self) -> int:
@@ -143,10 +176,11 @@ class Configuration(Settings):
         if self.takes is None and lengths == (None, None):
             raise ValueError("set training.steps, or training.epochs for a task with epochs")
         devices, workers = self.training.devices, self.sweep.workers
-        if devices > 1 and workers:  # each of which has one device
+        elsewhere = "executor=ray" if self.sweep.executor == "ray" else f"workers={workers}"
+        if devices > 1 and elsewhere != "workers=0":  # where each run has one device
             raise ValueError(
                 f"training.devices={devices} shares one training among processes, and "
-                f"workers={workers} gives each training one: leave one of them out"
+                f"{elsewhere} gives each training one: leave one of them out"
             )
         space = self.sweep.search_space
         sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}

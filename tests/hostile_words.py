@@ -15,12 +15,16 @@ from bench import (
     measure,
     prepare,
     prompts,
+    recount,
     speed,
     sweep,
     train,
     training_speed,
 )
 from leaderboards import add, build, readme, serve
+from leaderboards.export import __main__ as export
+from leaderboards.submit import __main__ as submit
+from leaderboards.verify import __main__ as verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
 from settings.config import compose
@@ -80,6 +84,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
     "bench.measure": (measure.main, ["tasks=capacity", "models=delta_rule", "store=store"], []),
     "bench.sweep": (sweep.main, [*RUN, "n_trials=2", "seeds=1"], ["dry_run=true"]),
     "bench.evaluate": (evaluate.main, ["run=regbench", "store=store", "trust=x"], []),
+    "bench.recount": (recount.main, ["run=regbench", "run=x.json", "trust=x"], []),
     "bench.generate": (generate.main, ["run=regbench", "store=store", "prompt=a", "beam=1"], []),
     "bench.prompts": (prompts.main, ["runs=[regbench]", "store=store", "new_tokens=2"], []),
     "bench.prepare": (prepare.main, ["tasks=regbench", "tasks.states=[2,3]"], []),
@@ -96,7 +101,18 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
         ["records=store/records", "local=true"],
         ["output=b.parquet"],
     ),
+    "leaderboards.submit": (
+        submit.main,
+        ["regbench", *(f"{key}=a sentence of it" for key in submit.SAID), "store=store"],
+        ["to=to"],
+    ),
+    "leaderboards.verify": (
+        verify.main,
+        ["regbench", "x.json", "store=store", "package=x"],
+        ["to=to", "level=consistent"],
+    ),
     "leaderboards.readme": (readme.main, [], ["--check"]),
+    "leaderboards.export": (export.main, ["site"], ["board=none.parquet"]),
     "leaderboards.serve": (serve.main, ["port=0", "address=localhost"], ["board=none.parquet"]),
     "reproduce": (lambda w: reproduce.main(w, reproductions()), FIGURE, ["dry_run=true"]),
     "tasks.text.recipe": (recipe.main, ["stories=2", "seed=0", "out=out"], ["writer=grammar"]),

@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 
 from bench.records.schema import read_records
-from bench.search.study import open_storage
+from bench.search.storage import open_storage
 from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.files import ROOT
 from ground.processes import module_command

@@ -40,7 +40,7 @@ def imported_modules(module: str) -> dict[str, Path]:
         return {}
     places = [(ROOT, ROOT / name) for name in OWN]
     if not is_own(module):
-        places += _home(module)
+        places += home(module)
     found: dict[str, Path] = {}
     waiting = {module}
     while waiting:
@@ -66,7 +66,7 @@ def _find(name: str, root: Path, counts: Path) -> Path | None:
     return None
 
 
-def _home(module: str) -> list[tuple[Path, Path]]:
+def home(module: str) -> list[tuple[Path, Path]]:
     """The folder of a module's top-level package, or the module's own folder if it is in none: to
     look modules up in, and whose files count."""
     try:

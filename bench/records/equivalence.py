@@ -113,6 +113,8 @@ class Equivalence(_Frozen):
     def other_side(self, name: Name) -> Name | None:
         """The same run by the other one of the two; None if that has no such run, or if a choice of
         it was not compared."""
+        if name.code not in (self.old, self.new):  # as of most entries
+            return None
         settings = flat(name.config)
         chosen = ((key, v) for key, v in settings.items() if isinstance(v, str | bool))
         if any(v not in self.choices.get(key, [v]) for key, v in chosen):

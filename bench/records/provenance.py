@@ -9,6 +9,8 @@ import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -23,11 +25,15 @@ from ground.privacy import told_command, told_system
 PROTOCOL_VERSION = 1
 # The libraries that compute: another version of one of them is another identity.
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
+KERNELS = ("fla-core",)  # of a GPU, where they are installed
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of the libraries that compute, and of Python (major and minor)."""
+def library_versions(device_class: str = "cpu") -> dict[str, str]:
+    """Versions of the libraries that compute on a device, and of Python (major and minor)."""
     versions = {name: importlib.metadata.version(name) for name in COMPUTING_LIBRARIES}
+    for name in KERNELS if device_class != "cpu" else ():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
     versions["python"] = ".".join(platform.python_version_tuple()[:2])
     return versions
 
@@ -53,6 +59,30 @@ def commit_and_dirty() -> tuple[str | None, bool | None]:
         return None, None
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Which command made a run, from which state of the project."""
+
+    command: str
+    commit: str | None
+    dirty: bool | None
+
+
+_adopted: list[Origin] = []
+
+
+def origin() -> Origin:
+    """That of this process, or the one that it works for."""
+    if _adopted:
+        return _adopted[-1]
+    return Origin(shlex.join(told_command(sys.argv)), *commit_and_dirty())
+
+
+def adopt(other: Origin) -> None:
+    """Work for a driver on another machine: what is made here tells its command and commit."""
+    _adopted[:] = [other]
+
+
 def processor() -> str:
     """The name of the processor, as far as the system tells."""
     try:
@@ -74,8 +104,8 @@ def collect(
     started: datetime,
 ) -> Provenance:
     """The provenance of a run on this machine."""
-    libraries = library_versions()
-    commit, dirty = commit_and_dirty()
+    libraries = library_versions(device_class)
+    made_by = origin()
     return Provenance(
         model_code=model_code,
         task_code=task_code,
@@ -88,8 +118,8 @@ def collect(
         device=processor() if device_class == "cpu" else device_class,
         platform=told_system(),
         python=platform.python_version(),
-        commit=commit,
-        dirty=dirty,
-        command=shlex.join(told_command(sys.argv)),
+        commit=made_by.commit,
+        dirty=made_by.dirty,
+        command=made_by.command,
         started_at=started.astimezone(UTC).isoformat(timespec="seconds"),
     )

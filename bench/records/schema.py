@@ -73,6 +73,9 @@ class Cost(_Frozen):
     tuning_trials: int = 0
     wall_seconds: float = 0.0
     peak_memory_bytes: int | None = None
+    # Trainings, this one included, whose steps were one computation; `wall_seconds` is then its
+    # share. Records of runs alone do not have it, so those from before it stay as they are.
+    stacked: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Curve(_Frozen):

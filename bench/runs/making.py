@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -41,7 +41,11 @@ from ground.files import (
 from ground.progress import Report
 from ground.reading import beyond_bounds
 from ground.seeding import derive_seed
+from settings.settings import Configuration
 from tasks.interface import Evaluation, Split, Task
+
+if TYPE_CHECKING:
+    from bench.training.stack import Member
 
 Kept = TypeVar("Kept")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
@@ -106,6 +110,7 @@ def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]
             "training_tokens": sum(t.tokens for _, t, _ in tried),
             "training_steps": sum(t.steps for _, t, _ in tried),
             "wall_seconds": sum(t.seconds for _, t, _ in tried),
+            "stacked": max((t.together for _, t, _ in tried if t.together > 1), default=None),
         }
     )
 
@@ -172,7 +177,7 @@ class TrainingRun(Run):
         )
 
         settings, seed = self.configuration.training, self.configuration.seed
-        cost = self.cost = self._count_cost(seed)
+        cost = self.cost = self._count_cost()
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
         failure: Diverged | None = None
         for k in range(settings.restarts):
@@ -211,6 +216,28 @@ class TrainingRun(Run):
             for k, (own_seed, done, _) in enumerate(tried)
         ]
         return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
+
+    def member(self) -> Member | None:
+        """This training for a stack; None where it has ended already.
+
+        Raises:
+            UserError: the model refuses its settings.
+        """
+        from bench.training.stack import Member
+
+        ends = (self.work / name for name in ("trained.json", DIVERGED))
+        if any(path.exists() for path in ends):
+            return None
+        configuration = self.configuration
+        seed, checkpoint = configuration.seed, self.work / "checkpoint-0.pt"
+        model = build_to_train(configuration, self.task, seed)
+        return Member(model, self.task, configuration.training, seed, checkpoint)
+
+    def end_diverged(self, failure: Diverged) -> None:
+        """Keep how it diverged in a stack, for the run that asks for its record."""
+        seed = self.configuration.seed
+        self.cost = _spent(self._count_cost(), [(seed, failure.report, {})])
+        self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:
         """Let another run train, and keep its weights here too; a link costs no space."""
@@ -268,30 +295,38 @@ class TrainingRun(Run):
             checkpoint.unlink()
         flush_folder(self.work)
 
-    def _count_cost(self, seed: int) -> Cost:
-        """Sizes, and FLOPs for one padded position of a batch (multiplied out at the end)."""
-        model = build_to_train(self.configuration, self.task, seed).to(self.device).train()
-        parameters = sum(p.numel() for p in model.parameters())
-        self.report(f"{self.description}: counting a step of {parameters:,} parameters", 0, 1)
-        batch = self.task.training_batch(seed, 0, self.configuration.training.batch_size)
-        batch = batch.to(self.device)
-        probe(model, self.task, batch)
-        flops = count_training_flops(model, batch, self.task.training_loss)
-        length = self.task.specification().maximum_length
-        state_bytes = getattr(model, "state_bytes", None)
-        return Cost(
-            parameters=parameters,
-            position_parameters=getattr(model, "position_parameters", int)(),
-            state_bytes=state_bytes(length) if state_bytes else None,
-            state_length=length if state_bytes else None,
-            training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
-        )
+    def _count_cost(self) -> Cost:
+        self.report(f"{self.description}: counting a step", 0, 1)
+        return count_cost(self.configuration, self.task, self.device)
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
         model = build_model(self.configuration, self.task, self.configuration.seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
+
+
+def count_cost(configuration: Configuration, task: Task, device: torch.device) -> Cost:
+    """Sizes of the model of a configuration, and its FLOPs for one padded position of a batch.
+
+    Raises:
+        UserError: the model cannot be built.
+        UnfitModel: it does not do what a sequence model must.
+    """
+    seed = configuration.seed
+    model = build_to_train(configuration, task, seed).to(device).train()
+    batch = task.training_batch(seed, 0, configuration.training.batch_size).to(device)
+    probe(model, task, batch)
+    flops = count_training_flops(model, batch, task.training_loss)
+    length = task.specification().maximum_length
+    state_bytes = getattr(model, "state_bytes", None)
+    return Cost(
+        parameters=sum(p.numel() for p in model.parameters()),
+        position_parameters=getattr(model, "position_parameters", int)(),
+        state_bytes=state_bytes(length) if state_bytes else None,
+        state_length=length if state_bytes else None,
+        training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
+    )
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,21 +38,40 @@ from settings.settings import Configuration
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 
 
+_elsewhere: list[str] = []  # class of the devices that compute, where these are not of this machine
+
+
+@contextmanager
+def devices_elsewhere(device_class: str) -> Iterator[None]:
+    """In this block runs are named by what they are computed on: other machines' devices."""
+    _elsewhere.append(device_class)
+    try:
+        yield
+    finally:
+        _elsewhere.pop()
+
+
+def _device_class(configuration: Configuration) -> str:
+    if _elsewhere:
+        return "cpu" if configuration.device == "cpu" else _elsewhere[-1]
+    device = resolve_device(configuration.device)
+    return "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
+
+
 def identify(configuration: Configuration) -> Identity:
     """The identity of a configuration on this machine; makes the data to hash it."""
-    device = resolve_device(configuration.device)
     collected = provenance.collect(
         model_code=code_hash(configuration.models["_target_"]),
         task_code=code_hash(configuration.tasks["_target_"]),
         data=data_hashes(configuration),
         precision=configuration.training.precision,
-        device_class="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        device_class=_device_class(configuration),
         started=datetime.now(UTC),
     )
     return Identity.of(configuration, configuration.resolved(), collected)
 
 
-def _find(identity: Identity, role: Role) -> RunRecord | None:
+def find(identity: Identity, role: Role) -> RunRecord | None:
     """The finished record of exactly this run, if the store holds it.
 
     Raises:
@@ -110,10 +130,10 @@ def serve_or_make(
     identity = identify(configuration)
     store = Store(configuration.store)
     run_id = identity.run_id(configuration.seed)
-    _note_locations(configuration, store.work(run_id))
-    found = _find(identity, role)
+    note_locations(configuration, store.work(run_id))
+    found = find(identity, role)
     if found is not None:
-        _track(found, configuration)
+        track(found, configuration)
         return found, True
     with only_one(store.work(run_id)):
         record = _run(identity, store, report or silent).make(role, study)
@@ -122,18 +142,26 @@ def serve_or_make(
             own: Role = "single" if role == "final" else role
             obtain(training_configuration(configuration), role=own, report=report)
         write_record(record, store.record_folder(role))
-    _track(record, configuration)
+    track(record, configuration)
     return record, False
 
 
-def _track(record: RunRecord, configuration: Configuration) -> None:
+def unmade(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
+    """The run of a model that the engine trains; None if its record is there."""
+    identity = identify(configuration)
+    if find(identity, role) is not None:
+        return None
+    return _training_run(identity, Store(configuration.store), report)
+
+
+def track(record: RunRecord, configuration: Configuration) -> None:
     if configuration.tracking == "mlflow":
         from bench.records.tracking import track
 
         track(record, record_path(record, configuration.store), Store(configuration.store))
 
 
-def _note_locations(configuration: Configuration, work: Path) -> None:
+def note_locations(configuration: Configuration, work: Path) -> None:
     """Say beside the weights where data lie: no record does, and evaluating again needs it."""
     if configuration.locations:
         given = {name: configuration.tasks[name] for name in configuration.locations}
@@ -185,7 +213,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
         name = "".join(c if c.isalnum() else "_" for c in label.lower())
         called = own.model_copy(update={"model": name})
         identity = Identity.of(called, config, collected, baseline=label)
-        known = _find(identity, "baseline")
+        known = find(identity, "baseline")
         if known is not None:
             records.append(known)
             continue

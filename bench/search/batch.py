@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.driver import Job, execute
-from bench.search.executors import Executor, InProcess, Pool
+from bench.search.jobs import Job
+from bench.search.placement import open_executor
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report
 from settings.settings import Configuration
@@ -28,24 +29,21 @@ def make_all(
     jobs = [Job(f"seed {c.seed}", c, "single") for c in configurations]
     jobs += [Job(f"control, seed {c.seed}", c, "control") for c in controls]
     first, total = jobs[0].configuration, len(jobs)
-    workers = min(first.sweep.workers, total)
-    if workers and first.tracking == "mlflow":
+    if first.tracking == "mlflow":
         from bench.records.tracking import create_store
 
         create_store(Store(first.store))
-    executor: Executor = InProcess(execute, report)
-    if workers:
-        executor = Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    records = []
+    records: list[RunRecord] = []
     deaths = []
-    with executor:
-        for ticket in range(executor.slots):
-            executor.submit(ticket, jobs[ticket])
-        for ended in range(total):
-            report("runs", ended, total)
+    waiting, running = deque(enumerate(jobs)), 0
+    with open_executor([*configurations, *controls], report, total) as executor:
+        while waiting or running:
+            report("runs", total - len(waiting) - running, total)
+            while waiting and running < executor.slots:
+                executor.submit(*waiting.popleft())
+                running += 1
             done = executor.wait()
-            if ended + executor.slots < total:
-                executor.submit(ended + executor.slots, jobs[ended + executor.slots])
+            running -= 1
             if isinstance(done.value, UserError):
                 raise done.value
             if done.death is not None:

@@ -5,39 +5,38 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import optuna
 
-from bench.records.schema import Cost, Headline, Role, RunRecord, Study, read_record, write_record
+from bench.executors.interface import Done, Executor
+from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
-from bench.search.executors import Done, Executor, InProcess, Pool
-from bench.search.plan import Entry, Plan
+from bench.search.exchange import Exchange, open_exchange
+from bench.search.jobs import Job, Stack
+from bench.search.placement import open_executor
+from bench.search.plan import JOURNAL, Entry, Plan
 from bench.search.published import Chosen, committed_search
-from bench.search.study import ModelStudy, Setting, open_storage
+from bench.search.sharing import SECONDS_BETWEEN_LOOKS
+from bench.search.storage import open_storage
+from bench.search.study import ModelStudy, Setting
 from ground.errors import UserError
 from ground.files import lock
 from ground.progress import Report
+from settings.groups import NOT_COMMITTED
 from settings.search_space import Space, reach_of, widened
-from settings.settings import Configuration
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
+    from settings.settings import Configuration
 
-
-@dataclass(frozen=True)
-class Job:
-    """One run, on its way to a worker."""
-
-    name: str
-    configuration: Configuration
-    role: Role
-    study: Study | None = None
+Trials = Sequence[optuna.Trial | None]  # of the jobs that a worker has; None is a final run
 
 
 @dataclass
@@ -86,51 +85,17 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
 
         prepare_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
-        contenders = [_Contender(entry, storage, store) for entry in plan.entries]
-        with _executor(plan.settings.workers, configuration.device, report) as executor:
-            _drive(contenders, executor, report)
+        configurations = [entry.configuration for entry in plan.entries]
+        exchange = open_exchange(plan.settings.storage, store.root)
+        with open_executor(configurations, report) as executor:
+            contenders = [_Contender(entry, storage, store, exchange) for entry in plan.entries]
+            names = [contender.study.name for contender in contenders]
+            with exchange.at(names) if exchange else nullcontext():
+                _drive(contenders, executor, report)
         from bench.runs.obtain import obtain_baselines
 
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
     return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
-
-
-def execute(job: Job, report: Report) -> RunRecord | UserError:
-    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
-    from bench.runs.obtain import obtain
-
-    def report_job(description: str, done: int, total: int) -> None:
-        report(f"{description}, {job.name}", done, total)
-
-    configuration = job.configuration
-    try:
-        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
-    except UserError:
-        refusal = _refusal(configuration)
-        if refusal is None:
-            raise
-        return refusal
-    if job.study is None or (record.role == job.role and record.study == job.study):
-        return record
-    # The same run was already there, of another role or of a search with fewer trials.
-    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
-    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
-    write_record(record, Store(configuration.store).record_folder(job.role))
-    return record
-
-
-def _refusal(configuration: Configuration) -> UserError | None:
-    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
-    from bench.training.building import build_task, build_to_train
-
-    if configuration.takes is not None:  # it builds its models itself, and said what was refused
-        return None
-    task = build_task(configuration)
-    try:
-        build_to_train(configuration, task, configuration.seed)
-    except UserError as error:
-        return error
-    return None
 
 
 @contextmanager
@@ -149,23 +114,12 @@ def _only_driver(store: Store) -> Iterator[None]:
         yield
 
 
-def _executor(workers: int, device: str, report: Report) -> Executor:
-    if workers == 0:
-        return InProcess(execute, report)
-    import torch
-
-    if device == "cpu" or not torch.cuda.is_available():
-        return Pool(execute, [{"OMP_NUM_THREADS": "1"}] * workers, report)
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
-    shares = itertools.islice(itertools.cycle(visible), workers)
-    return Pool(execute, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in shares], report)
-
-
 def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
     running: dict[int, _Contender] = {}
     tickets = itertools.count()
     space, reach = _first_space(contenders)
+    # A guest has the settings of all others, and more where it needs them: theirs stay.
+    spaces = {False: space, True: space}
     for each in contenders:
         each.cover(space, settled=not reach)
     try:
@@ -179,18 +133,26 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
             total = sum(contender.runs for contender in contenders)
             report("runs of the sweep", sum(c.ended() for c in contenders), total)
             if not running:
+                if any(contender.waits() for contender in contenders):
+                    report("waiting for trials of other drivers", 0, 1)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    continue
                 if all(contender.settled for contender in contenders):
                     return
-                before, best = space, [contender.best() for contender in contenders]
-                space = widened(before, reach, filter(None, best))
+                before = dict(spaces)
+                for guest in spaces:
+                    best = [c.best() for c in contenders if guest or not c.entry.guest]
+                    spaces[guest] = widened(before[guest], reach, filter(None, best))
                 for each in contenders:
-                    each.cover(space, settled=space == before)
+                    guest = each.entry.guest
+                    each.cover(spaces[guest], settled=spaces[guest] == before[guest])
                 continue
             done = executor.wait()
             running.pop(done.ticket).end(done)
     except BaseException:
-        for contender in contenders:
-            contender.interrupt()
+        with suppress(UserError):  # a database that is gone: the next start finds them lost
+            for contender in contenders:
+                contender.interrupt()
         raise
 
 
@@ -210,7 +172,13 @@ def _first_space(contenders: Sequence[_Contender]) -> tuple[Space, Space]:
 class _Contender:
     """One model on its way through a sweep: trials, then the best setting over seeds."""
 
-    def __init__(self, entry: Entry, storage: optuna.storages.BaseStorage, store: Store) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        storage: optuna.storages.BaseStorage,
+        store: Store,
+        exchange: Exchange | None = None,
+    ) -> None:
         from bench.records.provenance import sha256_of
         from bench.runs.obtain import identify
         from bench.training.building import task_or_measurement
@@ -226,7 +194,7 @@ class _Contender:
         metric = task_or_measurement(configuration).headline
         name = "-".join([configuration.task, configuration.model, configuration.preset])
         anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
-        if sweep.storage != "journal":  # a database may serve several stores, each with its driver
+        if sweep.storage != JOURNAL and exchange is None:  # it may serve several stores by turns
             held.append(str(store.root.resolve()))
         names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
         known = optuna.get_all_study_names(storage)
@@ -238,14 +206,17 @@ class _Contender:
             seed=seed,
             headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
             reach=reach_of(entry.space, sweep.extend),
+            exchange=exchange,
         )
         self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
         self.given: Chosen | None = None  # in the place of trials
         if configuration.committed and not self.study.latest():
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
             self.given = committed_search(configuration, anywhere, budget)
-        self.result = ModelResult(configuration.label, self.study.budget)
-        self.trials: dict[int, optuna.Trial] = {}
+        mark = f" ({NOT_COMMITTED})" if entry.guest else ""
+        self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
+        self.running: dict[int, Trials] = {}
+        self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
 
@@ -274,39 +245,76 @@ class _Contender:
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
-        trial = None if self.given else self.study.ask()
-        if trial is not None:
-            try:
-                chosen = self.entry.at(trial.user_attrs["setting"])
-            except UserError as error:  # a value that the space grew to
-                self.study.tell_failure(trial, "failed", str(error))
-                return self.start(ticket, executor)
-            self.trials[ticket] = trial
-            executor.submit(ticket, Job(f"trial {trial.number}", chosen, "trial"))
+        trials = [] if self.given else self._next_trials()
+        if trials:
+            jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
+            self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        if self.trials or not self.settled:
+        under_way = any(trial for trials in self.running.values() for trial in trials)
+        if under_way or not self.settled or self.waits():
             return False
-        if self.finals is None:
-            self.finals = deque(self._plan_finals())
+        self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:
             return False
-        executor.submit(ticket, self.finals.popleft())
+        size = self._together([job.configuration for job in self.finals])
+        finals = [self.finals.popleft() for _ in range(size)]
+        self._submit(ticket, finals, [None] * size, executor)
         return True
+
+    def waits(self) -> bool:
+        """Whether other drivers have trials of this model under way."""
+        return not self.given and self.study.waits()
+
+    def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
+        self.running[ticket] = trials
+        executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
+
+    def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
+        """The next trial, and those that are trained with it."""
+        while len(self.asked) < self.most and (trial := self.study.ask()):
+            try:
+                self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
+            except UserError as error:  # a value that the space grew to
+                self.study.tell_failure(trial, "failed", str(error))
+        size = self._together([chosen for _, chosen in self.asked])
+        return [self.asked.pop(0) for _ in range(size)]
+
+    def _together(self, runs: Sequence[Configuration]) -> int:
+        """How many of the first of these runs have one shape."""
+        if self.most == 1:
+            return min(1, len(runs))
+        from bench.runs.together import shape_of
+
+        shapes = [shape_of(run) for run in runs[: self.most]]
+        return len([*itertools.takewhile(lambda shape: shape == shapes[0], shapes)])
+
+    @cached_property
+    def most(self) -> int:
+        """Most runs that are trained together."""
+        if self.configuration.sweep.stack is None:  # bench.runs.together takes torch to import
+            return 1
+        from bench.runs.together import most_together
+
+        return most_together(self.configuration)
 
     def end(self, done: Done) -> None:
         """Take in what came of a job."""
-        refused = isinstance(done.value, UserError)
-        cause = done.death or (str(done.value) if refused else None)
-        trial = self.trials.pop(done.ticket, None)
+        trials = self.running.pop(done.ticket)
+        answers = done.value if isinstance(done.value, list) else [done.value] * len(trials)
+        for trial, answer in zip(trials, answers, strict=True):
+            refused = isinstance(answer, UserError)
+            self._end_one(trial, answer, done.death or (str(answer) if refused else None))
+
+    def _end_one(self, trial: optuna.Trial | None, answer: Any, cause: str | None) -> None:
         if trial is not None:
             if cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
             else:
-                self.study.tell(trial, done.value)
+                self.study.tell(trial, answer)
             return
         self.finals_ended += 1
         if cause is None:
-            record: RunRecord = done.value
+            record: RunRecord = answer
             self.result.records.append(record)
             self.result.records.sort(key=lambda r: r.seed)
             cause = record.cause
@@ -314,9 +322,11 @@ class _Contender:
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        for trial in self.trials.values():
+        running = [trial for trials in self.running.values() for trial in trials if trial]
+        for trial in [*running, *(trial for trial, _ in self.asked)]:
             self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
-        self.trials.clear()
+        self.running.clear()
+        self.asked.clear()
 
     def ended(self) -> int:
         """Runs that have ended, those of earlier sweeps included."""

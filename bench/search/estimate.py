@@ -1,4 +1,5 @@
-"""What a sweep would cost, from a few real steps of each model; nothing is written."""
+"""What a sweep would cost; nothing is written. On this machine a few real steps of each model tell;
+for a device that is not here (``device_like=``) a step is counted and put on the device's rates."""
 
 from __future__ import annotations
 
@@ -12,13 +13,22 @@ from typing import Any
 import torch
 
 from bench.records.report import table_of
+from bench.roofline.devices import Device
+from bench.search.forecast import Forecast, Forecaster, forecaster_of
+from bench.search.forecast_table import (
+    Row,
+    print_assumptions,
+    print_forecast,
+    print_precisions,
+    print_timeline,
+)
 from bench.search.plan import Entry, Plan
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
 from ground.errors import UserError
-from ground.progress import Report, duration
+from ground.progress import Report, duration, progress
 from ground.screen import console
 from settings.settings import Configuration
 
@@ -36,6 +46,7 @@ class Estimate:
         runs: trials and final runs, as the progress of a sweep counts them.
         seconds: of training alone, one after the other, without evaluation.
         flops: forward and backward.
+        forecast: on another device; ``seconds`` are then those expected with each run alone.
     """
 
     choice: str
@@ -47,10 +58,14 @@ class Estimate:
     flops: float = 0.0
     seconds: float = 0.0
     cause: str | None = None
+    forecast: Forecast | None = None
 
 
 def estimate(plan: Plan, report: Report) -> list[Estimate]:
-    """For each model the cost at its default and, if another, at its largest setting."""
+    """For each model the cost at its default and, if another, at its largest setting; on another
+    device, that of all its settings."""
+    if plan.device_like is not None:
+        return _elsewhere(plan, report)
     probes = [
         (entry, name, setting)
         for entry in plan.entries
@@ -62,6 +77,32 @@ def estimate(plan: Plan, report: Report) -> list[Estimate]:
         report("probing a few steps of each model", number, len(probes))
         found.append(_estimate(entry, name, setting))
     report("probing a few steps of each model", len(probes), len(probes))
+    return found
+
+
+def _elsewhere(plan: Plan, report: Report) -> list[Estimate]:
+    found = []
+    said = "counting the steps of each model"
+    report(said, 0, len(plan.entries))
+    forecaster = _forecaster(plan)
+    for number, entry in enumerate(plan.entries, 1):
+        configuration = entry.configuration
+        trials = min(plan.settings.n_trials, entry.settings)
+        runs = trials + plan.settings.finals
+        counted = Estimate(entry.words[0], configuration.label, "all", trials, runs)
+        try:
+            one = forecaster.model(entry)
+            counted = replace(
+                counted,
+                parameters=one.parameters[1],
+                flops=one.flops,
+                seconds=one.alone.likely,
+                forecast=one,
+            )
+        except (UserError, ValueError) as error:
+            counted = replace(counted, cause=str(error))
+        found.append(counted)
+        report(said, number, len(plan.entries))
     return found
 
 
@@ -120,6 +161,9 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     Args:
         of: which sweep it is, where there are several.
     """
+    if plan.device_like is not None:
+        _print_elsewhere(estimates, plan, of)
+        return
     workers = max(1, plan.settings.workers)
     sized = any(e.setting == "largest" for e in estimates)
     columns = ["trials", "runs", "parameters", "training FLOPs", "training time"]
@@ -149,6 +193,53 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
             "sizes: default, as if every trial had the model's size without a search; largest, as "
             "if every one had the largest value of each searched size"
         )
+
+
+def foretell(plans: Mapping[str, Plan]) -> None:
+    """Estimate and print several sweeps, by their names; on another device also all together."""
+    found = {}
+    for name, plan in plans.items():
+        with progress() as report:
+            found[name] = estimate(plan, report)
+        print_estimates(found[name], plan, name)
+    if len(plans) > 1 and (plan := next(iter(plans.values()))).device_like is not None:
+        words = {name: name.split() for name in plans}
+        shared = set.intersection(*map(set, words.values()))
+        short = {n: " ".join(w for w in own if w not in shared) or n for n, own in words.items()}
+        _print_together({short[n]: own for n, own in found.items()}, _forecaster(plan).device)
+
+
+def _print_together(found: Mapping[str, Sequence[Estimate]], device: Device) -> None:
+    """A line for each model over all sweeps, and one for each sweep."""
+    every = [one for own in found.values() for one in own]
+    by_model: dict[str, list[Estimate]] = {}
+    for one in every:
+        by_model.setdefault(one.label, []).append(one)
+    for title, groups in (("all sweeps, by model", by_model), ("all sweeps", found)):
+        rows = [Row(n, sum(e.runs for e in own), _forecasts(own)) for n, own in groups.items()]
+        print_forecast(rows, device, title)
+    print_precisions(_forecasts(every))
+    print_timeline([one.chain for one in _forecasts(every)], device)
+    print("the sweeps do not wait for each other; one command makes them by turns")
+
+
+def _forecasts(estimates: Sequence[Estimate]) -> list[Forecast]:
+    return [e.forecast for e in estimates if e.forecast is not None]
+
+
+def _forecaster(plan: Plan) -> Forecaster:
+    first = plan.entries[0].configuration
+    return forecaster_of(str(plan.device_like), first.training.threads, first.device)
+
+
+def _print_elsewhere(estimates: Sequence[Estimate], plan: Plan, of: str) -> None:
+    first, device = plan.entries[0].configuration, _forecaster(plan).device
+    print(NOTHING_WRITTEN)
+    rows = [Row(e.label, e.runs, _forecasts([e]), e.cause) for e in estimates]
+    print_forecast(rows, device, of or f"{first.task}, preset {first.preset}")
+    print_precisions(_forecasts(estimates))
+    print_timeline([one.chain for one in _forecasts(estimates)], device)
+    print_assumptions(device, first.training.precision)
 
 
 def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1) -> list[str]:

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
 from settings.config import compose, models_of, parse
-from settings.groups import choices
+from settings.groups import GUEST, choices, taking_part
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
-SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "workers", "sampler", "storage")
+JOURNAL = "journal"  # the storage that is a file in the store
+# Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
+# made, and change no result.
+RAY = ("ray.address", "ray.num_cpus", "ray.num_gpus", "ray.checkpoint_every")
+MAKING = ("workers", "executor", "storage", *RAY)
+SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "sampler", "stack", *MAKING)
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,12 @@ class Entry:
     Attributes:
         words: the command line that makes exactly this model's configuration.
         space: dotted key -> values; only keys that the model has and nobody fixed.
+        guest: it takes part beside the contenders, and what it finds changes nothing for them.
     """
 
     words: Sequence[str]
     space: Mapping[str, Sequence[Any]]
+    guest: bool = False
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -61,11 +69,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep is asked to do; all entries share ``settings``."""
+    """What a sweep is asked to do; all entries share ``settings``.
+
+    Attributes:
+        device_like: the device that a dry run is for; None is this machine, by real steps.
+    """
 
     entries: list[Entry]
     settings: SweepSettings
     dry_run: bool
+    device_like: str | None = None
 
     def note_on_trials(self) -> str | None:
         """Which search spaces hold fewer settings than the trials asked for."""
@@ -85,10 +98,12 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
-    by_key = {o.key_or_group: (o.value(), w) for w in map(_expand, words) for o in parse([w])}
+    by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
+    device_like, _ = by_key.pop("device_like", (None, ""))
+    device_like = checked_device_like(device_like, dry_run)
     chosen, _ = by_key.pop("models", (None, ""))
     target, _ = by_key.pop("models._target_", (None, ""))
     own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
@@ -105,19 +120,35 @@ def make_plan(words: Sequence[str]) -> Plan:
     searched = {key for key in sweep.search_space if key.startswith("models.")}
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
-        keys |= _model_keys(compose([f"models={name}", *shared]) for name in _names(shared, None))
+        listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
+        keys |= _model_keys(compose([f"models={name}", *shared]) for name in listed)
     for key in sorted(searched - keys):
         raise UserError(
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return Plan(entries, sweep, dry_run)
+    return Plan(entries, sweep, dry_run, device_like)
+
+
+def checked_device_like(name: Any, dry_run: bool) -> str | None:
+    """The device that a plan is worked out for, if there is one.
+
+    Raises:
+        UserError: no device has that name, or the plan is to be run.
+    """
+    if name is None:
+        return None
+    found = checked(name)
+    if not dry_run:
+        raise UserError(f"device_like={name} is about a plan that is not run: add dry_run=true")
+    return found
 
 
 def _entry(
     name: str, own: Mapping[str, str], shared: Sequence[str], fixed: Container[str]
 ) -> Entry:
     """One model, with those of ``own`` that it has and without the keys that are ``fixed``."""
+    guest, name = name.startswith(GUEST), name.removeprefix(GUEST)
     # A name with a dot is the class of another package.
     choice = f"models._target_={name}" if "." in name else f"models={name}"
     base = compose([choice, *shared])
@@ -125,7 +156,8 @@ def _entry(
     _check_space(space)
     known = [k for k in (*own, *space) if k[:7] != "models." or k.split(".")[1] in base.models]
     words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    entry = Entry(words, {key: space[key] for key in space if key in known and key not in fixed})
+    own_space = {key: space[key] for key in space if key in known and key not in fixed}
+    entry = Entry(words, own_space, guest)
     entry.check()
     return entry
 
@@ -145,17 +177,37 @@ def list_models(word: str) -> str:
     return word
 
 
-def _expand(word: str) -> str:
-    return f"sweep.{word}" if word.partition("=")[0] in SHORT_NAMES else list_models(word)
+def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
+    """The word with the whole name of its setting."""
+    return f"sweep.{word}" if word.partition("=")[0] in short else word
+
+
+def _in_full(word: str) -> str:
+    key = word.partition("=")[0]
+    if key.startswith("ray.") and key not in RAY:
+        raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
+    return in_full(list_models(word))
+
+
+def guests_in(chosen: Any) -> list[str]:
+    """The guests of ``models=``, without their marks: of ``+gla`` or a list; none if one of it is
+    no guest."""
+    names = [str(name) for name in (chosen if isinstance(chosen, list) else [chosen])]
+    own = [name.removeprefix(GUEST) for name in names if name.startswith(GUEST)]
+    return own if len(own) == len(names) else []
 
 
 def _names(shared: Sequence[str], chosen: Any) -> list[str]:
+    if chosen == "all":
+        raise UserError(
+            "there is no model 'all': leave models= out to take those that the task lists, "
+            'or name them: "models=[a,b]"'
+        )
+    if guests := guests_in(chosen):  # beside all that the task lists
+        with taking_part(guests):
+            names = _names(shared, None)
+        return list(dict.fromkeys([*names, *(f"{GUEST}{guest}" for guest in guests)]))
     if isinstance(chosen, str):
-        if chosen == "all":
-            raise UserError(
-                "there is no model 'all': leave models= out to take those that the task lists, "
-                'or name them: "models=[a,b]"'
-            )
         return [chosen]
     if chosen is None:
         # Which models a task sweeps does not depend on the model that it is composed with.

@@ -13,9 +13,9 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution
@@ -23,12 +23,13 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
-from bench.search.journal import open_journal
-from ground.database import alone_at
-from ground.errors import UserError
 from ground.seeding import derive_seed
 from settings.search_space import Space
 
+if TYPE_CHECKING:
+    from bench.search.exchange import Exchange
+
+Result = TypeVar("Result")
 Setting = dict[str, Any]  # key of the search space -> value
 
 TPE_STARTUP_TRIALS = 10
@@ -68,6 +69,17 @@ def quasi_random_order(space: Mapping[str, Sequence[Any]]) -> Iterator[Setting]:
             yield setting
 
 
+def tried(space: Space, sampler: str, budget: int, seed: int) -> list[Setting]:
+    """What a search tries, in order; TPE learns on its way, so that only how many is known."""
+    if sampler == "grid":
+        order: Iterator[Setting] = iter(grid(space))
+    elif sampler == "qmc":
+        order = quasi_random_order(space)
+    else:
+        order = iter(random_order(space, seed))
+    return list(itertools.islice(order, budget))
+
+
 def radical_inverse(index: int, base: int) -> float:
     """The digits of ``index`` mirrored at the point, in [0, 1): van der Corput's sequence."""
     value, scale = 0, 1
@@ -77,25 +89,6 @@ def radical_inverse(index: int, base: int) -> float:
     return value / scale
 
 
-def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
-    """The journal in ``folder``, or the database of an address. The caller is its only writer.
-
-    Raises:
-        UserError: the database cannot be opened.
-    """
-    if storage == "journal":
-        return open_journal(folder / "journal.log")
-    try:
-        with alone_at(storage, folder):
-            return optuna.storages.RDBStorage(storage)
-    except Exception as error:  # each database driver has exceptions of its own
-        first = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
-            "storage is 'journal' or an address such as sqlite:///studies.db"
-        ) from None
-
-
 class ModelStudy:
     """The trials of one model in one study.
 
@@ -103,6 +96,7 @@ class ModelStudy:
         name: states what is held fixed, so that changed settings never share a study.
         space: key -> values; may be empty, which is one setting.
         reach: all values of the keys that may get more, so that all spaces up to it are one study.
+        exchange: with the other drivers of the study; None where this process is its only writer.
         budget: trials, that is different settings; more than the space holds means all of it.
         headline: the task's; its value on the validation split is what a trial is told.
     """
@@ -118,6 +112,7 @@ class ModelStudy:
         seed: int,
         headline: Headline,
         reach: Space | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self.name, self.space, self.sampler, self.seed = name, space, sampler, seed
         self.reach = reach or {}
@@ -128,19 +123,51 @@ class ModelStudy:
         )
         self._grid = {_key(setting): place for place, setting in enumerate(grid(space))}
         self.budget = min(budget, len(self._grid))
-        self._recover()
+        self._exchange = exchange
+        self._mine: set[int] = set()  # trials that this process was given
+        self._alone(self._recover)
 
-    def _recover(self) -> None:
-        """Queue again every trial of the budget that did not come to an end of its own."""
+    def _alone(self, act: Callable[[], Result]) -> Result:
+        """What ``act`` gives, while no other driver changes the study."""
+        return self._exchange.alone(act) if self._exchange else act()
+
+    def _recover(self, failed_too: bool = True) -> None:
+        """Queue again every trial of the budget that did not come to an end of its own.
+
+        Args:
+            failed_too: those that ended by a fault of the machine, beside those that are lost.
+        """
         for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED
-            if failed or trial.state == TrialState.RUNNING:
+            if (failed_too and failed) or self._is_lost(trial):
                 # Queue first: killed in between, the sweep finds the retry already there.
                 self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
         for trial in self._attempts():
-            if trial.state == TrialState.RUNNING:
+            if self._is_lost(trial):
                 self.study.tell(trial.number, state=TrialState.FAIL)
+
+    def _is_lost(self, trial: FrozenTrial) -> bool:
+        """Whether a trial runs, and nobody has it."""
+        if trial.state != TrialState.RUNNING or trial.number in self._mine:
+            return False
+        driver = trial.user_attrs.get("driver")
+        return not self._exchange or driver == self._exchange.name or not self._is_alive(driver)
+
+    def _is_alive(self, driver: str | None) -> bool:
+        return driver is not None and self._exchange is not None and self._exchange.alive(driver)
+
+    def waits(self) -> bool:
+        """Whether trials of the budget run elsewhere; those of a driver that has died are queued
+        again."""
+        if self._exchange is None or not self._elsewhere():
+            return False
+        self._alone(lambda: self._recover(failed_too=False))
+        return bool(self._elsewhere())
+
+    def _elsewhere(self) -> list[FrozenTrial]:
+        running = (t for t in self.latest() if t.state == TrialState.RUNNING)
+        return [trial for trial in running if trial.number not in self._mine]
 
     def _enqueue(self, setting: Setting, **notes: Any) -> None:
         self.study.enqueue_trial(setting, user_attrs={"setting": setting, **notes})
@@ -156,17 +183,27 @@ class ModelStudy:
 
     def ask(self) -> optuna.Trial | None:
         """The next trial, which is then running; None while or once the budget is given out."""
-        if all(trial.state != TrialState.WAITING for trial in self.latest()):
+        return self._alone(self._ask)
+
+    def _ask(self) -> optuna.Trial | None:
+        if not self._waiting():
             setting = self._propose()
             if setting is None:
                 return None
             self._enqueue(setting)
-        while True:
+        while self._waiting():
             trial = self.study.ask(self._distributions())
-            if trial.number in {mine.number for mine in self.latest()}:
+            if trial.number in {known.number for known in self.latest()}:
+                if self._exchange:
+                    trial.set_user_attr("driver", self._exchange.name)
+                self._mine.add(trial.number)
                 return trial
             # Queued by a sweep with a larger budget, which queues it again when it comes back.
             self.tell_failure(trial, "interrupted", "beyond the number of trials asked for")
+        return None
+
+    def _waiting(self) -> bool:
+        return any(trial.state == TrialState.WAITING for trial in self.latest())
 
     def _distributions(self) -> dict[str, Any]:
         values = {**self.space, **self.reach}  # Optuna lets no study change them
@@ -210,19 +247,24 @@ class ModelStudy:
         outcome, cause = record.outcome, record.cause
         if outcome == "ok" and value is None:
             outcome, cause = "diverged", f"{self.headline.name} on validation is not a number"
-        trial.set_user_attr("run_id", record.run_id)
+        notes = {"run_id": record.run_id, "outcome": outcome}
         if outcome == "ok":
-            trial.set_user_attr("outcome", "ok")
-            trial.set_user_attr("loss", validation.get("loss"))
-            self.study.tell(trial, value)
+            self._end(trial, value, **notes, loss=validation.get("loss"))
         else:
-            self.tell_failure(trial, outcome, cause or outcome)
+            self._end(trial, None, **notes, cause=cause or outcome)
 
     def tell_failure(self, trial: optuna.Trial, outcome: Outcome, cause: str) -> None:
         """End a trial without a value."""
-        trial.set_user_attr("outcome", outcome)
-        trial.set_user_attr("cause", cause)
-        self.study.tell(trial, state=TrialState.FAIL)
+        self._end(trial, None, outcome=outcome, cause=cause)
+
+    def _end(self, trial: optuna.Trial, value: float | None, **notes: Any) -> None:
+        # Another driver may have taken it for lost, and then has the setting: its record is there.
+        with suppress(optuna.exceptions.UpdateFinishedTrialError):
+            for name, note in notes.items():
+                trial.set_user_attr(name, note)
+            state = TrialState.FAIL if value is None else TrialState.COMPLETE
+            self.study.tell(trial, value, state=state, skip_if_finished=True)
+        self._mine.discard(trial.number)
 
     def best(self) -> Setting | None:
         """The setting with the best headline on validation; of equals the one with the lower loss,

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import inspect
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from bench.records.report import table_of
 from bench.timing.settings import SpeedSettings
-from bench.timing.steps import RandomTokens, machine, measure_engine, synchronize
+from bench.timing.steps import RandomTokens, clock, machine, measure_engine, synchronize
+from bench.timing.tables import SHAPES
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
-from ground.progress import Report
-from ground.screen import console
+from ground.progress import Report, now_and_then
+from models.generation import evaluation_mode
 from settings.config import group_file
 from settings.external import load_class
 from settings.groups import DESCRIPTIVE, choices
 
-SHAPES = ("width", "layers", "heads", "dropout")
 WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
+STEPS = 8  # of one token, of which the median counts
+LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
 
 
 def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
@@ -60,19 +60,21 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         "models": [
             row
             for vocabulary in settings.vocabulary
-            for row in _measure_models(settings, names, vocabulary, device, report)
+            for length in settings.length
+            for row in _measure_models(settings, names, vocabulary, length, device, report)
         ],
     }
-    smallest = min(settings.vocabulary)
+    smallest, dropout = min(settings.vocabulary), settings.dropout[0]
+    shape = settings.length[0], smallest, dropout
     if settings.profile:
         measurement["profile"] = {
-            name: _profile(_Pass(settings, name, smallest, device), settings.rounds)
+            name: _profile(_Model(settings, name, *shape, device).training, settings.rounds)
             for name in names
         }
     if settings.engine:
 
         def build() -> nn.Module:
-            return build_model(settings, settings.reference, smallest)
+            return build_model(settings, settings.reference, *shape)
 
         measurement["engine"] = measure_engine(settings, build, smallest, device, report)
     return measurement
@@ -89,7 +91,9 @@ def _arguments(name: str) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key not in DESCRIPTIVE}
 
 
-def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Module:
+def build_model(
+    settings: SpeedSettings, name: str, length: int, vocabulary: int, dropout: float
+) -> nn.Module:
     """A model with the shapes asked for, as far as it has them; equal seeds, equal weights.
 
     Raises:
@@ -98,8 +102,9 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
     defaults = _arguments(name)
     arguments = {} if "." in name else dict(defaults)
     target = arguments.pop("_target_", name)
-    arguments |= {key: getattr(settings, key) for key in SHAPES if key in defaults}
-    specification = RandomTokens(settings, vocabulary).specification()
+    shapes = {key: getattr(settings, key) for key in SHAPES} | {"dropout": dropout}
+    arguments |= {key: value for key, value in shapes.items() if key in defaults}
+    specification = RandomTokens(length, vocabulary).specification()
     model = partial(load_subclass(target, "models"), specification, **arguments)
     check_fits(model, name, resolve_device(settings.device))
     torch.manual_seed(settings.seed)
@@ -109,65 +114,176 @@ def build_model(settings: SpeedSettings, name: str, vocabulary: int) -> nn.Modul
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-class _Pass:
-    """A model and a batch of random tokens; a call is one forward and backward pass."""
+class _Model:
+    """A model and a batch of random tokens; each method is a pass and gives its seconds, of CPU
+    time where one thread does it all."""
 
     def __init__(
-        self, settings: SpeedSettings, name: str, vocabulary: int, device: torch.device
+        self,
+        settings: SpeedSettings,
+        name: str,
+        length: int,
+        vocabulary: int,
+        dropout: float,
+        device: torch.device,
     ) -> None:
-        self.task = RandomTokens(settings, vocabulary)
-        self.model = build_model(settings, name, vocabulary).to(device).train()
+        self.task = RandomTokens(length, vocabulary)
+        self.model = build_model(settings, name, length, vocabulary, dropout).to(device).train()
         self.batch = self.task.training_batch(settings.seed, 0, settings.batch).to(device)
         self.device = device
+        self.clock = clock(device, settings.threads)
+        self.state: Any = None
 
-    def __call__(self) -> float:
-        """Seconds; no gradients are left."""
-        synchronize(self.device)
-        begin = time.perf_counter()
-        self.task.training_loss(self.model, self.batch).backward()
-        synchronize(self.device)
-        seconds = time.perf_counter() - begin
+    def training(self) -> float:
+        """Forward and backward; no gradients are left."""
+        seconds = self._timed(lambda: self.task.training_loss(self.model, self.batch).backward())
         self.model.zero_grad(set_to_none=True)
         return seconds
+
+    def kept_for_backward(self) -> int:
+        """Bytes of all that the forward pass of training keeps for the backward pass, parameters
+        left out: what decides how long a sequence may be."""
+        own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
+        kept: dict[int, int] = {}
+
+        def pack(x: Tensor) -> Tensor:
+            storage = x.untyped_storage()
+            if storage.data_ptr() not in own:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            loss = self.task.training_loss(self.model, self.batch)
+        del loss  # all of it lived until here, so that no two had one place
+        return sum(kept.values())
+
+    def forward(self) -> float:
+        """Without gradients."""
+        with evaluation_mode(self.model):
+            return self._timed(lambda: self.model(self.batch.inputs))
+
+    def prefill(self) -> float | None:
+        """The same, with the state from which steps go on; None of a model without."""
+        if not hasattr(self.model, "prefill"):
+            return None
+        prefill = cast(Any, self.model).prefill
+        with evaluation_mode(self.model):
+            return self._timed(lambda: prefill(self.batch.inputs))
+
+    def step(self) -> float | None:
+        """One position of every sequence after all of them; None of a model without, or that reads
+        a long prompt by steps alone."""
+        long = self.batch.inputs.shape[1] > LONGEST_BY_STEPS and not hasattr(self.model, "prefill")
+        if long or not hasattr(self.model, "step"):
+            return None
+        step, last = cast(Any, self.model).step, self.batch.inputs[:, -1]
+        with evaluation_mode(self.model):
+            self.state = self.state or self._read()
+            seconds = [self._timed(lambda: step(last, *self.state)) for _ in range(STEPS)]
+        return statistics.median(seconds)
+
+    def _read(self) -> tuple[Any]:
+        """The state after the whole batch, so that it is read once."""
+        if hasattr(self.model, "prefill"):
+            return (cast(Any, self.model).prefill(self.batch.inputs)[1],)
+        state = None
+        for tokens in self.batch.inputs.unbind(1):
+            _, state = cast(Any, self.model).step(tokens, state)
+        return (state,)
+
+    def _timed(self, run: Callable[[], object]) -> float:
+        synchronize(self.device)
+        begin = self.clock()
+        run()
+        synchronize(self.device)
+        return self.clock() - begin
 
 
 def _measure_models(
     settings: SpeedSettings,
     names: Sequence[str],
     vocabulary: int,
+    length: int,
     device: torch.device,
     report: Report,
 ) -> list[dict[str, Any]]:
-    passes = {name: _Pass(settings, name, vocabulary, device) for name in names}
-    rows: list[dict[str, Any]] = []
-    for place, (name, run) in enumerate(passes.items()):  # also warms up
-        report(f"warming up, vocabulary {vocabulary}", place, len(passes))
-        flops = count_training_flops(run.model, run.batch, run.task.training_loss)
-        with peak_memory(device) as memory:
-            run()
-        rows.append(
-            {
-                "model": name,
-                "vocabulary": vocabulary,
-                "parameters": sum(p.numel() for p in run.model.parameters()),
-                "flops": flops,
-                "peak_memory_bytes": memory.peak,
-            }
-        )
-    times: dict[str, list[float]] = {name: [] for name in names}
-    turns = list(passes.items()) * settings.rounds
-    for done, (name, run) in enumerate(turns):
-        report(f"passes, vocabulary {vocabulary}", done, len(turns))
-        times[name].append(run())
-    report(f"passes, vocabulary {vocabulary}", len(turns), len(turns))
+    models = {
+        (name, dropout): _Model(settings, name, length, vocabulary, dropout, device)
+        for name in names
+        for dropout in settings.dropout
+    }
+    alive = now_and_then(partial(report, f"length {length}, vocabulary {vocabulary}", 0, 1))
+    rows = []
+    for (name, dropout), one in models.items():  # also warms up
+        own = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
+        rows.append({**own, **_sizes(one, settings.passes, device)})
+        alive()
+    times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
+    first, reference = settings.dropout[0], settings.reference
     for row in rows:
-        seconds, median = times[row["model"]], statistics.median(times[row["model"]])
-        pairs = zip(times[settings.reference], seconds, strict=True)
-        row["seconds"], row["median_seconds"] = seconds, median
-        row["steps_per_second"] = 1 / median
-        row["tokens_per_second"] = settings.batch * settings.length / median
-        row["speed_against_reference"] = statistics.median(theirs / own for theirs, own in pairs)
+        name, dropout = row["model"], row["dropout"]
+        for kind in settings.passes:
+            seconds = times[kind][name, dropout]
+            if not seconds:
+                continue
+            tokens = settings.batch * (1 if kind == "step" else length)
+            median = statistics.median(seconds)
+            row[kind] = {
+                "seconds": seconds,
+                "median_seconds": median,
+                "tokens_per_second": tokens / median,
+                "time_against_reference": _ratio(seconds, times[kind][reference, dropout]),
+                "time_against_first_dropout": _ratio(seconds, times[kind][name, first]),
+            }
     return rows
+
+
+def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+    """What a model has and keeps, the memory of its first pass, and where training is timed its
+    FLOPs and what it keeps between forward and backward."""
+    length, flops, kept = one.batch.inputs.shape[1], None, None
+    if "training" in passes:
+        flops = count_training_flops(one.model, one.batch, one.task.training_loss)
+        kept = one.kept_for_backward()
+    with peak_memory(device) as memory:
+        getattr(one, passes[0])()
+    state = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
+    return {
+        "parameters": sum(p.numel() for p in one.model.parameters()),
+        "flops": flops,
+        "peak_memory_bytes": memory.peak,
+        "kept_for_backward_bytes": kept,
+        "state_bytes": state,
+    }
+
+
+def _in_turns(
+    settings: SpeedSettings,
+    models: Mapping[tuple[str, float], _Model],
+    report: Report,
+    said: str,
+) -> dict[str, dict[tuple[str, float], list[float]]]:
+    """Pass -> model and dropout -> seconds of each round; none of a pass that a model has not."""
+    times: dict[str, dict[tuple[str, float], list[float]]] = {
+        kind: {key: [] for key in models} for kind in settings.passes
+    }
+    for number in range(settings.rounds):
+        alive = now_and_then(partial(report, said, number, settings.rounds))
+        for kind, of_models in times.items():
+            for key, one in models.items():
+                seconds = getattr(one, kind)()
+                if seconds is not None:
+                    of_models[key].append(seconds)
+                alive()
+        report(said, number + 1, settings.rounds)
+    return times
+
+
+def _ratio(seconds: Sequence[float], others: Sequence[float]) -> float | None:
+    """The median of the ratios within a round."""
+    if not others:
+        return None
+    return statistics.median(own / other for own, other in zip(seconds, others, strict=True))
 
 
 def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
@@ -197,60 +313,3 @@ def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
     ]
     regions.sort(key=lambda region: -region["share"])
     return [region for region in regions if region["share"] >= SMALLEST_SHARE]
-
-
-def print_measurement(measurement: Mapping[str, Any]) -> None:
-    """Tables for a person."""
-    settings, screen = measurement["settings"], console()
-    shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "length", "batch", "threads"))
-    speed = f"speed / {settings['reference']}"
-    for vocabulary in settings["vocabulary"]:
-        table = table_of(
-            ["model"],
-            ["steps/s", "tokens/s", speed, "parameters", "FLOPs", "peak MiB"],
-            title=f"forward and backward, vocabulary {vocabulary}, {shape}; "
-            f"{measurement['device']}; medians of {settings['rounds']}",
-            caption=f"{speed}: median of the ratios within a round, not the ratio of the medians, "
-            "so that a change of the machine between rounds cancels",
-        )
-        for row in (r for r in measurement["models"] if r["vocabulary"] == vocabulary):
-            peak = row["peak_memory_bytes"]
-            table.add_row(
-                row["model"],
-                f"{row['steps_per_second']:.3f}",
-                f"{row['tokens_per_second']:,.0f}",
-                f"{row['speed_against_reference']:.3f}",
-                f"{row['parameters']:,}",
-                f"{row['flops']:.3g}",
-                "" if peak is None else f"{peak / 2**20:,.0f}",
-            )
-        screen.print(table)
-    for name, regions in measurement.get("profile", {}).items():
-        title = f"where the time of a pass of {name} goes"
-        table = table_of(["region"], ["calls", "share with children", "own share"], title=title)
-        for r in regions:
-            shares = (f"{r['share']:.1%}", f"{r['own_share']:.1%}")
-            table.add_row(r["region"], f"{r['calls']:g}", *shares)
-        screen.print(table)
-    if engine := measurement.get("engine"):
-        screen.print(describe_engine(engine), soft_wrap=True)
-
-
-def describe_engine(engine: Mapping[str, Any]) -> str:
-    """The engine against a plain loop, in words; the ratio comes with what it is a ratio of."""
-    low, high = engine["engine_over_plain_quartiles"]
-    spans = {
-        who: f"{min(engine[f'{who}_blocks']):.4f} to {max(engine[f'{who}_blocks']):.4f} s"
-        for who in ("engine", "plain")
-    }
-    count = len(engine["engine_blocks"])
-    return (
-        f"training step of {engine['model']}, engine / plain loop: "
-        f"{engine['engine_over_plain']:.3f} (median over {count} pairs of neighbouring blocks, "
-        f"middle half {low:.3f} to {high:.3f})\n"
-        f"  a step took {spans['engine']} under the engine and {spans['plain']} in the plain loop; "
-        "where these spans are wide the speed of the machine changed, and only blocks that "
-        "ran next to each other compare\n"
-        "  weights after training differ by at most "
-        f"{engine['largest_weight_difference']:.1e}"
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,10 +19,11 @@ class SpeedSettings(Settings):
     width: Count
     layers: int = Field(ge=1, le=LARGEST_LAYERS)
     heads: Count
-    dropout: float = Field(ge=0, lt=1)
-    length: Count
+    dropout: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
+    length: list[Count] = Field(min_length=1)
     batch: Count
     vocabulary: list[Count] = Field(min_length=1)
+    passes: list[Literal["training", "forward", "prefill", "step"]] = Field(min_length=1)
     rounds: Count
     threads: int = Field(ge=1, le=LARGEST_THREADS)
     device: Literal["auto", "cpu", "cuda"]

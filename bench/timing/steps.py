@@ -46,20 +46,21 @@ class RandomTokens(Task):
 
     headline: ClassVar[Metric] = Metric("loss", "minimise")
 
-    def __init__(self, settings: SpeedSettings, vocabulary: int) -> None:
-        self.settings, self.vocabulary = settings, vocabulary
+    def __init__(self, length: int, vocabulary: int) -> None:
+        self.length, self.vocabulary = length, vocabulary
 
     def specification(self) -> SequenceSpecification:
-        return SequenceSpecification(self.settings.length, vocabulary=self.vocabulary)
+        """One position more than is trained on: a step follows the whole sequence."""
+        return SequenceSpecification(self.length + 1, vocabulary=self.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
         return {}
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
         generator = torch.Generator().manual_seed(seed + step)
-        shape = (size, self.settings.length + 1)
+        shape = (size, self.length + 1)
         tokens = torch.randint(self.vocabulary, shape, generator=generator)
-        return Batch(tokens[:, :-1], tokens[:, 1:], size * self.settings.length)
+        return Batch(tokens[:, :-1], tokens[:, 1:], size * self.length)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
@@ -83,7 +84,8 @@ def measure_engine(
     """
     own = {"batch_size": settings.batch, "threads": settings.threads}
     defaults = TrainingSettings(**{**load_groups({})["training"], **own})
-    training, task = _timed(defaults, settings.engine_steps), RandomTokens(settings, vocabulary)
+    training = timed(defaults, settings.engine_steps)
+    task = RandomTokens(settings.length[0], vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
     return {"model": settings.reference, "vocabulary": vocabulary, **blocks}
 
@@ -98,7 +100,7 @@ def compare(
             "a plain loop makes each step in one pass on one device: compare with "
             "training.micro_batch_size=null and training.devices=1"
         )
-    training = _timed(configuration.training, timed_steps)
+    training = timed(configuration.training, timed_steps)
     set_numerics(training.threads)
     prepare_data(configuration, report)
     task, device = build_task(configuration), resolve_device(configuration.device)
@@ -110,12 +112,13 @@ def compare(
     unvalidated = copy.copy(task)  # other commands of this process share the task itself
     unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
     found = _blocks(build, unvalidated, training, seed, rounds, device, report)
-    begin = time.perf_counter()
+    now = clock(device, training.threads)
+    begin = now()
     alive, tokens = now_and_then(partial(report, "making batches", 0, 1)), 0
     for step in range(timed_steps):
         tokens += task.training_batch(seed, step, size).tokens
         alive()
-    making = (time.perf_counter() - begin) / timed_steps
+    making = (now() - begin) / timed_steps
     return {
         "task": configuration.task,
         "model": configuration.model,
@@ -143,7 +146,14 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _timed(training: TrainingSettings, steps: int) -> TrainingSettings:
+def clock(device: torch.device, threads: int | None) -> Callable[[], float]:
+    """Seconds: those that this process spends where one thread of a CPU does it all, so that others
+    on the machine do not count; else those of the wall."""
+    alone = device.type == "cpu" and threads == 1
+    return time.process_time if alone else time.perf_counter
+
+
+def timed(training: TrainingSettings, steps: int) -> TrainingSettings:
     """A block with so many timed steps; the last, with checkpoint and validation, is not timed."""
     total = steps + WARM_UP + 1
     changes = {"steps": total, "checkpoint_every": total, "validate_every": None}
@@ -164,7 +174,7 @@ def _blocks(
     difference = 0.0
     for number in range(rounds):
         by_engine, by_loop = build(), build()
-        blocks = [(engine, _engine_block, by_engine), (plain, _plain_block, by_loop)]
+        blocks = [(engine, engine_block, by_engine), (plain, _plain_block, by_loop)]
         alive = now_and_then(partial(report, "engine against plain loop", number, rounds))
         for times, block, model in blocks if number % 2 == 0 else reversed(blocks):
             ends = block(model, task, training, seed, device, alive)[WARM_UP - 1 : -1]
@@ -184,7 +194,7 @@ def _blocks(
     }
 
 
-def _engine_block(
+def engine_block(
     model: nn.Module,
     task: Task,
     training: TrainingSettings,
@@ -194,10 +204,11 @@ def _engine_block(
 ) -> list[float]:
     """When each step ended."""
     ends: list[float] = []
+    now = clock(device, training.threads)
 
     def note(description: str, done: int, total: int) -> None:
         synchronize(device)
-        ends.append(time.perf_counter())
+        ends.append(now())
         alive()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -222,9 +233,9 @@ def _plain_block(
     assert training.steps is not None
     model.to(device).train()
     steps = plain_steps(model, task, training, training.steps, seed, loss)
-    ends = []
+    now, ends = clock(device, training.threads), []
     for _ in itertools.islice(steps, training.steps):
-        ends.append(time.perf_counter())
+        ends.append(now())
         alive()
     return ends
 

@@ -27,10 +27,19 @@ def count_training_flops(
     model: nn.Module, batch: Batch, loss: Callable[[nn.Module, Batch], Tensor]
 ) -> float:
     """FLOPs of one forward and backward pass over ``batch``; gradients are cleared again."""
-    with FlopCounterMode(display=False, custom_mapping=_extra_formulas()) as counter:
+    with _counter() as counter:
         loss(model, batch).backward()
     model.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
+
+
+def formulas() -> dict[Any, Callable[..., int]]:
+    """Operator -> the FLOPs of a call, as a function of its arguments and of ``out_val``."""
+    return dict(_counter().flop_registry)
+
+
+def _counter() -> FlopCounterMode:
+    return FlopCounterMode(display=False, custom_mapping=_extra_formulas())
 
 
 def _lstm(passes: int, input_shape: Any, *weights: Any, **_: Any) -> int:

@@ -30,7 +30,14 @@ from torch.utils.data import DataLoader, IterableDataset
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import LightningModule, SIGTERMException, Trainer
-from bench.training.training import Diverged, Stopped, TrainingReport, set_numerics, total_steps
+from bench.training.training import (
+    Diverged,
+    Stopped,
+    TrainingReport,
+    seed_draws,
+    set_numerics,
+    total_steps,
+)
 from ground.errors import RUN_FAILED, UserError
 from ground.files import read_sealed, write_sealed
 from ground.progress import Report, silent
@@ -41,7 +48,7 @@ from tasks.interface import Batch, Task
 CURVE_POINTS = 200
 
 
-class _StepSeededBatches(IterableDataset[Batch]):
+class StepSeededBatches(IterableDataset[Batch]):
     """The batches of steps start .. stop - 1; nothing is skipped to get to the first."""
 
     def __init__(self, task: Task, seed: int, size: int, start: int, stop: int) -> None:
@@ -52,7 +59,7 @@ class _StepSeededBatches(IterableDataset[Batch]):
             yield self.task.training_batch(self.seed, step, self.size)
 
 
-class _Module(LightningModule):
+class TrainingModule(LightningModule):
     """Glue between a plain model, a task's loss and Lightning's loop."""
 
     def __init__(
@@ -79,6 +86,7 @@ class _Module(LightningModule):
         self.pending: list[Tensor] = []  # losses since the last point of the curve
         self.per_point = max(1, math.ceil(self.total / CURVE_POINTS))
         self.clock = time.perf_counter()
+        self.sharing = 1  # trainings that this process makes steps of at once
         if checkpoint.exists():
             self._load()
 
@@ -92,7 +100,12 @@ class _Module(LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         set_learning_rate(self.optimizer, self.rate_at(self.step))
-        torch.manual_seed(derive_seed(self.seed, "dropout", self.ranks.rank, self.step))
+        seed_draws(self.draw_seed(), self.device)
+
+    def draw_seed(self, part: int = 0) -> int:
+        """What dropout of this step is drawn from, in one of its passes."""
+        names = ("dropout", self.ranks.rank, self.step)
+        return derive_seed(self.seed, *names, *([part] if part else []))
 
     def training_step(self, batch: Batch, batch_idx: int) -> None:
         self.optimizer.zero_grad()
@@ -129,8 +142,7 @@ class _Module(LightningModule):
         parts = []
         for number, part in enumerate(own.split(size)):
             if number:
-                names = ("dropout", self.ranks.rank, self.step, number)
-                torch.manual_seed(derive_seed(self.seed, *names))
+                seed_draws(self.draw_seed(number), own.inputs.device)
             loss = self.task.training_loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())
@@ -181,19 +193,23 @@ class _Module(LightningModule):
 
     def save(self) -> None:
         """Write everything that going on needs, atomically and sealed."""
-        now = time.perf_counter()
-        self.record.seconds += now - self.clock
-        self.clock = now
+        self.count_seconds()
         content = io.BytesIO()
         state = {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "model": _without_neighbours(self.model.state_dict()),
+            "optimizer": _without_neighbours(self.optimizer.state_dict()),
             "report": vars(self.record),
             "pending": [float(loss) for loss in self.pending],
             "best": self.best,
         }
         torch.save(state, content)
         write_sealed(self.checkpoint, content.getbuffer())
+
+    def count_seconds(self) -> None:
+        """Add this training's share of the time since the last call to its report."""
+        now = time.perf_counter()
+        self.record.seconds += (now - self.clock) / self.sharing
+        self.clock = now
 
     def _load(self) -> None:
         device = next(self.model.parameters()).device
@@ -222,6 +238,19 @@ class _Module(LightningModule):
     def selected_weights(self) -> dict[str, Tensor]:
         """The weights that the settings select: the last, or the best on validation."""
         return self.best[2] if self.best is not None else self.model.state_dict()
+
+
+def _without_neighbours(state: Any) -> Any:
+    """The same tree of tensors; one that is a part of another has memory of its own, because
+    ``torch.save`` writes all of it."""
+    if isinstance(state, Tensor):
+        own = state.untyped_storage().nbytes() == state.numel() * state.element_size()
+        return state if own else state.clone()
+    if isinstance(state, dict):
+        return {key: _without_neighbours(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_without_neighbours(value) for value in state]
+    return state
 
 
 def fit(
@@ -253,12 +282,12 @@ def fit(
         )
     shared = (model, task, settings, seed, checkpoint)
     with (
-        _stop_on_signal() as stop_asked,
+        stop_on_signal() as stop_asked,
         leading(settings.devices, device, _follow, *shared) as ranks,
     ):
         show = partial(report, description)
         model.to(device).train()
-        module = _Module(*shared, show, stop_asked, ranks)
+        module = TrainingModule(*shared, show, stop_asked, ranks)
         _make_steps(module, device)
     model.load_state_dict(module.selected_weights())
     model.eval()
@@ -278,15 +307,15 @@ def _follow(
     set_numerics(settings.threads)
     own = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
     shared = (own.to(device).train(), task, settings, seed, checkpoint)
-    _make_steps(_Module(*shared, lambda done, total: None, lambda: False, ranks), device)
+    _make_steps(TrainingModule(*shared, lambda done, total: None, lambda: False, ranks), device)
 
 
-def _make_steps(module: _Module, device: torch.device) -> None:
+def _make_steps(module: TrainingModule, device: torch.device) -> None:
     if module.step == module.total:
         return
     size = module.settings.batch_size
-    batches = _StepSeededBatches(module.task, module.seed, size, module.step, module.total)
-    trainer = _trainer(module.settings, device, module.total - module.step)
+    batches = StepSeededBatches(module.task, module.seed, size, module.step, module.total)
+    trainer = trainer_of(module.settings, device, module.total - module.step)
     module.clock = time.perf_counter()
     try:
         trainer.fit(module, DataLoader(batches, batch_size=None))
@@ -296,7 +325,8 @@ def _make_steps(module: _Module, device: torch.device) -> None:
         raise Stopped from None
 
 
-def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> Trainer:
+def trainer_of(settings: TrainingSettings, device: torch.device, steps: int) -> Trainer:
+    """Lightning's loop of so many steps, without anything of its own that the engine has."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     # One process makes the batches on purpose: they are ready in microseconds to milliseconds.
@@ -318,7 +348,7 @@ def _trainer(settings: TrainingSettings, device: torch.device, steps: int) -> Tr
 
 
 @contextmanager
-def _stop_on_signal() -> Iterator[Callable[[], bool]]:
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Turn SIGINT and SIGTERM into a question that the loop asks after each step."""
     asked = False
 

@@ -18,6 +18,15 @@ def set_numerics(threads: int) -> None:
     torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
 
 
+def seed_draws(seed: int, device: torch.device) -> None:
+    """What ``torch.manual_seed`` does, for a CPU without the stack trace that it formats for each
+    kind of accelerator that is not in use: milliseconds in every step."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
 class Diverged(measurement.Diverged):
     """A loss is no longer a number; ``report`` says how far the training had come."""
 
@@ -42,6 +51,7 @@ class TrainingReport:
     losses: list[float] = field(default_factory=list)  # mean over the steps since the last point
     validation_steps: list[int] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
+    together: int = 1  # most trainings, this one included, whose steps were one computation
 
     def final_loss(self) -> float:
         """Mean training loss over the last tenth of the steps."""

@@ -14,6 +14,7 @@ from bench.records.schema import Curve, RunRecord
 SAME_WORK = 1.25  # FLOPs for a token differ so much at most, by what batches are padded with
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
+NEAR = (SPEED, LENGTH)
 
 
 @dataclass
@@ -30,21 +31,27 @@ class Together:
             ValueError: another record contradicts it, in a clause.
         """
         confirmed = set()
-        for what, of, value in _shared(record):
+        for what, of, value in shared(record):
             other, run_id = self.said.setdefault((what, of), (value, record.run_id))
-            if not _agree(what, value, other):
-                raise ValueError(f"its {what} is not as in {run_id}, with which it must agree")
+            if not agree(what, value, other):
+                raise ValueError(not_as_in(what, run_id))
             if run_id != record.run_id:
                 confirmed.add(what)
         return confirmed
 
 
-def _agree(what: str, one: Any, other: Any) -> bool:
-    near = what in (SPEED, LENGTH)
+def not_as_in(what: str, run_id: str) -> str:
+    """That two records contradict each other, as a clause."""
+    return f"its {what} is not as in {run_id}, with which it must agree"
+
+
+def agree(what: str, one: Any, other: Any) -> bool:
+    """Whether two records say the same of one thing, or nearly so where that is enough."""
+    near = what in NEAR
     return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
 
 
-def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What is said, of which thing, and how, which must be the same in all records."""
     data, cost = record.provenance.data, record.cost
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
@@ -59,7 +66,10 @@ def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     if record.weights_sha256 is None:
         return
     settings = record.config["models"]
-    model = sha256_of([task, record.provenance.model_code, settings])
+    # Data of another seed ask for a model of the same size.
+    of_any_data = {k: v for k, v in record.config["tasks"].items() if k != "data_seed"}
+    codes = record.provenance.task_code, record.provenance.model_code
+    model = sha256_of([record.task, *codes, of_any_data, settings])
     for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:
@@ -67,7 +77,8 @@ def _shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     if (
         record.role != "control"
     ):  # one batch of sequences of many lengths: another seed's is another
-        yield LENGTH, sha256_of([record.identity, cost.training_steps]), cost.training_tokens
+        training = record.config["training"], cost.training_steps
+        yield LENGTH, sha256_of([model, *training]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
         twin = sha256_of([settled(record).identity, record.seed])

@@ -82,7 +82,9 @@ def _names(record: RunRecord) -> str | None:
     if record.role != "baseline" and not external:
         classes["models"] = (own.model, record.model)
     for section, (target, name) in classes.items():
-        if not is_own(target) or name not in _owners().get(target, (name,)):
+        file = known_model(record) if section == "models" else known("tasks", record.task)
+        usual = target == (file or {}).get("_target_")  # else every file has to be read
+        if not is_own(target) or not (usual or name in _owners().get(target, (name,))):
             return f"its config.{section}._target_ is {target[:200]!a}, which is not '{name}'"
     return None
 
@@ -117,18 +119,30 @@ def _label(record: RunRecord) -> str | None:
         return None if record.label == label else f"its label is {record.label!a}, not {label!a}"
     if not record.label.isascii():
         return f"its label {record.label!a} has letters that look like others"
+    if record.role == "baseline" and record.label in card_of(record.task).get("predictors", ()):
+        return _called(record)
     if record.label.casefold() in _labels() or record.model.casefold() in _labels():
         return f"its label {record.label!a} is that of a model of this project"
+    if record.role == "baseline" and "headline" in card_of(record.task):
+        return f"its label {record.label!a} is none of card.predictors of its task"
+    return _called(record)
+
+
+def _called(record: RunRecord) -> str | None:
+    """A predictor is called by its label, a model of another package by its class."""
     if record.role == "baseline":
-        stated = card("tasks", record.task)
-        if "headline" in stated and record.label not in stated.get("predictors", ()):
-            return f"its label {record.label!a} is none of card.predictors of its task"
         called = "".join(c if c.isalnum() else "_" for c in record.label.lower())
     else:
         called = str(record.config["models"].get("_target_")).rpartition(".")[2]
         if record.label != called:
             return f"its label is {record.label!a}, not {called!a} as its class"
     return None if record.model == called else f"its model is {record.model!a}, not {called!a}"
+
+
+@cache
+def card_of(task: str) -> Mapping[str, Any]:
+    """The card of a task, which does not change while a process checks records."""
+    return card("tasks", task)
 
 
 @cache

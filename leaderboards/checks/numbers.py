@@ -11,7 +11,7 @@ from typing import Any
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
 from ground.statistics import mean_of
-from settings.groups import card
+from leaderboards.checks.naming import card_of
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
 LARGEST_INTEGER = 2**63 - 1
@@ -19,6 +19,7 @@ LARGEST_COST = 1e30  # more floating-point operations than any machine has made
 LARGEST_SEED = 2**32 - 1  # that a run can have
 MANY_ITEMS = 100
 ROUNDING = 1e-6  # of sums in another order
+ABOUT = 0.05  # of means that weigh items by their length
 TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as cards call it
     "mean": mean_of,
     "last": lambda values: values[-1],
@@ -26,12 +27,6 @@ TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as c
     "largest": max,
     "first in units of the mean": lambda values: values[0] / (mean_of(values) or 1.0),
 }
-
-
-@cache
-def card_of(task: str) -> Mapping[str, Any]:
-    """The card of a task, which does not change while a process checks records."""
-    return card("tasks", task)
 
 
 def _metrics(record: RunRecord) -> str | None:
@@ -71,11 +66,23 @@ def _is_stated(task: str, metric: str) -> bool:
 
 
 def follows(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The metrics that the card derives from what else the record holds, and how; only for the
-    settings of the task that it names."""
-    for metric, how in card_of(record.task).get("follows", {}).items():
+    """The metrics that the card derives from what else the record holds, and how, only for the
+    settings of the task that it names; any other metric that the items have too is about their
+    mean."""
+    stated = card_of(record.task).get("follows", {})
+    for metric, how in stated.items():
         given = record.config["tasks"]
         if all(given.get(key) in allowed for key, allowed in how.get("only_with", {}).items()):
+            yield metric, how
+    for metric in record.per_sequence.keys() - stated.keys():
+        yield metric, {"mean": f"per_sequence.{metric}", "within": ABOUT}
+
+
+def derived(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The metrics for which the record holds what they follow from."""
+    for metric, how in follows(record):
+        _, place = next(iter(how.items()))
+        if any(_values(record, place)):
             yield metric, how
 
 

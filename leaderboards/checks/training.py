@@ -14,7 +14,6 @@ from bench.records.numbers import kind_of
 from bench.records.registry import model_group
 from bench.records.schema import RunRecord, Study
 from leaderboards.checks.naming import SHA256
-from settings.config import first_problem
 from settings.settings import TrainingSettings
 
 
@@ -47,6 +46,8 @@ def _trained(record: RunRecord) -> str | None:
     try:
         settings = TrainingSettings.model_validate({**given, "checkpoint_every": 1})
     except ValidationError as error:
+        from settings.config import first_problem  # Hydra, which no other check needs
+
         return f"its config.training cannot be: {first_problem(error)}"
     usual = settings.model_dump(mode="json").items()
     if any(json.dumps(v) != json.dumps(given[k]) for k, v in usual if k in given):

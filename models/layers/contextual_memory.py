@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.layers.attention import attend
 from models.layers.leaky_average import leaky_average, leaky_average_reference
 
 SMALLEST_NORM = 1e-6
@@ -60,8 +61,8 @@ def read_past(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) -> 
     """
     if queries.shape[2] == 1:
         return torch.zeros_like(queries)
-    read = functional.scaled_dot_product_attention(
-        queries[:, :, 1:], keys[:, :, :-1], values, is_causal=True, scale=1.0, dropout_p=dropout
+    read = attend(
+        queries[:, :, 1:], keys[:, :, :-1], values, causal=True, dropout=dropout, scale=1.0
     )
     return functional.pad(read.transpose(1, 2), (0, 0, 0, 0, 1, 0)).transpose(1, 2)
 
@@ -93,12 +94,13 @@ def read_slots(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) ->
         (batch, heads, time, head width)
     """
     batch, heads, time, width = queries.shape
-    read = functional.scaled_dot_product_attention(
+    read = attend(
         queries.transpose(1, 2).reshape(1, batch * time, heads, width).transpose(1, 2),
         keys[None],
         values[None],
+        causal=False,
+        dropout=dropout,
         scale=1.0,
-        dropout_p=dropout,
     )
     return read.transpose(1, 2).reshape(batch, time, heads, width).transpose(1, 2)
 

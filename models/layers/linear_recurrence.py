@@ -11,7 +11,8 @@ one number for the head or one for each channel of the keys, writes to it, and r
 
 and o_t = S_tᵀ q_t: a position reads what it wrote. :func:`recurrence_step` is this page of algebra,
 :func:`recurrence_loop` repeats it, and :func:`linear_recurrence` computes chunks of positions
-abreast. In a chunk that finds S, with the decays of ``models/layers/spans.py`` between q and k,
+abreast. In a chunk that finds S, with the decays of ``models/layers/recurrence/spans.py`` between q
+and k,
 
     o_i = Σ_{j<=i} (q_i · k_j) v_j + Sᵀ q_i.
 
@@ -23,58 +24,20 @@ are solved as they are: where keys repeat, an inverse as a product of powers los
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.layers.spans import ChannelDecay, Decay, HeadDecay, Reader
+from models.layers.recurrence.kernels import by_kernel, fit
+from models.layers.recurrence.spans import ChannelDecay, Decay, HeadDecay, Reader
+from models.layers.recurrence.writes import Writes
 
 # Positions abreast. A long chunk has a large square of scores, and few steps from chunk to chunk.
 CHUNK = 64
 CHUNK_OF_SYSTEMS = 32
 CHUNK_BY_CHANNEL = 32
-
-
-class Writes(NamedTuple):
-    """What a sequence, or one position, does to the memory. With ``...`` for (batch, time), or for
-    (batch,); keys and decays may have one head for all, and decays one sequence for all.
-
-    Attributes:
-        keys: k, (..., heads, key width). A rule that corrects is stable for |k| = 1 and β <= 2.
-        values: v, (..., heads, value width).
-        log_decays: g <= 0, natural and finite, (..., heads) or (..., heads, key width); None
-            forgets nothing.
-        strengths: β of the delta rule, (..., heads).
-        rank_one: a and b of the rank-one rule, (..., heads, key width) each.
-    """
-
-    keys: Tensor
-    values: Tensor
-    log_decays: Tensor | None = None
-    strengths: Tensor | None = None
-    rank_one: tuple[Tensor, Tensor] | None = None
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Writes:
-        """With every tensor changed."""
-        decays, strengths = (
-            None if x is None else change(x) for x in (self.log_decays, self.strengths)
-        )
-        pair = (
-            None if self.rank_one is None else (change(self.rank_one[0]), change(self.rank_one[1]))
-        )
-        return Writes(change(self.keys), change(self.values), decays, strengths, pair)
-
-    def at(self, position: int) -> Writes:
-        """Those of one position of a sequence."""
-        return self.each(lambda x: x[:, position])
-
-    def empty_memory(self) -> Tensor:
-        """Zeros, (batch, heads, key width, value width)."""
-        batch, heads = self.values.shape[0], self.values.shape[-2]
-        return self.values.new_zeros(batch, heads, self.keys.shape[-1], self.values.shape[-1])
 
 
 def recurrence_step(
@@ -115,7 +78,8 @@ def linear_recurrence(
 ) -> tuple[Tensor, Tensor]:
     """What every position reads, and the memory after the last one; linear in time.
 
-    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step.
+    Differentiable in everything, and batched by ``torch.func.vmap``. One position is a step. On
+    CUDA kernels of flash-linear-attention compute it, where they are installed and fit.
 
     Args:
         queries: q, (batch, time, heads, key width); what o is scaled by, they are.
@@ -139,9 +103,13 @@ def linear_recurrence(
         output, state = recurrence_step(queries[:, 0], writes.at(0), state)
         return output.unsqueeze(1), state
     with torch.autocast(queries.device.type, enabled=False):
-        own = writes.each(_wide)
-        state = own.empty_memory() if state is None else _wide(state)
-        outputs, state = _chunk_by_chunk(_wide(queries), own, state, chunk)
+        own, queries = writes.each(_wide), _wide(queries)
+        state = None if state is None else _wide(state)
+        if chunk is None and fit(queries, own):
+            outputs, state = by_kernel(queries, own, state)
+        else:
+            state = own.empty_memory() if state is None else state
+            outputs, state = _chunk_by_chunk(queries, own, state, chunk)
     return outputs.to(writes.values.dtype), state
 
 

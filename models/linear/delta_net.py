@@ -17,15 +17,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.heads import head_width
-from models.layers.linear_recurrence import Writes, linear_recurrence
-from models.layers.recurrent_mixer import (
+from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.writes import Writes
+from models.layers.residual import ResidualModel
+from models.linear.mixer import (
     Neighbours,
     RecurrentMixer,
     inverse_softplus,
     linear,
     unit,
 )
-from models.layers.residual import ResidualModel
 from models.specification import SequenceSpecification
 
 DecayOf = Literal["none", "head", "channel"]

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.heads import head_width
-from models.layers.linear_recurrence import Writes, linear_recurrence
-from models.layers.recurrent_mixer import RecurrentMixer, count_more
+from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
+from models.linear.mixer import RecurrentMixer, count_more
 from models.specification import SequenceSpecification
 
 Decays = Literal["official", "spread"]
@@ -74,7 +75,7 @@ class Retention(RecurrentMixer):
         turned = self._turn(torch.cat((queries, keys * self.head_width**-0.5), -1), start)
         queries, keys = turned.chunk(2, -2)
         values = values.unflatten(-1, (self.heads, -1))
-        writes = Writes(keys, values, self._log_decays(keys))
+        writes = Writes(keys, values, self.log_decays(keys))
         found, memory = linear_recurrence(queries, writes, state.memory if state else None)
         normed = functional.rms_norm(found, found.shape[-1:], eps=NORM_EPSILON)
         mixed = normed.flatten(2) * functional.silu(gates)
@@ -89,7 +90,7 @@ class Retention(RecurrentMixer):
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
-    def _log_decays(self, keys: Tensor) -> Tensor:
+    def log_decays(self, keys: Tensor) -> Tensor:
         """ln γ, (1, time, heads)."""
         device, wide = keys.device, torch.float64
         if self.decays == "official":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -18,7 +19,7 @@ from reproduce.attention.heads import EXTENDED, Heads, heads
 from reproduce.drawing.frame import failures
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
-from reproduce.stories.language import GPT2, PAPER, SEEDS
+from reproduce.stories.language import GPT2, PAPER
 
 SOURCE = f"{PAPER}, appendix D.4"
 
@@ -46,12 +47,18 @@ def reproduction(
 
 
 def plan(kinds: Sequence[str], preset: str, seeds: int | None) -> Plan:
-    """One-block models of these kinds, one run a seed."""
-    models = {kind: (f"models={GPT2}", f"models.positions={kind}") for kind in POSITIONS}
-    words = {MOSAIC: (f"models={MOSAIC}",), **models}
-    scale = ("models.layers=1", *SCALE.get(preset, ()))
-    each = ((words[kind], seed) for seed in range(seeds or SEEDS) for kind in kinds)
-    return Plan(tuple(("tasks=attention", *model, *scale, f"seed={n}") for model, n in each))
+    """One-block models of these kinds."""
+    one = ("tasks=attention", "models.layers=1", *SCALE.get(preset, ()))
+    plans = [
+        language.plan_of(preset, seeds, (MOSAIC,), [one])
+        if kind == MOSAIC
+        else language.plan_of(preset, seeds, (GPT2,), [(*one, f"models.positions={kind}")])
+        for kind in kinds
+    ]
+    runs, sweeps = (
+        [*chain(*found)] for found in zip(*((p.runs, p.sweeps) for p in plans), strict=True)
+    )
+    return Plan(tuple(sorted(runs, key=lambda words: words[-1])), sweeps=tuple(sweeps))
 
 
 def kind_of(record: RunRecord) -> str:
@@ -66,7 +73,7 @@ def select(kinds: Sequence[str], records: Records) -> list[RunRecord]:
         shallow = setting(record, "models.layers") == 1
         return record.task == "attention" and shallow and kind_of(record) in kinds
 
-    own = filter(belongs, language.trained(records))
+    own = language.tuned(filter(belongs, language.trained(records)))
     return language.of_one_corpus(own, lambda record: record.provenance.data.get("windows"))
 
 

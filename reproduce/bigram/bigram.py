@@ -13,6 +13,7 @@ from judging.grammar import (
     Number,
     Records,
     Rule,
+    Runs,
     above,
     each,
     measured,
@@ -35,6 +36,7 @@ from reproduce.bigram.runs import (
     of_row,
     plan,
     row_of,
+    rows_of,
     select,
     variant,
 )
@@ -57,12 +59,14 @@ PROBES = {
     "token_recall": "W_K² (tokens)",
     "position_recall": "W_K¹ (all positions)",
     "early_position_recall": "W_K¹ (early positions)",
+    "bigram_divergence": "W_F (nats from π_b)",
 }
 STEPS = {
     "accuracy": "accuracy",
     "output_recall": "W_O²",
     "token_recall": "W_K²",
     "early_position_recall": "W_K¹",
+    "bigram_divergence": "W_F",
 }
 MEMORIES = ("output_recall", "token_recall")
 TITLE = "Bigram task: who finds what followed a trigger, and which memory is learned when"
@@ -72,6 +76,7 @@ OF_PROBE = {
     "token_recall": "green",
     "early_position_recall": "blue",
     "position_recall": "blue",
+    "bigram_divergence": "vermillion",
 }
 PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 
@@ -79,24 +84,29 @@ PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 def panels(records: Records) -> Picture:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
     trained = "memories of the simplified model, trained by SGD"
-    probed = _over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
+    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
     steps = Axis("gradient steps taken", ticks=range(4))
     taken = "one gradient step on W_O², then W_K², then W_K¹"
-    below = [probed, _over_steps(STEPPED.of(records), "position_recall", taken, steps)]
+    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps)]
     rows = [Row([_accuracies(records), _losses(records)]), Row(below, height=3.1)]
     return Picture(TITLE, rows, width=11, facts=_unseen(records))
 
 
 def _accuracies(records: Records) -> Panel:
     title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
-    x, y = Axis(categories=[_tick(records, model) for model in LABELS]), Axis(limits=(-0.02, 1.04))
-    traces = [trace for model in LABELS for trace in _of_model(records, model)]
+    rows = {row: runs for row, runs in rows_of(records).items() if runs.of(records)}
+    ticks = [_tick(records, runs) for runs in rows.values()]
+    x, y = Axis(categories=ticks), Axis(limits=(-0.02, 1.04))
+    traces = [
+        trace
+        for place, (row, runs) in enumerate(rows.items())
+        for trace in _of_row(records, row, runs, place)
+    ]
     return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
 
 
-def _of_model(records: Records, model: str) -> list[Trace]:
-    place, label = list(LABELS).index(model), LABELS[model]
-    runs = {place: of_row(model).of(records)}
+def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
+    label, runs = of.label, {place: of.of(records)}
     look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
     first = metric("first_occurrence_accuracy")
     found = [
@@ -109,30 +119,30 @@ def _of_model(records: Records, model: str) -> list[Trace]:
     return found
 
 
-def _tick(records: Records, model: str) -> str:
+def _tick(records: Records, of: Runs) -> str:
     """The name of a row and how long it was trained: not all for as many steps."""
-    steps = sorted({run.config["training"]["steps"] for run in of_row(model).of(records)})
+    steps = sorted({run.config["training"]["steps"] for run in of.of(records)})
     trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
-    return LABELS[model].replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
+    return of.label.replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
 
 
 def _losses(records: Records) -> Panel:
     traces = [
         curve_over_seeds(
-            label,
-            of_row(model).of(records),
+            runs.label,
+            runs.of(records),
             "validation_loss",
             colour=model.partition("/")[0],
             line="dashed" if model == "gpt2/1" else "",
         )
-        for model, label in LABELS.items()
+        for model, runs in rows_of(records).items()
     ]
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))
     return Panel(title, x, y, traces, legend="upper right", columns=2)
 
 
-def _over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
+def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
     names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
     traces = [

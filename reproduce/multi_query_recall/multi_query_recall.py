@@ -27,7 +27,7 @@ from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.multi_query_recall import runs
-from reproduce.multi_query_recall.runs import EASY, FORGETTING, LABELS, PLAIN
+from reproduce.multi_query_recall.runs import EASY, FORGETTING, PLAIN
 from reproduce.reproduction import Reproduction
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
@@ -46,7 +46,7 @@ ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
 def panels(records: Records) -> Picture:
     """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
     written again, and which value such keys get."""
-    plain = f"every key written once{_after(runs.of(records, PLAIN))}"
+    plain = f"one layer, every key written once{_after(runs.of(records, PLAIN))}"
     again = "some keys written twice: the latest value counts"
     above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
     below = [_by_pairs(records, FORGETTING, again), _values(runs.of(records, FORGETTING))]
@@ -64,7 +64,10 @@ def _by_pairs(records: Records, cell: str, title: str) -> Panel:
     again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
     guess = [1 / (number + again) for number in numbers]
     traces = [Trace("guess among the values", numbers, guess, role="reference")]
-    traces += [_of_pairs(runs.widest(records, cell, model), model, numbers) for model in LABELS]
+    traces += [
+        _of_pairs(runs.widest(records, cell, model), model, numbers)
+        for model in runs.models_of(shown)
+    ]
     return Panel(title, Axis("pairs in a sequence", "log2", ticks=numbers), ACCURACY, traces)
 
 
@@ -73,25 +76,27 @@ def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
     means = {n: summary(found, f"accuracy/{n}") for n in numbers}
     known = {n: one for n, one in means.items() if one.mean is not None}
     y, intervals = [m.mean for m in known.values()], [m.interval for m in known.values()]
-    return Trace(LABELS[model], [*known], y, intervals, mark="both", colour=model)
+    return Trace(runs.label(model), [*known], y, intervals, mark="both", colour=model)
 
 
 def _by_state(records: Records) -> Panel:
     most = (runs.pairs(runs.of(records, PLAIN)) or [0])[-1]
     title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
-    return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in LABELS])
+    models = runs.models_of(records)
+    return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in models])
 
 
 def _of_state(records: Records, model: str, most: int) -> Trace:
     found = [runs.of(records, PLAIN, model, size) for size in runs.widths(records, PLAIN, model)]
     by_state = {runs.state_of(one): one for one in found if runs.state_of(one)}
-    return over_seeds(LABELS[model], by_state, f"accuracy/{most}", colour=model)
+    return over_seeds(runs.label(model), by_state, f"accuracy/{most}", colour=model)
 
 
 def _values(records: Records) -> Panel:
+    models = runs.models_of(records)
     traces = [
         over_seeds(
-            f"{label}, {says}",
+            f"{runs.label(model)}, {says}",
             {place: [record for record in records if record.model == model]},
             name,
             mark="dots",
@@ -100,10 +105,10 @@ def _values(records: Records) -> Panel:
             aside=1.6 * (shift - 1),
             legend=says,
         )
-        for place, (model, label) in enumerate(LABELS.items())
+        for place, model in enumerate(models)
         for shift, (name, (marker, says)) in enumerate(ANSWERS.items())
     ]
-    names = [label.replace(" with a ", "\nwith a\n") for label in LABELS.values()]
+    names = [runs.label(model).replace(" with a ", "\nwith a\n") for model in models]
     return Panel("which value the keys get", x=Axis(categories=names), y=ACCURACY, traces=traces)
 
 
@@ -125,8 +130,8 @@ def accuracy(
     """A metric of a model's runs in a kind of cell; ``says`` follows its label."""
     chosen = lambda record: runs.kind(record) == cell and choose(record)  # noqa: E731
     number = Number("accuracy", name, items=lambda record: int(setting(record, "tasks.test_size")))
-    label = f"{LABELS[model]} {says}".rstrip()
-    return number.of(Runs(LABELS[model], model=model, choose=chosen), label)
+    label = f"{runs.label(model)} {says}".rstrip()
+    return number.of(Runs(runs.label(model), model=model, choose=chosen), label)
 
 
 def at_pairs(records: Records, model: str, place: int, of_width: int | None = None) -> Measured:
@@ -212,7 +217,7 @@ def _in_time() -> Measured:
 
 
 def _fixed_state(model: str) -> tuple[Claim, Claim]:
-    label = LABELS[model]
+    label = runs.label(model)
 
     def asked(rule: Rule) -> Rule:
         return once(trained(ENOUGH_STEPS, PLAIN), once(recalls_something(model), rule))
@@ -281,6 +286,9 @@ CLAIMS = (
             ),
         ),
         source=f"{ZOOLOGY}, section 4 and figure 2",
+        ranks=lambda records: [
+            at_pairs(records, model, -1).runs for model in ("conv_attention", *runs.FIXED_STATE)
+        ],
     ),
     *(claim for model in runs.FIXED_STATE for claim in _fixed_state(model)),
     Claim(
@@ -313,7 +321,7 @@ CLAIMS = (
 )
 
 SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, sections 3 and 4"
-VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width", "training.lr")
+VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width")
 REPRODUCTION = Reproduction(
     TITLE,
     SOURCE,

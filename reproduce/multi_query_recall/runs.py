@@ -7,21 +7,19 @@ from collections.abc import Hashable, Sequence
 from bench.records.schema import RunRecord
 from judging.grammar import Records, any_of
 from judging.observations import latest
+from pictures import models
 from reproduce.reproduction import Plan
+from settings.groups import contenders
 
+# What a model is called here, where one layer of it stands for a kind of memory.
 LABELS = {
     "memory_mosaic": "memory units",
     "conv_attention": "attention with a short convolution",
-    "titans": "Titans",
     "gpt2": "attention",
-    "mamba": "Mamba",
-    "s4d": "S4D",
-    "lstm": "LSTM",
 }
 # What they keep of the past does not grow with it.
 FIXED_STATE = ("lstm", "s4d", "mamba")
 EASY, PLAIN, FORGETTING = "easy", "plain", "forgetting"
-SEEDS = {"smoke": 1}  # of the others 3
 MEMORY_STEPS = 100  # in which one layer of memory units has to learn the easy cell
 PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8)}
 MORE_PAIRS = (4, 8, 16, 32, 64)
@@ -30,31 +28,44 @@ PAIRS_OF_FORGETTING = {"smoke": (2, 4, 6), "laptop": (2, 4, 6)}
 MORE_PAIRS_OF_FORGETTING = (4, 8, 16, 32)
 REWRITTEN = 2
 WIDTHS = {"smoke": (32,), "laptop": (16, 32, 64), "gpu": (64, 128, 256), "paper": (64, 128, 256)}
-# The largest rate of the task's search space: with 3e-3 recurrent models need more steps than that.
-RATE = {"laptop": ("training.lr=1.0e-2",)}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """The easy cell of the two models that claims name; every model at several numbers of pairs
-    and several widths, and at the largest width with keys that are written again."""
+    """Sweeps: the easy cell of the two models that claims name; every contender at several numbers
+    of pairs and several widths, and at the largest width with keys that are written again."""
     task = "tasks=multi_query_recall"
     easy = (task, "tasks.protocol=easy", "models.layers=1")
-    memory = () if preset == "smoke" else (f"training.steps={MEMORY_STEPS}",)
-    rate = RATE.get(preset, ())
-    plain = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
+    few = (f"training.steps={MEMORY_STEPS}", f"training.validate_every={MEMORY_STEPS // 10}")
+    memory = () if preset == "smoke" else few
     again = (
         f"tasks.pairs={_list(PAIRS_OF_FORGETTING.get(preset, MORE_PAIRS_OF_FORGETTING))}",
         f"tasks.rewritten={REWRITTEN}",
     )
-    sizes = [f"models.width={width}" for width in WIDTHS[preset]]
-    words = [
-        (*easy, "models=memory_mosaic", *memory),
-        (*easy, "models=conv_attention"),
-        *((task, f"models={name}", plain, size, *rate) for size in sizes for name in LABELS),
-        *((task, f"models={name}", *again, sizes[-1], *rate) for name in LABELS),
-    ]
-    count = seeds or SEEDS.get(preset, 3)
-    return Plan(tuple((*one, f"seed={seed}") for one in words for seed in range(count)))
+    return Plan(
+        sweeps=(
+            (*easy, "models=memory_mosaic", *memory),
+            (*easy, "models=conv_attention"),
+            *plain_cells(preset),
+            (task, *again, f"models.width={WIDTHS[preset][-1]}"),
+        )
+    )
+
+
+def plain_cells(preset: str) -> list[tuple[str, ...]]:
+    """Sweeps over every contender, one for each width, where every key is written once."""
+    pairs = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
+    sizes = WIDTHS[preset]
+    return [("tasks=multi_query_recall", pairs, f"models.width={width}") for width in sizes]
+
+
+def models_of(records: Records) -> tuple[str, ...]:
+    """The contenders at the preset of these records."""
+    return contenders("multi_query_recall", records[0].preset) if records else ()
+
+
+def label(model: str) -> str:
+    """What a model is called here."""
+    return LABELS.get(model) or models.label(model)
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -67,7 +78,8 @@ select = any_of(lambda r: r.role not in ("trial", "baseline") and kind(r) is not
 def kind(record: RunRecord) -> str | None:
     """``EASY``, one number of pairs; ``PLAIN``, several; ``FORGETTING``, several, and keys that are
     written again. None of other tasks, models and cells."""
-    if record.task != "multi_query_recall" or record.model not in LABELS:
+    contends = record.model in contenders("multi_query_recall", record.preset)
+    if record.task != "multi_query_recall" or not contends:
         return None
     task = record.config["tasks"]
     if task["protocol"] == "easy" and task["pairs"] == [4] and not task["rewritten"]:

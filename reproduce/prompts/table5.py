@@ -7,8 +7,7 @@ from judging.grammar import above, difference, each
 from judging.guards import where_passed
 from reproduce.prompts import tables
 from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
-from reproduce.regbench.regbench import LABELS
-from reproduce.stories.language import PAPER
+from reproduce.stories.language import LABELS, PAPER
 
 TITLE = "Table 5. Continuations of 24 prompts by models of one block"
 SOURCE = f"{PAPER}, appendix D.3, table 5"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -23,10 +22,10 @@ from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
-from reproduce.stories.language import GPT2
+from reproduce.stories.language import GPT2, LABELS
 
 TASK = "story_prompts"
 MODELS = (GPT2, MOSAIC)
@@ -53,15 +52,16 @@ def plan(one_block: bool, preset: str, seeds: int | None) -> Plan:
     of one block where they are wanted; and what chance gives."""
     deep = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
     depths = [("models.layers=1",), deep] if one_block else [deep]
-    found = [language.runs_of(MODELS, seeds, f"tasks={TASK}", *words) for words in depths]
-    return Plan(tuple(chain(*found)), baselines=((f"tasks={TASK}", f"models={GPT2}"),))
+    found = language.plan_of(preset, seeds, MODELS, [(f"tasks={TASK}", *one) for one in depths])
+    return replace(found, baselines=((f"tasks={TASK}", f"models={GPT2}"),))
 
 
 def select(one_block: bool, records: Records) -> list[RunRecord]:
     """Runs of the two models, perhaps with those of one block, and the predictors without
     training."""
     own = [r for r in records if r.task == TASK and (r.role == "baseline" or r.model in MODELS)]
-    return language.of_one_corpus(r for r in own if one_block or not is_shallow(r))
+    shown = [r for r in own if one_block or not is_shallow(r)]
+    return language.of_one_corpus(language.tuned(shown))
 
 
 def is_shallow(record: RunRecord) -> bool:

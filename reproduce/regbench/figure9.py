@@ -5,12 +5,12 @@ from __future__ import annotations
 from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED, UNTRAINED
-from judging.grammar import Ready, Records, Runs, above, each, measured, once, within
+from judging.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from published.numbers import published_numbers
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.regbench import regbench
-from reproduce.regbench.regbench import BASELINES, LABELS, METRICS, MODELS, MOSAIC
+from reproduce.regbench.regbench import METRICS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Figure 9. RegBench: languages learned in context, by the number of training languages"
@@ -19,7 +19,7 @@ PUBLISHED = "Memory Mosaics, Fig. 9"
 NGRAM_SOURCE = "Akyürek et al. 2024, In-context language learning, results notebook (n-gram lines)"
 SIZES = {
     "smoke": (100, 500),
-    "laptop": (100, 500),
+    "laptop": (100, 500, 1000, 2500),
     "gpu": (100, 500, 1000),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
@@ -29,7 +29,7 @@ NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right t
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep of the five models for each size; seeds are the sweep's own setting."""
+    """A sweep of all contenders for each size; seeds are the sweep's own setting."""
     sizes = SIZES[preset]
     return Plan(sweeps=tuple(regbench.sweep_words(preset, size, "held_out") for size in sizes))
 
@@ -54,8 +54,8 @@ def _panel(records: Records, metric: str) -> Panel:
     better, limits = ("higher", (0.3, 1.0)) if of_accuracy else ("lower", (0, 0.9))
     traces = [
         trace
-        for place, model in enumerate(MODELS)
-        for trace in (_published(metric, model), _measured(records, metric, model, place))
+        for place, model in enumerate(regbench.models_of(records))
+        for trace in (*_published(metric, model), _measured(records, metric, model, place))
     ]
     x = Axis(AUTOMATA, "log", limits=(80, 50_000), ticks=SIZES["paper"])
     title, remarks = f"{METRICS[metric]} ({better} is better)", _ngrams(records, metric)
@@ -63,25 +63,26 @@ def _panel(records: Records, metric: str) -> Panel:
     return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
 
 
-def _published(metric: str, model: str) -> Trace:
-    label = regbench.PUBLISHED_LABELS[model]
-    return published(
-        f"{label}, published",
-        published_numbers(PUBLISHED, metric)[label].items(),
-        colour=model,
-        end=label,
-        legend="published, read from the image",
-    )
+def _published(metric: str, model: str) -> list[Trace]:
+    """The curve of the paper, of a model that is in it."""
+    name = regbench.published_label(model)
+    numbers = published_numbers(PUBLISHED, metric).get(name)
+    if numbers is None:
+        return []
+    legend = "published, read from the image"
+    return [published(f"{name}, published", numbers.items(), colour=model, end=name, legend=legend)]
 
 
 def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
+    count, name = len(regbench.models_of(records)), regbench.label(model)
     return over_seeds(
-        LABELS[model],
+        name,
         {size: regbench.runs(model, size).of(records) for size in sizes(records)},
         metric,
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
-        aside=place - len(MODELS) // 2,
+        aside=place - count // 2,
+        end="" if _published(metric, model) else name,  # a published curve has its name
         legend="measured here: mean, 95 % interval, seeds",
     )
 
@@ -102,16 +103,21 @@ def _beats(metric: str, size: int) -> Claim:
     better, name = ("above", "accuracy") if metric == "accuracy" else ("below", "TVD")
     number = regbench.number(metric)
     ours = number.of(regbench.runs(MOSAIC, size), diverged=regbench.WORST[metric])
-    theirs = [number.of(regbench.runs(model, size)) for model in BASELINES]
-    pairs = [(ours, rival) if better == "above" else (rival, ours) for rival in theirs]
+
+    def beaten(model: str) -> Rule:
+        theirs = number.of(regbench.runs(model, size))
+        return above(ours, theirs) if better == "above" else above(theirs, ours)
+
+    text = f"{name} of the Memory Mosaic {better} that of each other contender at N = {size:,}"
     return Claim(
         f"{name} at N = {size}",
         f"With {size:,} training automata the Memory Mosaic's {name} is {better} that of every "
         "baseline.",
-        once(_has_size(size), each(above(*pair) for pair in pairs)),
-        "the difference to each of GPT2, Mamba, S4D and LSTM has the right sign by more than "
+        once(_has_size(size), regbench.every_baseline(beaten, text, by=0.0)),
+        "the difference to each other contender of the preset has the right sign by more than "
         "{by:g}, with its whole 95 % interval; contradicted if one of the intervals, corrected for "
-        "four comparisons, lies on the other side",
+        "their number, lies on the other side",
+        ranks=regbench.rows(size, "held_out"),
     )
 
 

@@ -7,18 +7,17 @@ can be learned at all depends on the length of strings and on the size of automa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bench.records.schema import RunRecord
-from judging.grammar import Number, Ready, Records, Runs, any_of, setting, where
+from judging.grammar import Number, Ready, Records, Rule, Runs, any_of, each, setting, where
 from pictures import models
+from settings.groups import PRESETS, contenders
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
-BASELINES = ("gpt2", "mamba", "s4d", "lstm")
-MODELS = (MOSAIC, *BASELINES)
-LABELS = {model: models.label(model) for model in MODELS}
-PUBLISHED_LABELS = {**LABELS, "gpt2": "Transformer", "s4d": "S4"}
+# What the paper calls a model, where its label here is another.
+PUBLISHED_LABELS = {"gpt2": "Transformer", "s4d": "S4", "rwkv4_as_released": "RWKV"}
 METRICS = {"accuracy": "accuracy", "tvd": "total variation distance"}
 # What a level is compared on; both ends of the ranges are included.
 PUBLISHED_LANGUAGES = {
@@ -30,28 +29,61 @@ PUBLISHED_LANGUAGES = {
 }
 VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
+# Where the steps of a preset are too few for every contender to stop improving.
+LONGER = {("laptop", 100): 800}
 
 
 def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
-    """The sweep over all models at one training size."""
+    """The sweep over all contenders at one training size."""
     words = [
         "tasks=regbench",
-        f"models=[{','.join(MODELS)}]",
         f"tasks.training_automata={size}",
         f"tasks.variant={variant}",
     ]
     if variant == "iid":  # as many sequences as table 3 has
         words += ["tasks.validation_size=100", "tasks.test_size=100"]
+    if (preset, size) in LONGER:
+        words.append(f"training.steps={LONGER[preset, size]}")
     if preset == "paper":  # the best of all epochs is kept, whatever their length
         words.append(f"training.validate_every={-(-size // 32)}")
     return tuple(words)
 
 
+def models_at(preset: str) -> tuple[str, ...]:
+    """The contenders of a preset, the Memory Mosaic first."""
+    return (MOSAIC, *(name for name in contenders("regbench", preset) if name != MOSAIC))
+
+
+def models_of(records: Records) -> tuple[str, ...]:
+    """The contenders at the preset of these records."""
+    return models_at(records[0].preset if records else PRESETS[0])
+
+
+def label(model: str) -> str:
+    """What a model is called in a figure."""
+    return models.label(model)
+
+
+def published_label(model: str) -> str:
+    """What the paper calls it."""
+    return PUBLISHED_LABELS.get(model, models.own_label(model))
+
+
+def every_baseline(rule: Callable[[str], Rule], text: str, **numbers: float) -> Rule:
+    """The rule holds for every contender but the Memory Mosaic."""
+
+    def rules(records: Records) -> Iterator[Rule]:
+        return map(rule, models_of(records)[1:])
+
+    return each(rules, text, **numbers)
+
+
 def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
-    """Finals of the five models under the fair protocol, and the predictors without training."""
+    """Finals of the contenders under the fair protocol, and the predictors without training."""
 
     def belongs(record: RunRecord) -> bool:
-        known = record.role == "baseline" or (record.role == "final" and record.model in MODELS)
+        contends = record.role == "final" and record.model in models_at(record.preset)
+        known = record.role == "baseline" or contends
         protocol = setting(record, "tasks.protocol")
         fair = record.task == "regbench" and known and protocol == "fair"
         return fair and variant_of(record) in variants
@@ -74,10 +106,17 @@ def variant_of(record: RunRecord) -> str:
     return str(record.config["tasks"]["variant"])
 
 
-def runs(model: str, size: int, variant: str = "held_out", label: str = "") -> Runs:
+def runs(model: str, size: int, variant: str = "held_out", called: str = "") -> Runs:
     """The finals of one model at one training size."""
     settings = {"tasks.training_automata": size, "tasks.variant": variant}
-    return Runs(label or LABELS[model], "regbench", model, settings)
+    return Runs(called or label(model), "regbench", model, settings)
+
+
+def rows(size: int, *variants: str) -> Callable[[Records], list[Runs]]:
+    """The rows of all contenders at one training size, which only count where they are tuned."""
+    return lambda records: [
+        runs(model, size, variant) for variant in variants for model in models_of(records)
+    ]
 
 
 def number(metric: str) -> Number:

@@ -14,13 +14,12 @@ from judging.observations import Sample, observe
 from judging.verdicts import UNDECIDED, Finding, not_asked
 from pictures import models
 from pictures.panels import Axis, Panel, Trace
-from reproduce.regbench.regbench import MODELS as OF_REGBENCH
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import language, positions
 from reproduce.stories.language import GPT2
 
 ROPE, CONVOLUTION = "gpt2_rope", "conv_attention"
-MODELS = (MOSAIC, GPT2, ROPE, CONVOLUTION, *(m for m in OF_REGBENCH if m not in (MOSAIC, GPT2)))
+MODELS = (MOSAIC, GPT2, ROPE, CONVOLUTION, "mamba", "s4d", "lstm")
 FALLEN = 0.03  # nats: a transformer that never fell does not flatten
 FLAT = 0.05  # nats
 NEAR = 128  # tokens of context after which the transformer is said to gain no more

@@ -33,10 +33,10 @@ from judging.grammar import (
 from judging.observations import Sample, observe
 from pictures.panels import Axis, Panel, Picture, Place, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
-from reproduce.regbench.regbench import LABELS, MOSAIC
+from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
-from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
+from reproduce.stories.language import GPT2, LABELS, METRICS, PUBLISHED_METRICS, UNINFORMED
 
 TITLE = "Figure 7. Training on stories: Memory Mosaics and transformers of several depths"
 SOURCE = f"{language.PAPER}, section 7, figure 7"
@@ -63,7 +63,7 @@ def reproduction(
     title: str, source: str, depths: Depths, ahead: Sequence[int], more: Iterable[Claim] = ()
 ) -> Reproduction:
     """A figure of these depths: both models at each of them over seeds, with the same mini-batches
-    in the same order.
+    in the same order; where models are tuned, each has its own learning rate at each depth.
 
     Args:
         ahead: the depths at which the Mosaic is said to be better.
@@ -71,7 +71,7 @@ def reproduction(
 
     def plan(preset: str, seeds: int | None) -> Plan:
         words = [("tasks=babistories", f"models.layers={depth}") for depth in depths[preset]]
-        return Plan(tuple(run for one in words for run in language.runs_of(MODELS, seeds, *one)))
+        return language.plan_of(preset, seeds, MODELS, words)
 
     def belongs(record: RunRecord) -> bool:
         return depth_of(record) in depths[record.preset]
@@ -80,7 +80,7 @@ def reproduction(
         title,
         source,
         plan,
-        lambda records: language.chosen_runs(records, MODELS, belongs, VARIED),
+        lambda records: language.chosen_runs(language.tuned(records), MODELS, belongs, VARIED),
         (
             *(_ahead(depth, depths) for depth in ahead),
             SHRINKING,

@@ -23,13 +23,18 @@ from judging.claims import Claim
 from judging.controls import UNTRAINED
 from judging.grammar import Number, Ready, Records, Rule, Runs, told, within
 from judging.verdicts import Finding, not_asked
+from pictures.models import label
 from pictures.panels import Picture
 from published.numbers import published_numbers
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 GPT2 = "gpt2"
+LABELS = {name: label(name) for name in ("memory_mosaic", GPT2, "mamba", "s4d", "lstm")}
 SEEDS = 3
+TUNED = ("laptop",)  # presets at which each model has its own learning rate
+SEARCHED = "training.lr"
+EXTEND = "extend=2"  # values that the grid of a sweep may get on each side, for all models alike
 BABISTORIES = "babistories"
 # A loss after training -> its split; and as it was published, of random windows.
 METRICS = {"train_loss": "training", "loss": "validation"}
@@ -46,6 +51,34 @@ def runs_of(models: Sequence[str], seeds: int | None, *words: str) -> tuple[tupl
         for seed in range(seeds or SEEDS)
         for model in models
     )
+
+
+def plan_of(
+    preset: str, seeds: int | None, models: Sequence[str], settings: Iterable[Sequence[str]]
+) -> Plan:
+    """Models at several settings of one task, with the training of the preset; where each model has
+    its own learning rate, a sweep for each setting, from the same grid.
+
+    Args:
+        settings: for each the words of a command line, of which the first names the task.
+    """
+    if preset in TUNED:
+        names = f"models=[{','.join(models)}]"
+        return Plan(sweeps=tuple((task, names, *words, EXTEND) for task, *words in settings))
+    return Plan(tuple(run for words in settings for run in runs_of(models, seeds, *words)))
+
+
+def tuned(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """At the presets with sweeps the runs whose learning rate was searched, if there are any:
+    another figure may have made others."""
+    every = list(records)
+    found = [record for record in every if record.role == "baseline" or _searched(record)]
+    return found if trained(found) else every
+
+
+def _searched(record: RunRecord) -> bool:
+    own = record.study.search_space if record.study and record.preset in TUNED else {}
+    return SEARCHED in own
 
 
 def trained(records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -98,7 +131,8 @@ def chosen_runs(
             f"no run has settings that this figure shows at preset {runs[0].preset}: it varies "
             f"{', '.join(varied)} itself, so leave them out"
         )
-    return presets.as_preset(of_one_corpus(found), but=varied)
+    own = (*varied, SEARCHED) if all(map(_searched, found)) else varied
+    return presets.as_preset(of_one_corpus(found), but=own)
 
 
 def of_one_corpus(

@@ -10,7 +10,7 @@ from ground import escaping
 from ground.statistics import COUNT
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED
-from judging.grammar import Drawn, Records, Rule, each, once, told, where, within
+from judging.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
 from judging.observations import observe
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
@@ -119,13 +119,19 @@ def _as_printed(quantity: str, split: str) -> Claim:
 
     rule = within(_counted(name, nearest), printed - allowed, printed + allowed)
     reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
-    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason)
+    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason, "paper")
     return Claim(
         name,
         f"The {SPLITS[split]} file of BabiStories: {QUANTITIES[quantity]} {printed:,.0f}.",
         once(ready, told(rule, after=lambda _: f"; printed: {printed:,.0f}")),
         WORDS[quantity],
     )
+
+
+def _is_tiny_stories(records: Records) -> bool:
+    """All of them, not a sample."""
+    whole = all(setting(record, "tasks.stories_size") is None for record in records)
+    return whole and corpus_name(records) == "tinystories"
 
 
 def _like_tiny_stories(quantity: str) -> Rule:
@@ -136,8 +142,8 @@ def _like_tiny_stories(quantity: str) -> Rule:
     return within(ratio, 1 - ALIKE, 1 + ALIKE)
 
 
-TINY = "this compares TinyStories with the printed counts: use corpus=tinystories"
-ON_TINY = where(lambda r: corpus_name(r) == "tinystories", "likeness to TinyStories", TINY)
+TINY = "all of TinyStories is compared with the printed counts: use preset=paper corpus=tinystories"
+ON_TINY = where(_is_tiny_stories, "likeness to TinyStories", TINY, "paper")
 CLAIMS = (
     *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
     Claim(

@@ -16,10 +16,7 @@ from judging.grammar import (
     Rule,
     above,
     each,
-    once,
-    setting,
     told,
-    where,
     within,
 )
 from judging.verdicts import describe_mean
@@ -131,17 +128,6 @@ def memorised(experiment: str, variant: str, count: int | None = None, low: floa
         return f"; share diverged {describe_mean(sample)}" if sample.values else ""
 
     return told(within(of(runs.WEIGHTS, f"{experiment}_recall{suffix}", variant), low), after=lost)
-
-
-def as_many(count: int) -> Rule:
-    """The largest number of sequences that the README tells of, which small presets do not try."""
-
-    def tried(records: Records) -> bool:
-        most = [max(setting(record, "tasks.capacities")) for record in records]
-        return max(most, default=count) >= count
-
-    ready = where(tried, f"{count:,} sequences", f"no run tries {count:,} sequences", "gpu")
-    return once(ready, memorised("capacity", runs.CAPACITY, count))
 
 
 def recalled_more(metric: str, one: str, other: str) -> Rule:
@@ -340,13 +326,6 @@ EXPERIMENTS = (
         recalled_more("stream_recall", runs.STREAM, runs.STREAM_ALONE),
         "recall in the stream is more than {by:g} above that without replay",
         source=f"{README}, testing forgetting",
-    ),
-    Claim(
-        "ten thousand sequences fit",
-        "The network of 11,337 weights holds at least 10,000 sequences.",
-        as_many(10_000),
-        "recall of 10,000 sequences is at least {low:g}",
-        source=f"{README}, testing capacity",
     ),
     Claim(
         "a second batch drives out the first",

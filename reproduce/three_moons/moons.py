@@ -46,7 +46,8 @@ def reproduction(
     table: str = "",
     panels: Callable[[Records], Picture] | None = None,
 ) -> Reproduction:
-    """A figure of the published network with so many memory units, one run a seed.
+    """A figure of the published network with so many memory units, one run for each seed of both
+    the data and the training.
 
     Args:
         table: label of the predictor without training that the network is expected to find, which
@@ -58,7 +59,9 @@ def reproduction(
     network = Runs("the network", "three_moons", "memory_unit", settings)
 
     def plan(preset: str, seeds: int | None) -> Plan:
-        runs = tuple((*words, f"seed={seed}") for seed in range(seeds or SEEDS))
+        # Data of its own for each: a rate of success speaks of new moons too.
+        numbers = range(seeds or SEEDS)
+        runs = tuple((*words, f"seed={n}", f"tasks.data_seed={n}") for n in numbers)
         return Plan(runs, baselines=(words,) if table else ())
 
     def is_table(record: RunRecord) -> bool:

@@ -24,7 +24,7 @@ from torch.nn import functional
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Report, Split, Task
 from tasks.text import byte_pairs, losses
-from tasks.text.corpora import stories_corpus
+from tasks.text.corpora import SIZED, stories_corpus
 from tasks.text.preparation import prepare
 from tasks.text.stream import TokenStream
 from tasks.text.tokenizers import Tokenizer, load_tokenizer
@@ -58,7 +58,7 @@ class BabiStories(Task):
         corpus: "grammar" (generated here), "local", "babistories" or "tinystories"; see
             :func:`tasks.text.corpora.stories_corpus`.
         stories: file or folder of the corpora "local" and "babistories".
-        stories_size: training stories of "grammar".
+        stories_size: training stories of "grammar", or the first ones of "tinystories".
         tokenizer: "gpt2", "grammar", "bpe" (learned from the training stories), or "auto": that of
             the grammar for its stories, else GPT-2's.
         vocabulary: tokens of "bpe" (1,024 if not given).
@@ -100,7 +100,7 @@ class BabiStories(Task):
                 raise ValueError(f"{name} must be at least 1, got {number}")
         if data_seed < 0:
             raise ValueError(f"data_seed must be at least 0, got {data_seed}")
-        size = stories_size if corpus == "grammar" else None  # a preset gives it to every corpus
+        size = stories_size if corpus in SIZED else None  # a preset gives it to every corpus
         self.corpus = stories_corpus(corpus, path=stories, size=size, seed=data_seed)
         self.tokenizer_name = tokenizer
         if tokenizer == "auto":

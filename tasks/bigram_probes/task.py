@@ -7,7 +7,7 @@ every few steps each trained matrix is asked for what it should hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -29,11 +29,13 @@ NOTHING_KNOWN = (
     "tasks.batch or tasks.evaluated"
 )
 OFFERS = ("attend", "output_scores", "token_scores", "position_scores")
+NOTHING_TO_ABLATE = "the model has no W_F to go without: set models.feed_forward=true"
 CHOOSE = (
     "bigram_probes reads the three memories of an induction head: choose "
     "models=two_layer_attention or models=disentangled_attention"
 )
 EARLY = 64  # positions of the second probe of W_K¹, or half of them where there are fewer
+IN_TURN = {"output_2": "output_recall", "key_2": "token_recall", "key_1": "early_position_recall"}
 
 
 class BigramProbes(Measurement):
@@ -58,6 +60,9 @@ class BigramProbes(Measurement):
         lr, momentum, weight_decay: of SGD.
         loss_on: "known": the outputs with c_t >= 2, or "all" next tokens, which W_F needs.
         probe_every: steps between probes.
+        in_turn: W_K² stays as it is drawn until W_O² is half learned, and W_K¹ until W_K² is: when
+            a probe has come half the way from its start to 1. Otherwise all learn from the start.
+        ablated: measure the trained model without its W_F as well, see :meth:`_ablation`.
 
     Raises:
         ValueError: a number out of range or an unknown choice.
@@ -82,6 +87,8 @@ class BigramProbes(Measurement):
         weight_decay: float = 1e-4,
         loss_on: Asked = "known",
         probe_every: int = 10,
+        in_turn: bool = False,
+        ablated: bool = False,
     ) -> None:
         if min(steps, batch, probe_every) < 1 or not 0 <= momentum < 1:
             raise ValueError(
@@ -106,6 +113,7 @@ class BigramProbes(Measurement):
         self.triggers, self.length, self.loss_on = triggers, length, loss_on
         self.steps, self.batch, self.probe_every = steps, batch, probe_every
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self.in_turn, self.ablated = in_turn, ablated
 
     def data_hashes(self) -> dict[str, str]:
         """Those of the bigram task."""
@@ -126,15 +134,21 @@ class BigramProbes(Measurement):
         asked = self.bigram.splits[split]
         if not (asked.occurrences() >= 2).any():
             raise Refused(NOTHING_KNOWN)
+        if self.ablated and getattr(model, "feed_forward", None) is None:
+            raise Refused(NOTHING_TO_ABLATE)
         for step in range(self.steps + 1):
             if step % self.probe_every == 0 or step == self.steps:
                 steps.append(step)
                 for name, value in self._probe(model, asked, device).items():
                     curves.setdefault(name, []).append(value)
+                if self.in_turn:
+                    _let_learn(model, curves)
             if step < self.steps:
                 self._train(model, optimiser, seed, step, device)
                 report("SGD steps", step + 1, self.steps)
         metrics = {name: values[-1] for name, values in curves.items()}
+        if self.ablated:
+            metrics |= self._ablation(model, asked, device)
         for name in ("accuracy", "output_recall", "token_recall", "early_position_recall"):
             crossed = crossing(steps, curves[name])
             if crossed is not None:
@@ -199,6 +213,35 @@ class BigramProbes(Measurement):
         divergence = self._bigram_divergence(model)
         return found if divergence is None else {**found, "bigram_divergence": divergence}
 
+    @torch.no_grad()
+    def _ablation(
+        self, model: nn.Module, sequences: Sequences, device: torch.device | str
+    ) -> dict[str, float]:
+        """What W_F decides, by metrics with it and, as ``…_without_w_f``, with zeros in its place.
+
+        ``ordinary_loss``: nats after tokens that are no trigger. ``global_share`` and
+        ``in_context_share``: how often the prediction is the most likely token of π_b(· | z_t), and
+        how often one that followed z_t before in the sequence, both where z_t occurred before and
+        that most likely token never followed it.
+        """
+        inputs = _tensor(sequences.inputs, device)
+        likeliest = self.bigram.sampler.table.of_next.argmax(1)[sequences.inputs]
+        followed = followers(sequences.inputs, self.bigram.sampler.table.vocabulary)
+        disagree = followed.any(-1) & ~_of_tokens(followed, likeliest)
+        ordinary = sequences.occurrences() == 0
+        targets = _tensor(sequences.targets, device)
+        own = model.get_parameter("feed_forward")
+        found = {}
+        for name, matrix in (("", own), ("_without_w_f", torch.zeros_like(own))):
+            logits = torch.func.functional_call(model, {"feed_forward": matrix}, (inputs,))
+            losses = functional.cross_entropy(logits.mT, targets, reduction="none").cpu().numpy()
+            answers = logits.argmax(-1).cpu().numpy()
+            found[f"ordinary_loss{name}"] = float(losses[ordinary].mean())
+            found[f"global_share{name}"] = float((answers == likeliest)[disagree].mean())
+            repeated = _of_tokens(followed, answers)
+            found[f"in_context_share{name}"] = float(repeated[disagree].mean())
+        return found
+
     def _bigram_divergence(self, model: Any) -> float | None:
         logits = model.bigram_logits() if hasattr(model, "bigram_logits") else None
         if logits is None:
@@ -220,6 +263,31 @@ def crossing(steps: Sequence[int], values: Sequence[float], level: float = HALF)
             share = (level - values[place - 1]) / (value - values[place - 1])
             return steps[place - 1] + share * (steps[place] - steps[place - 1])
     return None
+
+
+def followers(inputs: np.ndarray, vocabulary: int) -> np.ndarray:
+    """Which tokens came right after an earlier occurrence of the one at each position of inputs
+    (sequences, time): bool (sequences, time, vocabulary)."""
+    rows = np.arange(len(inputs))
+    seen = np.zeros((len(inputs), vocabulary, vocabulary), dtype=bool)
+    found = np.zeros((*inputs.shape, vocabulary), dtype=bool)
+    for place in range(1, inputs.shape[1]):
+        seen[rows, inputs[:, place - 1], inputs[:, place]] = True
+        found[:, place] = seen[rows, inputs[:, place]]
+    return found
+
+
+def _of_tokens(marks: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """The mark (sequences, time, vocabulary) of one token at each position (sequences, time)."""
+    return np.take_along_axis(marks, tokens[..., None], axis=-1)[..., 0]
+
+
+def _let_learn(model: nn.Module, curves: Mapping[str, Sequence[float]]) -> None:
+    """Train each memory that has its turn."""
+    its_turn = True
+    for name, probe in IN_TURN.items():
+        model.get_parameter(name).requires_grad_(its_turn)
+        its_turn = its_turn and max(curves[probe]) >= (curves[probe][0] + 1) / 2
 
 
 def _tensor(values: Any, device: torch.device | str) -> Tensor:

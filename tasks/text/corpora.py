@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
@@ -26,6 +27,8 @@ ARTICLE_CORPORA = {
     "local": "local:local_articles",
     "simple_wikipedia": "hub:simple_wikipedia",
 }
+# Those that are made, or streamed, to a number of documents.
+SIZED = ("grammar", "tinystories", "simple_wikipedia")
 STORY_SPLITS = ("train", "valid")
 ARTICLE_SPLITS = ("articles",)
 
@@ -77,6 +80,34 @@ class Corpus(ABC):
         return islice(self.documents(split, scratch=scratch, report=report), start, None)
 
 
+class HalfCorpus(Corpus):
+    """One of two halves that share no document, so that what was seen on one can be asked of the
+    other. A hash of its text says where a document belongs.
+
+    Args:
+        number: 1 or 2.
+    """
+
+    def __init__(self, whole: Corpus, number: int) -> None:
+        self.name, self.licence = f"{whole.name}_half_{number}", whole.licence
+        self.source, self.splits = whole.source, whole.splits
+        self._whole, self._number = whole, number
+
+    def key(self, split: str) -> dict[str, Any]:
+        return {**self._whole.key(split), "half": self._number}
+
+    def text_bytes(self, split: str) -> int:
+        return self._whole.text_bytes(split) // 2
+
+    def documents(
+        self, split: str, *, scratch: Path | None = None, report: Report | None = None
+    ) -> Iterator[str]:
+        for text in self._whole.documents(split, scratch=scratch, report=report):
+            last = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=1).digest()[0]
+            if last % 2 == self._number - 1:
+                yield text
+
+
 def stories_corpus(
     name: str, *, path: str | Path | None = None, size: int | None = None, seed: int = 0
 ) -> Corpus:
@@ -86,7 +117,8 @@ def stories_corpus(
         name: "grammar" (generated), "local" (a file or folder of yours), "babistories" (the
             official volumes or the files extracted from them), "tinystories" (Hugging Face).
         path: the file or folder of "local" and "babistories".
-        size: training documents of "grammar" (20,000 if not given).
+        size: training documents of "grammar" (20,000 if not given), or so many of the first ones
+            of "tinystories" (all); a twentieth of that number is for validation.
         seed: of "grammar".
 
     Raises:
@@ -96,7 +128,12 @@ def stories_corpus(
 
 
 def articles_corpus(
-    name: str, *, path: str | Path | None = None, size: int | None = None, seed: int = 0
+    name: str,
+    *,
+    path: str | Path | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    half: int | None = None,
 ) -> Corpus:
     """Articles, all in the split "articles".
 
@@ -104,13 +141,16 @@ def articles_corpus(
         name: "grammar" (generated), "local" (a file or folder of yours), "simple_wikipedia"
             (Hugging Face).
         path: the file or folder of "local".
-        size: documents of "grammar" (2,000 if not given).
+        size: documents of "grammar" (2,000 if not given), or so many of the first ones of
+            "simple_wikipedia" (all).
         seed: of "grammar".
+        half: 1 or 2: one of two halves that share no article; all if not given.
 
     Raises:
         TextError: an unknown name, or an argument that this corpus lacks or does not take.
     """
-    return _corpus(ARTICLE_CORPORA, name, path, size, seed)
+    corpus = _corpus(ARTICLE_CORPORA, name, path, size, seed)
+    return corpus if half is None else HalfCorpus(corpus, half)
 
 
 def _corpus(
@@ -119,8 +159,10 @@ def _corpus(
     _check(name, readers, path, size)
     module, _, function = readers[name].partition(":")
     read = getattr(import_module(f"{SOURCES}.{module}"), function)
-    arguments = (size, seed) if name == "grammar" else () if path is None else (Path(path),)
-    corpus: Corpus = read(*arguments)
+    given: tuple[Any, ...] = () if path is None else (Path(path),)
+    if name in SIZED:
+        given = (size, seed) if name == "grammar" else (size,)
+    corpus: Corpus = read(*given)
     return corpus
 
 
@@ -138,7 +180,8 @@ def _check(name: str, known: Collection[str], path: str | Path | None, size: int
         raise TextError(f"the corpus '{name}' needs a path: {wanted}")
     if not takes_path and path is not None:
         raise TextError(f"the corpus '{name}' takes no path: leave it out, or choose corpus local")
-    if size is not None and name != "grammar":
-        raise TextError(f"the corpus '{name}' takes no size: only grammar is made to size")
+    if size is not None and name not in SIZED:
+        sized = " and ".join(one for one in known if one in SIZED)
+        raise TextError(f"the corpus '{name}' takes no size: only {sized} have as many as wanted")
     if size is not None and size < 1:
         raise TextError(f"a corpus has at least 1 document, not {size}")

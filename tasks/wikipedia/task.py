@@ -25,7 +25,7 @@ from torch import nn
 
 from tasks.babistories.task import BabiStories, manifest_facts
 from tasks.interface import Evaluation, Metric, Report, Split
-from tasks.text.corpora import ARTICLE_SPLITS, articles_corpus
+from tasks.text.corpora import ARTICLE_SPLITS, SIZED, articles_corpus
 from tasks.text.preparation import prepare
 from tasks.text.stream import TokenStream
 from tasks.text.windows import (
@@ -69,7 +69,8 @@ class Wikipedia(BabiStories):
         articles: "grammar", "local", "simple_wikipedia", or "auto": local where ``wiki`` is given,
             else generated for generated stories, else Simple Wikipedia.
         wiki: file or folder of local articles.
-        articles_size: articles of "grammar".
+        articles_size: articles of "grammar", or the first ones of "simple_wikipedia".
+        articles_half: 1 or 2, of two halves of the articles by a hash of their text.
         windows: at most so many of each kind.
         context_articles: at most so many of the articles give targets for windows that begin
             earlier and earlier.
@@ -87,6 +88,7 @@ class Wikipedia(BabiStories):
         articles: str = "auto",
         wiki: str | None = None,
         articles_size: int | None = None,
+        articles_half: int | None = None,
         windows: int = 10_000,
         context_articles: int = 120,
         **training: Any,
@@ -100,8 +102,12 @@ class Wikipedia(BabiStories):
         if articles == "auto":
             generated = self.corpus.name == "grammar" and wiki is None
             articles = "grammar" if generated else "simple_wikipedia" if wiki is None else "local"
-        size = articles_size if articles == "grammar" else None
-        self.articles = articles_corpus(articles, path=wiki, size=size, seed=self.data_seed)
+        if articles_half not in (None, 1, 2):
+            raise ValueError(f"articles_half must be 1 or 2, got {articles_half}")
+        size = articles_size if articles in SIZED else None
+        self.articles = articles_corpus(
+            articles, path=wiki, size=size, seed=self.data_seed, half=articles_half
+        )
         self.windows, self.context_articles = windows, context_articles
         self._articles: TokenStream | None = None
 

@@ -10,31 +10,51 @@ import pytest
 import torch
 
 from bench.speed import main, read_settings
-from bench.timing.passes import build_model, describe_engine, measure
+from bench.timing import passes
+from bench.timing.passes import build_model
+from bench.timing.tables import describe_engine
 from ground.errors import OK, UserError
+from models.linear.gla import GLA
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 
 
 def test_measurement_is_consistent(tmp_path, capsys):
     output = tmp_path / "speed.json"
-    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]", f"output={output}"]
+    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]"]
+    words += ["dropout=[0.0,0.2]", f"output={output}"]
     assert main([*words, "engine=true", "engine_steps=2", "profile=true"]) == OK
     content = json.loads(output.read_text())
-    rows = {(row["model"], row["vocabulary"]): row for row in content["models"]}
-    assert set(rows) == {(m, v) for m in ("gpt2", "lstm") for v in (11, 50)}
-    for (model, vocabulary), row in rows.items():
-        assert len(row["seconds"]) == 3
-        assert row["steps_per_second"] == pytest.approx(1 / statistics.median(row["seconds"]))
-        assert row["tokens_per_second"] == pytest.approx(24 * row["steps_per_second"])
-        reference = rows["gpt2", vocabulary]["seconds"]
-        ratios = [a / b for a, b in zip(reference, row["seconds"], strict=True)]
-        assert row["speed_against_reference"] == pytest.approx(statistics.median(ratios))
-        model = build_model(read_settings(words), model, vocabulary)
+    keys = ("model", "vocabulary", "dropout")
+    rows = {tuple(row[key] for key in keys): row for row in content["models"]}
+    assert set(rows) == {(m, v, p) for m in ("gpt2", "lstm") for v in (11, 50) for p in (0.0, 0.2)}
+    for (model, vocabulary, dropout), row in rows.items():
+        for kind in ("training", "forward", "prefill", "step"):
+            found, tokens = row[kind], 2 if kind == "step" else 24
+            assert len(found["seconds"]) == 3
+            assert min(found["seconds"]) > 0
+            median = found["median_seconds"]
+            assert median == statistics.median(found["seconds"])
+            assert found["tokens_per_second"] == pytest.approx(tokens / median)
+            for key, other in (
+                ("time_against_reference", rows["gpt2", vocabulary, dropout]),
+                ("time_against_first_dropout", rows[model, vocabulary, 0.0]),
+            ):
+                pairs = zip(found["seconds"], other[kind]["seconds"], strict=True)
+                assert found[key] == pytest.approx(statistics.median(a / b for a, b in pairs))
+        model = build_model(read_settings(words), model, 12, vocabulary, dropout)
+        assert row["state_bytes"] == model.state_bytes(12)
+        layers = [layer.p for layer in model.modules() if isinstance(layer, torch.nn.Dropout)]
+        assert set(layers) == {dropout}
         assert row["parameters"] == sum(p.numel() for p in model.parameters())
         assert row["flops"] > 0
+    # The dropout of 0.2 keeps its masks, and a larger vocabulary its probabilities.
+    kept = {key: row["kept_for_backward_bytes"] for key, row in rows.items()}
+    assert kept["gpt2", 11, 0.0] < kept["gpt2", 11, 0.2]
+    assert kept["gpt2", 50, 0.0] - kept["gpt2", 11, 0.0] == 39 * 4 * 24
     # A larger vocabulary adds a row of the tied table for each token, and nothing else.
-    assert rows["gpt2", 50]["parameters"] - rows["gpt2", 11]["parameters"] == 39 * 8
+    parameters = {key: row["parameters"] for key, row in rows.items()}
+    assert parameters["gpt2", 50, 0.0] - parameters["gpt2", 11, 0.0] == 39 * 8
     assert set(content["profile"]) == {"gpt2", "lstm"}
     for regions in content["profile"].values():
         assert sum(region["own_share"] for region in regions) <= 1 + 1e-6
@@ -49,6 +69,36 @@ def test_measurement_is_consistent(tmp_path, capsys):
     low, high = content["engine"]["engine_over_plain_quartiles"]
     assert low <= content["engine"]["engine_over_plain"] <= high
     assert describe_engine(content["engine"]) in shown
+
+
+class Stepper(GLA):
+    """A model that reads a prompt by steps alone."""
+
+    @property
+    def prefill(self):
+        raise AttributeError
+
+
+def test_lengths_are_tables_and_the_cost_of_a_token_against_length(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(passes, "LONGEST_BY_STEPS", 6)
+    output = tmp_path / "speed.json"
+    words = [w for w in TINY if not w.startswith(("length", "rounds"))]
+    mine = f"{__name__}.Stepper"
+    words += [f"models={mine}", "length=[6,12]", "vocabulary=11", "rounds=1", f"output={output}"]
+    assert main([*words, "passes=[forward,prefill,step]"]) == OK
+    rows = json.loads(output.read_text())["models"]
+    assert [(row["model"], row["length"]) for row in rows] == [
+        (model, length) for length in (6, 12) for model in ("gpt2", mine)
+    ]
+    for row in rows:
+        assert "training" not in row
+        assert ("prefill" in row) == (row["model"] == "gpt2")
+        # Twelve positions are too many to be read one by one.
+        assert ("step" in row) == (row["model"] == "gpt2" or row["length"] == 6)
+    shown = capsys.readouterr().out
+    assert "length 6, vocabulary 11" in shown
+    assert "length 12, vocabulary 11" in shown
+    assert "forward: microseconds for each token, by length" in shown
 
 
 def test_the_ratio_of_the_engine_is_of_neighbouring_blocks():
@@ -85,7 +135,7 @@ def test_region_of_an_autograd_function_is_found():
         def backward(ctx, gradient):
             return gradient
 
-    x = torch.randn(60, 60, requires_grad=True)
+    x = torch.randn(200, 200, requires_grad=True)
 
     def run():
         Slow.apply(x).sum().backward()
@@ -125,13 +175,3 @@ def test_help_lists_every_setting(capsys):
     shown = capsys.readouterr().out
     for name in read_settings([]).model_dump():
         assert f"\n  {name}: " in shown
-
-
-def test_every_model_of_a_round_is_told():
-    told: list[str] = []
-    words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11]"]
-    measure(read_settings(words), lambda work, done, total: told.append(f"{work}: {done}/{total}"))
-    assert told == [
-        *(f"warming up, vocabulary 11: {n}/2" for n in range(2)),
-        *(f"passes, vocabulary 11: {n}/6" for n in range(7)),
-    ]

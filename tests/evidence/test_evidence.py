@@ -23,7 +23,7 @@ from bench.records.schema import Cost, RunRecord, read_record, read_records, wri
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
 from bench.search.plan import make_plan
-from evidence.command import main
+from evidence.command import Asked, main
 from evidence.console import print_how_to_commit
 from evidence.cost import Speeds
 from evidence.runs import PlannedRun
@@ -32,6 +32,7 @@ from evidence.survey import Candidate, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
 from reproduce.__main__ import reproductions
+from reproduce.command import Request
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.conftest import ROOT
@@ -54,6 +55,25 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def survey_of(figure: str, store: Path) -> Survey:
     words = ["preset=smoke", f"store={store}", "workers=0"]
     return Survey({figure: FIGURES[figure]}, {figure: words}, "smoke", store)
+
+
+@pytest.mark.parametrize("prefix", ["", "sweep."])
+def test_where_runs_are_made_goes_to_every_figure(prefix: str) -> None:
+    making = [f"{prefix}executor=ray", f"{prefix}ray.num_gpus=0.25"]
+    making.append(f'{prefix}storage="postgresql://bench@host/bench"')
+    asked = Asked.read([*making, "figures=[figure4,figure9]", "preset=smoke"], FIGURES)
+    assert asked.storage == "postgresql://bench@host/bench"
+    for name, words in asked.words(FIGURES).items():
+        assert set(making) <= set(words)
+        request = Request.read(words, name, FIGURES[name])
+        assert request.view.name == "smoke"  # it changes no result
+        plan = request.plan(FIGURES[name])
+        made = [
+            *map(compose, plan.runs[:1]),
+            *(make_plan(w).entries[0].at({}) for w in plan.sweeps),
+        ]
+        assert {(one.sweep.executor, one.sweep.ray.num_gpus) for one in made} == {("ray", 0.25)}
+        assert {one.sweep.storage for one in made} == {asked.storage}
 
 
 def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_path: Path) -> None:
@@ -163,6 +183,44 @@ def test_seconds_are_those_of_the_setting_of_its_size_or_of_the_nearest_flops() 
     assert wide.seconds / ratio == pytest.approx(10.0) or wide.seconds / ratio in (20.0, 30.0)
     assert "FLOPs as" in wide.sources[0]
     assert wide.low < wide.seconds < wide.high
+
+
+def test_a_tiny_run_of_a_task_does_not_set_its_price() -> None:
+    """Smoke lends its FLOPs; the pace is that of the model's steps of the size that is planned."""
+
+    def made(task: str, preset: str, seconds: float, flops: float, **changes: Any) -> RunRecord:
+        words = [f"tasks={task}", "models=lstm", f"preset={preset}"]
+        resolved = compose(words).resolved()
+        steps = resolved["training"]["steps"]
+        tokens = 1000 * steps
+        cost = Cost(
+            wall_seconds=seconds * steps,
+            training_steps=steps,
+            training_flops=flops * steps,
+            training_tokens=tokens,
+        )
+        return make_record(
+            task=task, model="lstm", preset=preset, config=resolved, cost=cost, seed=9, **changes
+        )
+
+    configuration = compose(["tasks=state_tracking", "models=lstm", "preset=laptop"])
+    key = training_key(configuration.resolved(), 0)
+    run = PlannedRun(configuration, "single", key, key)
+    # 0.1 s for a step of 20 MFLOPs, most of it validations and overhead; a step of the preset has
+    # 32 times as many FLOPs, near those that another task was trained with, at 0.04 s.
+    tiny = made("state_tracking", "smoke", 0.1, 2e7)
+    other = made("regbench", "smoke", 0.04, 8e8)
+    far = made("wikipedia", "laptop", 2.0, 1e11)
+    cost = Speeds([tiny, other, far]).of(run)
+    steps = configuration.training.steps or 0
+    assert cost.seconds == pytest.approx(steps * 32 * 2e7 * 0.04 / 8e8)
+    assert tiny.run_id in cost.sources[0]
+    assert other.run_id in cost.sources[0]
+    assert cost.low < steps * 0.04 < cost.high
+    # Without any run of the task, its step is as large as in the middle of the others.
+    middle = made("regbench", "laptop", 0.05, 9e8)
+    never = Speeds([other, far, middle]).of(run).seconds
+    assert steps * 0.01 < never < steps * 1.0
 
 
 def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
@@ -140,6 +141,75 @@ def test_html_stays_text_in_elements_and_attributes(text: str) -> None:
     assert page.attributes == [("title", page.text), ("lang", page.text)]
     assert is_calm(page.text.replace("\n", "").replace("\t", ""))
     assert not is_kept(text) or page.text == text
+
+
+SIGNS = {
+    "textbackslash": "\\",
+    "textbraceleft": "{",
+    "textbraceright": "}",
+    "textasciicircum": "^",
+    "textasciitilde": "~",
+    "textless": "<",
+    "textgreater": ">",
+    "textbar": "|",
+    "textquotesingle": "'",
+    "textasciigrave": "`",
+    **{sign: sign for sign in "$&#_%"},
+}
+FORMULAS = {"$-$": "−", "$\\uparrow$": "↑", "$\\downarrow$": "↓", "$\\leq$": "≤"}
+FORMULAS |= {"$\\geq$": "≥", "$\\approx$": "≈"}
+TEX = re.compile(
+    r"(?P<formula>\$[^$]*\$)|\\symbol\{(?P<code>\d+)\}|\\(?P<word>[a-z]+)\{\}|\\(?P<sign>[$&#_%])"
+    r"|\{(?P<group>[^{}\\]?)\}|(?P<letter>[^\\{}$&#_%^~])",
+    re.DOTALL,
+)
+
+
+def read_by_tex(line: str) -> str:
+    """What a line of LaTeX shows, by the commands and groups that it may have; anything else of it
+    would act."""
+    place, shown = 0, ""
+    while place < len(line):
+        found = TEX.match(line, place)
+        assert found, f"{line[place:]!r} acts"
+        part = found.groupdict()
+        if part["formula"]:
+            shown += FORMULAS[part["formula"]]
+        elif part["code"]:
+            shown += chr(int(part["code"]))
+        elif part["word"] or part["sign"]:
+            shown += SIGNS[part["word"] or part["sign"]]
+        else:
+            shown += (part["group"] or "") + (part["letter"] or "")
+        place = found.end()
+    return shown
+
+
+@given(texts)
+@example("--- ,,a'' ?` !` [x]* {a}$b$ −1 ≤ 2 ↑ % comment \\\\")
+def test_latex_shows_the_text_and_does_nothing(text: str) -> None:
+    made = escaping.latex(text)
+    assert not re.search(r"--|,,|``|''|<<|>>|[?!]`", made)  # two signs that TeX draws as one
+    assert not re.match(r"[\[*]", made)  # what the end of the row before would take
+    assert made.count("{") == made.count("}")  # BibTeX counts every brace
+    assert "\n" not in made
+    words, read = " ".join(text.split()), read_by_tex(made)
+    assert is_calm(read)
+    assert not is_kept(words) or read == words
+
+
+@given(texts)
+@example("</script><!--<script> \\u202e \u202e \\\\u003c é 😀")
+def test_json_in_a_page_ends_no_element_and_holds_the_text(text: str) -> None:
+    made = escaping.script({text: [text, 0.1, float("nan"), None]})
+    page = Page(f'<script type="application/json">{made}</script><p title="&lt;"></p>')
+    assert page.tags == ["script", "p"]
+    assert page.text == made
+    assert made.isascii()
+    [[key, [value, number, missing, none]]] = json.loads(page.text).items()
+    assert (key, number, missing, none) == (value, 0.1, None, None)
+    assert is_calm("".join(c for c in key if c not in "\n\t\r\b\f"))
+    assert not is_kept(text) or key == text
 
 
 @given(texts, texts)

@@ -39,6 +39,7 @@ PLACES = [
     "{}@server",
 ]
 KEYS = ["run", "store", "storage", "sweep.storage", "output", "records", "tasks.stories", "wiki"]
+KEYS += ["ray.address", "sweep.ray.address"]
 KEYS += ["tasks.endpoint", "unheard_of", "seed", "models", "training.lr", "models._target_"]
 SENTENCES = [
     "cannot read {}",
@@ -53,6 +54,7 @@ secrets = st.text("qxzjkvw0123456789", min_size=6, max_size=12).map(lambda text:
 
 @given(st.sampled_from(KEYS), st.sampled_from(PLACES), secrets)
 @example("sweep.storage", "{}", "zqplain")
+@example("sweep.ray.address", "{}", "zqplain")
 @example("tasks.stories", "{}", "zqplain")
 @example("unheard_of", "{}", "zqplain")
 def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> None:
@@ -76,6 +78,8 @@ def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> Non
         "variant=iid",
         "corpus=local",
         "storage=journal",
+        "executor=ray",
+        "ray.num_gpus=0.25",
         "workers=2",
         "preset=laptop",
         "figure9",
@@ -159,7 +163,7 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
         assert str(record.cause).startswith("RuntimeError: ")
         assert f"(details in {where} of the store)" in str(record.cause)
         assert secret in (store / where).read_text()
-    typed = ["python", "-m", "bench.train", *WORDS, "store=PATH", "run=PATH"]
+    typed = ["python", "-m", "bench.train", *WORDS, "run=PATH"]  # a store is for nobody else
     assert shlex.split(record.provenance.command) == typed
 
 

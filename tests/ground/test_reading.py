@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,16 +26,18 @@ from bench.records.store import COMMITTED
 from ground.errors import UserError
 from leaderboards import add, build, contents
 from leaderboards.board import build_board
-from leaderboards.contents import read_board, to_parquet
+from leaderboards.contents import read_board, to_parquet, write_board
+from leaderboards.data.folder import MANIFEST
 from leaderboards.render import PRESETS
 from leaderboards.submission import read_checked
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
 from published.numbers import PublishedFile, read_published
+from tests.leaderboards.boards import listed_again, with_table
 from tests.leaderboards.conftest import record
 
 RECORD_TREE = json.loads(json.dumps(record().model_dump(mode="json")))
-VERDICT = json.loads((build.FOLDER / "verdicts" / "bigram-laptop.json").read_text())
+VERDICT = json.loads(min((build.FOLDER / "verdicts").glob("*-laptop.json")).read_text())
 PUBLISHED_TEXT = (build.FOLDER.parent / "published" / "regbench_figure9.yaml").read_text()
 
 
@@ -48,13 +51,24 @@ def published(path: Path) -> list[PublishedFile]:
     return read_published(folder)
 
 
+def board_of(path: Path) -> contents.Board:
+    """As the list of a board's files, whose name has to be another."""
+    folder = path.with_name(f"{path.name} board")
+    folder.mkdir(exist_ok=True)
+    link = folder / MANIFEST
+    if not link.is_symlink():
+        link.symlink_to(path)
+    return read_board(folder)
+
+
 JSON_READERS: dict[str, Callable[[Path], object]] = {
     "record": read_record,
     "verdicts": lambda path: read_verdicts([path]),
     "equivalences": lambda path: equivalence._read.__wrapped__(path, 0),
     "figure": Picture.read,
+    "list of a board": board_of,
 }
-READERS = {**JSON_READERS, "published": published, "board": read_board}
+READERS = {**JSON_READERS, "published": published}
 HOSTILE_JSON = {
     "nothing": b"",
     "half": b'{"schema_version": 1, "fig',
@@ -295,73 +309,86 @@ def board() -> contents.Board:
 
 def test_no_changed_bit_of_a_board_is_shown(tmp_path: Path, board: contents.Board) -> None:
     path = tmp_path / "board.parquet"
-    content = to_parquet(board)
+    write_board(board, path)
     rng = random.Random(0)
-    # Anywhere, and each of the last bits: the metadata with the hash itself.
-    places = rng.sample(range(8 * len(content)), 200) + rng.sample(range(8 * 400), 100)
-    for number, place in enumerate(places):
-        position = place if number < 200 else 8 * len(content) - 1 - place
-        flipped = bytearray(content)
-        flipped[position // 8] ^= 1 << position % 8
-        path.write_bytes(flipped)
-        assert "damaged" in refusal(lambda: read_board(path), path)
-    path.write_bytes(content)
+    files = [MANIFEST, "summary.parquet", "rows/regbench.parquet", "records/regbench.parquet"]
+    for name in files:
+        file = path / name
+        content, at = file.read_bytes(), file.stat()
+        # Anywhere, and each of the last bits: the columns of a file, the hash of the list.
+        places = rng.sample(range(8 * len(content)), 30)
+        places += [8 * len(content) - 1 - place for place in rng.sample(range(8 * 100), 15)]
+        for place in places:
+            flipped = bytearray(content)
+            flipped[place // 8] ^= 1 << place % 8
+            file.write_bytes(flipped)
+            os.utime(file, ns=(at.st_mtime_ns, at.st_mtime_ns))  # as the bits of a disk fall
+            assert refused(lambda: read_board(path)), (name, place)
+        file.write_bytes(content)
     assert read_board(path) == board
 
 
 def test_the_committed_board_is_protected(tmp_path: Path) -> None:
     path = tmp_path / "board.parquet"
-    flipped = bytearray(build.COMMITTED.read_bytes())
+    shutil.copytree(build.COMMITTED, path)
+    largest = max(path.rglob("*.parquet"), key=lambda file: file.stat().st_size)
+    flipped = bytearray(largest.read_bytes())
     flipped[len(flipped) // 2] ^= 1
-    path.write_bytes(flipped)
-    refusal(lambda: read_board(path), path)
-    path.write_bytes(flipped[:-1])
-    refusal(lambda: read_board(path), path)
-
-
-def written(table: pa.Table, path: Path) -> Path:
-    """A table as a forger would write it, with the hash that it needs."""
-    with pq.ParquetWriter(path, table.schema) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({contents.HASH_KEY: "0" * contents.HASH_DIGITS})
-    path.write_bytes(contents._sealed(path.read_bytes()))
-    return path
+    largest.write_bytes(flipped)
+    assert "is damaged" in refusal(lambda: read_board(path), largest)
+    largest.write_bytes(flipped[:-1])
+    refusal(lambda: read_board(path), largest)
+    largest.unlink()
+    assert "is missing" in refusal(lambda: read_board(path), largest)
 
 
 def test_a_forged_board_is_one_sentence(tmp_path: Path, board: contents.Board) -> None:
     path = tmp_path / "board.parquet"
-    path.write_bytes(to_parquet(board))
-    table = pq.read_table(path).cast(contents.SCHEMA)
-    assert read_board(written(table, path)) == board
-    count = len(table)
 
-    def with_column(name: str, values: pa.Array) -> pa.Table:
+    def whole(section: str) -> pa.Table:
+        write_board(board, path)
+        return pq.read_table(path / section / "regbench.parquet")
+
+    def with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
         place = table.schema.names.index(name)
         return table.set_column(place, table.schema.field(name), values)
 
+    rows, records = whole("rows"), whole("records")
+    count = len(rows)
     not_text = pa.Array.from_buffers(
         pa.string(), count, pa.array([b"\xff"] * count, pa.binary()).buffers()
     )
+    numbers = pa.array(range(count), pa.int64())
     forged = {
-        "bytes that are no text": with_column("label", not_text),
-        "another section": with_column("section", pa.array(["x"] * count)),
-        "no section": with_column("section", pa.nulls(count, pa.string())),
-        "no task": with_column("task", pa.nulls(count, pa.string())),
-        "records that are none": with_column("content", pa.array(["{}"] * count)),
-        "records of lists": with_column("content", pa.array(["[]"] * count)),
-        "a column less": table.drop_columns(["label"]),
-        "another type": table.set_column(
-            1, "task", pa.array(range(count), pa.int64())
-        ).replace_schema_metadata(table.schema.metadata),
-        "another version": table.replace_schema_metadata({"board_schema": "\N{SNOWMAN}" * 999}),
+        "bytes that are no text": with_column(rows, "label", not_text),
+        "no task": with_column(rows, "task", pa.nulls(count, pa.string())),
+        "a column less": rows.drop_columns(["label"]),
+        "another type": rows.set_column(0, "task", numbers),
+        "records that are none": with_column(records, "content", pa.array(["{}"] * 3)),
+        "records of lists": with_column(records, "content", pa.array(["[]"] * 3)),
     }
-    for what, changed_table in forged.items():
-        assert refusal(lambda t=changed_table: read_board(written(t, path)), path), what  # type: ignore[misc]
+    for what, table in forged.items():
+        write_board(board, path)
+        section = "records" if what.startswith("records") else "rows"
+        assert read_board(with_table(path, f"{section}/regbench", whole(section))) == board
+        name = f"{section}/regbench"
+        sentence = refused(lambda n=name, t=table: read_board(with_table(path, n, t)))  # type: ignore[misc]
+        assert path.name in sentence, what
+    write_board(board, path)
+    listed = json.loads((path / MANIFEST).read_text())
+    for what, changed_list in {
+        "another version": {**listed, "schema_version": 99},
+        "a file elsewhere": {**listed, "parts": {"rows/../../x": listed["parts"]["summary"]}},
+    }.items():
+        (path / MANIFEST).write_text(json.dumps(changed_list))
+        assert path.name in refused(lambda: read_board(path)), what
     rng = random.Random(0)
-    content = to_parquet(board)
-    for _ in range(60):  # damage of any page under a hash that matches
+    write_board(board, path)
+    file = path / "rows" / "regbench.parquet"
+    content = file.read_bytes()
+    for _ in range(40):  # damage of any page under a hash that matches
         damaged = bytearray(content)
-        damaged[rng.randrange(len(content) * 3 // 4)] ^= 1 << rng.randrange(8)
-        path.write_bytes(contents._sealed(bytes(damaged)))
-        sentence = refused(lambda: read_board(path))
+        damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        file.write_bytes(bytes(damaged))
+        sentence = refused(lambda: read_board(listed_again(path)))
         assert not sentence or path.name in sentence

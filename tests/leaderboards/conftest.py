@@ -151,10 +151,10 @@ def record(
     return RunRecord(**(fields | changes))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def honest() -> list[RunRecord]:
     """Three seeds of a tuned model, as they were committed: what they say can be worked out."""
-    found = sorted(COMMITTED.glob("regbench/laptop/regbench-gpt2-laptop-*-s?.json"))
+    found = sorted(COMMITTED.glob("regbench/smoke/regbench-gpt2-*-s?.json"))
     finals = [one for one in map(read_record, found) if one.role == "final"]
     return [one for one in finals if one.identity == finals[0].identity]
 
@@ -166,6 +166,11 @@ def _make_record() -> MakeRecord:
 
 @pytest.fixture
 def sample_records() -> list[RunRecord]:
+    """The records of :func:`samples`."""
+    return samples()
+
+
+def samples() -> list[RunRecord]:
     """Three sizes, two models that differ and two that do not, failures, trials, references."""
     records = []
     levels = {

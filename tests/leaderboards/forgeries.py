@@ -13,9 +13,9 @@ from bench.records.schema import Provenance
 Content = dict[str, Any]
 Change = Callable[[Content], None]
 
-TRAINED = "regbench/laptop/regbench-gpt2-laptop-*-s1"  # final, of three seeds
+TRAINED = "regbench/smoke/regbench-gpt2-*-s1"  # final, of three seeds
 MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
-PREDICTOR = "regbench/laptop/regbench-3_gram-laptop-*-s0"
+PREDICTOR = "regbench/*/regbench-3_gram-*-s0"
 RESTARTED = "three_moons/laptop/three_moons-*-laptop-*-s1"
 BY_SIZE = "learned_embeddings/*/*-s0"
 ASKED = "memory_in_the_loop/laptop/memory_in_the_loop-kernel-*-s0"
@@ -158,9 +158,11 @@ FORGERIES = {
     ),
     "another preset": Forgery(TRAINED, put("preset", "paper"), "its identity is not"),
     "preset galactic": Forgery(TRAINED, put("preset", "galactic"), "preset 'galactic'", True),
-    "unknown task": Forgery(TRAINED, put("task", "regbenсh2"), "task"),
+    "unknown task": Forgery(
+        TRAINED, put("task", "regbenсh2"), r"the task 'regben\u0441h2' cannot be a file name"
+    ),
     "unknown task in letters of ours": Forgery(
-        TRAINED, put("task", "regbench2"), "task 'regbench2'", True
+        TRAINED, put("task", "regbench2"), "its task 'regbench2' is unknown here", True
     ),
     "unknown model of ours": Forgery(TRAINED, put("model", "gpt5"), "label", True),
     "a config without its identity": Forgery(
@@ -189,7 +191,12 @@ FORGERIES = {
     "null weights": Forgery(TRAINED, put("weights_sha256", None), "weights_sha256 is missing"),
     "weights that are no hash": Forgery(TRAINED, put("weights_sha256", "x"), "weights_sha256"),
     "weights of a measurement": Forgery(MEASURED, put("weights_sha256", A), "weights_sha256"),
-    "data hashes {}": Forgery(TRAINED, put("provenance.data", {}), "provenance.data", True),
+    "data hashes {}": Forgery(
+        TRAINED, put("provenance.data", {}), "data has no hash of the split test", True
+    ),
+    "no hash of the validation data": Forgery(
+        TRAINED, drop("provenance.data.validation"), "no hash of the split validation", True
+    ),
     "data that are no hash": Forgery(
         TRAINED, put("provenance.data.test", "easy"), "provenance.data.test", True
     ),
@@ -211,7 +218,9 @@ FORGERIES = {
     "a time that is none": Forgery(
         TRAINED, put("provenance.started_at", "today"), "provenance.started_at"
     ),
-    "negative FLOPs": Forgery(TRAINED, put("cost.training_flops", -1.0), "cost.training_flops"),
+    "negative FLOPs": Forgery(
+        TRAINED, put("cost.training_flops", -1.0), "cost.training_flops is negative"
+    ),
     "a tenth of the FLOPs": Forgery(
         TRAINED, put("cost.training_flops", lambda old: old / 10), "cost.training_flops"
     ),
@@ -254,12 +263,19 @@ FORGERIES = {
         TRAINED, unstudied(put("config.models.dropout", -0.0)), "not how it is written", True
     ),
     "numbers as strings": Forgery(TRAINED, headline("0.99"), "headline.value"),
-    "a label in other letters": Forgery(TRAINED, put("label", "GРT2"), "label"),
+    "a label in other letters": Forgery(
+        TRAINED, put("label", "GРT2"), r"its label is 'G\u0420T2', not 'GPT2'"
+    ),
     "the label of another model": Forgery(TRAINED, put("label", "Memory Mosaic"), "label"),
     "a predictor that is called like a model": Forgery(
-        PREDICTOR, several(put("label", "GPT2"), put("model", "gpt2")), "label", True
+        PREDICTOR,
+        several(put("label", "GPT2"), put("model", "gpt2")),
+        "'GPT2' is that of a model",
+        True,
     ),
-    "a predictor in other letters": Forgery(PREDICTOR, put("label", "З-gram"), "label", True),
+    "a predictor in other letters": Forgery(
+        PREDICTOR, put("label", "З-gram"), "has letters that look like others", True
+    ),
     "a predictor that tells it is trained": Forgery(
         PREDICTOR, put("role", "single"), "config does not hold"
     ),

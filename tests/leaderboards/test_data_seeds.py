@@ -14,8 +14,9 @@ from judging.observations import by_seed
 from judging.verdicts import REPRODUCED, UNDECIDED
 from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine
-from leaderboards.grouping import collect
+from leaderboards.grouping import arrange
 from leaderboards.pages import summary
+from leaderboards.shapes.sketches import sketch_of
 from leaderboards.verdicts import corrected
 from tests.leaderboards.conftest import digest, record
 
@@ -47,6 +48,10 @@ def test_data_seeds_are_one_row_whose_interval_is_over_them():
     # A share's: like Student's of the three means, but inside of its range, and so no narrower.
     assert row.low < truth[0] < row.low + 0.12
     assert 0.95 < row.high < 1 < truth[1]
+
+
+def collect(records):
+    return arrange(map(sketch_of, records))
 
 
 def test_a_run_of_the_first_data_seed_stays_in_its_group_and_its_row():

@@ -97,6 +97,21 @@ def test_a_forged_record_is_refused_in_one_sentence_that_names_what(
 
 
 @pytest.mark.parametrize(
+    "name", ["a tenth of the FLOPs", "half of the parameters", "half of the work"]
+)
+def test_runs_on_data_of_other_seeds_refute_a_forged_size(name: str, tmp_path: Path) -> None:
+    """At laptop each seed has data of its own, so that no other record has its identity."""
+    forgery = FORGERIES[name]
+    pattern = TRAINED.replace("smoke", "laptop")
+    path = forged(forgery._replace(of=pattern), tmp_path)
+    paths = sorted(COMMITTED.glob(f"{pattern[:-3]}-s?.json"))
+    others = [one for one in map(read_record, paths) if one.role == "final" and one.seed != 1]
+    assert len(others) > 1
+    with pytest.raises(UserError, match=forgery.named):
+        submit(path, others)
+
+
+@pytest.mark.parametrize(
     "pattern",
     [
         TRAINED,

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from bench.records.schema import RunRecord
+from ground.effects import Effect
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown
 from leaderboards import readme
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.pages import (
-    NOT_ASKED,
-    PRESETS,
-    figures_of,
-    homes_of,
-    most_demanding,
-    pages,
-    summary,
-)
+from leaderboards.pages import NOT_ASKED, homes_of, pages, summary
 from leaderboards.render import VERDICTS
-from leaderboards.verdicts import DECIDED
+from leaderboards.verdicts import Claim, VerdictFile
+from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from tests.leaderboards.conftest import record
 
 LINES = 120
@@ -105,7 +102,7 @@ def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -
 
 
 def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.claims))
     assert len(best) == len({claim.figure for claim in board.claims})
     at = {figure.name: figure.preset for figure in best}
     assert at["figure9"] == "laptop"
@@ -123,7 +120,7 @@ def test_what_a_preset_does_not_ask_is_no_verdict(board: Board) -> None:
 
     claims = tuple(not_asked(c) if c.figure == "figure8" else c for c in board.claims)
     mine = [claim for claim in claims if claim.figure == "figure8" and claim.preset == "laptop"]
-    best = most_demanding(figures_of(replace(board, claims=claims)))
+    best = most_demanding(figures_of(claims))
     counted = [claim for figure in best if figure.preset != "smoke" for claim in figure.claims]
     left_out = sum(claim.verdict == NOT_ASKED for claim in counted)
     made = pages(replace(board, claims=claims))
@@ -147,9 +144,9 @@ def test_a_preset_that_somebody_added_comes_after_the_others(board: Board) -> No
     headings = re.findall(r"^### Preset `(\w+)`", made["regbench.md"], re.MULTILINE)
     assert headings == ["smoke", "a_preset_of_mine"]
     claims = [replace(claim, preset="a_preset_of_mine") for claim in board.claims]
-    assert {figure.preset for figure in most_demanding(figures_of(board))} <= set(PRESETS)
+    assert {figure.preset for figure in most_demanding(figures_of(board.claims))} <= set(PRESETS)
     added = replace(board, claims=(*board.claims, *claims))
-    assert most_demanding(figures_of(added)) == most_demanding(figures_of(board))
+    assert most_demanding(figures_of(added.claims)) == most_demanding(figures_of(board.claims))
 
 
 PAYLOADS = [
@@ -163,11 +160,19 @@ PAYLOADS = [
 
 
 def hostile(payload: str, place: str) -> Board:
-    """A board of records that hold the payload as label, cause, name of a metric, or setting."""
+    """A board that holds the payload as label, cause, name of a metric or setting of a record, as
+    the variant of a table, or as any text of two verdicts."""
     label = payload if place == "label" else "GPT2"
     if place == "cause":
         return build_board([record("gpt2", label, accuracy=None, outcome="failed", cause=payload)])
     made = [record("gpt2", label, seed, 0.5 + seed / 9) for seed in (0, 1)]
+    if place == "label":  # of a row that the sentence on fewer trials names
+        tuned: dict[str, Any] = {"role": "final", "trials": 3}
+        made = [record("gpt2", label, seed, 0.5 + seed / 9, **tuned) for seed in (0, 1)]
+        made += [
+            record("lstm", "LSTM", seed, 0.8 + seed / 90, **{**tuned, "trials": 8})
+            for seed in (0, 1)
+        ]
     if place == "metric":
         headline = made[0].headline.model_copy(update={"name": payload})
         metrics = {"test": {payload: 0.5}}
@@ -176,30 +181,44 @@ def hostile(payload: str, place: str) -> Board:
         config = {**made[0].config, "models": {payload: payload}}
         other = {"config": config, "identity": "f" * 64, "run_id": f"regbench-gpt2-{'f' * 12}-s0"}
         made.append(made[0].model_copy(update=other))
-    return build_board(made)
+    if place == "variant":
+        settings = {"training_automata": payload, payload: payload}
+        made += [record("gpt2", seed=seed, task_settings=settings) for seed in (0, 1)]
+    return build_board(made, verdicts=hostile_verdicts(payload, made) if place == "verdict" else ())
 
 
-@pytest.mark.parametrize("place", ["label", "cause", "metric", "key"])
+def hostile_verdicts(payload: str, records: Sequence[RunRecord]) -> list[VerdictFile]:
+    """One of each kind, of a figure whose every text is the payload."""
+    texts = dict.fromkeys(("source", "sentence", "tolerance", "evidence"), payload)
+    more: list[dict[str, Any]] = [
+        {"verdict": "reproduced", "set": payload, "p": 0.5},
+        {"verdict": "contradicted", "effect": Effect(payload, 1.5, payload, 2.0)},
+        {"verdict": "not enough evidence", "seeds_needed": 9},
+        {"verdict": NOT_ASKED, "asked_at": payload, "cost": payload},
+    ]
+    claims = [Claim(name=f"{k} {payload}", seeds=2, **texts, **own) for k, own in enumerate(more)]
+    run_ids = [one.run_id for one in records]
+    parts: dict[str, Any] = {"title": payload, "records": run_ids, "claims": claims}
+    return [
+        VerdictFile(schema_version=1, figure="figure9", preset=preset, **parts)
+        for preset in ("smoke", "laptop")
+    ]
+
+
+@pytest.mark.parametrize("place", ["label", "cause", "metric", "key", "variant", "verdict"])
 def test_no_text_of_a_record_is_markdown_and_writing_twice_changes_nothing(place: str) -> None:
     kinds = []
-    for payload in ("plain", *PAYLOADS):
+    for payload in ("plain & simple", *PAYLOADS):
         board = hostile(payload, place)
-        page, part = pages(board)["regbench.md"], summary(board)
-        kinds.append([_kinds(page), _kinds(part)])
+        made, part = pages(board), summary(board)
+        page = made["regbench.md"] + made["README.md"]
+        kinds.append([_kinds(made["regbench.md"]), _kinds(made["README.md"]), _kinds(part)])
         once = readme.with_results(f"a\n{readme.START}\nb\n{readme.END}\nc\n", part, "README")
         assert readme.with_results(once, part, "README") == once
         assert once.startswith("a\n")
         assert once.endswith("\nc\n")
         assert len(re.findall(r"(?<!\\)<script|(?<!\\):(?=//)", page + part)) == 0
     assert all(kind == kinds[0] for kind in kinds)
-
-
-def test_the_time_of_a_claim_is_no_markdown_either(board: Board) -> None:
-    late = next(c for c in board.claims if c.after_runs and c.verdict in DECIDED)
-    for payload in ("<b>1</b>", "![x](//e.x)", "| a | b |"):
-        named = replace(board, claims=(replace(late, set=payload),))
-        plain = replace(board, claims=(replace(late, set="plain"),))
-        assert _kinds(pages(named)["README.md"]) == _kinds(pages(plain)["README.md"])
 
 
 def _kinds(page: str) -> list[str]:
@@ -311,7 +330,7 @@ def test_numbers_in_the_documentation_are_on_the_page_that_they_link(made: dict[
 def test_counts_of_claims_in_the_findings_are_those_of_the_board(
     findings: list[str], board: Board
 ) -> None:
-    best = most_demanding(figures_of(board))
+    best = most_demanding(figures_of(board.claims))
     verdicts: dict[str, list[str]] = {}
     for figure in best:
         words = [claim.verdict for claim in figure.claims if claim.verdict != NOT_ASKED]

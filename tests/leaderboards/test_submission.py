@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import replace
 from html.parser import HTMLParser
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +17,21 @@ from bench.records.schema import Curve, write_record
 from ground.errors import UserError
 from ground.escaping import terminal
 from leaderboards import add, render
+from leaderboards.board import build_board
 from leaderboards.build import gather
-from leaderboards.contents import ClaimLine, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
+from leaderboards.data.replications import together
+from leaderboards.export import parts
+from leaderboards.export.addresses import from_page
+from leaderboards.markup import markup
+from leaderboards.views import abilities
+from leaderboards.views.claims import Published, as_number, detail
+from leaderboards.views.claims import lines as claim_lines
+from leaderboards.views.links import in_app, to_claim, to_model, to_record, to_table
+from leaderboards.views.overview import Cell, Line, Matrix, Measured, Overview, segments
+from leaderboards.views.sentences import notes
+from leaderboards.views.tables import Table, lines
+from leaderboards.views.trust import Bar
 
 
 def rewrite(path, change, seal=True):
@@ -109,26 +123,32 @@ def test_run_ids_cannot_leave_the_records_folder(make_record, tmp_path, monkeypa
         add.plan(str(path), tmp_path)
 
 
+@pytest.fixture(scope="module")
+def empty_board(tmp_path_factory):
+    path = tmp_path_factory.mktemp("empty") / "board.parquet"
+    write_board(build_board([]), path)
+    return OpenBoard(path)
+
+
 class Tags(HTMLParser):
-    """The tags and the text of a page."""
+    """The elements of a page with the names of their attributes, its text, and where it leads."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags: set[str] = set()
-        self.handlers: set[str] = set()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.addresses: list[str] = []
         self.text = ""
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.handlers |= {name for name, _ in attrs if name.startswith("on")}
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+        self.addresses += [address or "" for name, address in attrs if name == "href"]
 
     def handle_data(self, data):
         self.text += data
 
 
-HARMLESS = {"div", "table", "thead", "tbody", "tr", "th", "td", "span", "br", "a", "i", "p"}
 texts = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
@@ -138,33 +158,82 @@ texts = st.one_of(
             '"><svg onload=alert(1)>',
             "' onmouseover='alert(1)",
             "](javascript:alert(1))",
+            "javascript:alert(1)",
             "&lt;b&gt;",
         ]
     ),
 )
+TASK_PAGE, CLAIM_PAGE = "tasks/a.html", "claims/a.html"
 
 
-@settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(sorted(Row.__annotations__)), texts), texts)
-def test_no_text_of_a_row_becomes_markup(text_fields, cause):
+def harmless(page, plain):
+    """Whether a page has the elements of the same one with plain texts, and leads to pages."""
+    found = Tags(page)
+    assert found.elements == Tags(plain).elements
+    assert not any(urlsplit(address).scheme for address in found.addresses)
+    return found
+
+
+def row_of(strings, cause):
     fields = dict.fromkeys(Row.__annotations__)
     fields |= {name: "x" for name, kind in Row.__annotations__.items() if kind == "str"}
+    fields |= {"marks": (f"not tuned: {cause}",), "run_ids": (cause,), "mean": 0.5, "seeds": 1}
+    return Row(**{**fields, **strings, "direction": "maximise"})
+
+
+def pages_of_row(row, text):
+    """A row in all that the app and a site show of one: table, links, facts, cards, first page."""
+    address = from_page(TASK_PAGE)
+    shown = lines([row], {}, address)
+    leads = [(row.label, to_table(row)), (text, to_record(row.run_ids[0]))]
+    leads.append((row.model, to_model(row.model)))
+    made = parts.table(TASK_PAGE, row.task, shown, lead=row.variant, texts=notes([row]))
+    made += parts.text(TASK_PAGE, row.note, title=row.label, heading=row.task, lead=row.source)
+    made += parts.links(TASK_PAGE, leads, text)
+    page = str(made)
+    page += markup("links", links=leads, lead=text)
+    page += markup("text", title=row.label, heading=text, lead=text, texts=[row.note], colour=text)
+    page += markup("facts", facts=[(row.label, row.cause), (text, row.device)])
+    page += markup("cards", cards=[(row.model, {"label": row.label, "note": text, "source": text})])
+    return page + markup("overview", page=first_page(row, text), **about_first_page(text))
+
+
+def first_page(row, text):
+    table = Table(row.task, row.preset, row.variant, row.metric, (row,))
+    test = abilities.Test(text, row.task, row.metric, None, None, {})
+    source = Measured(test, table, abilities.Scale(0.0, 1.0))
+    cell = Cell("sure", text, text, 0.5, text, to_table(row), source)
+    groups = ((text, (Line(row.model, row.label, (cell, None)),)),)
+    return Overview(
+        sentence=text,
+        matrix=Matrix((text, row.task), groups, ((text, source),)),
+        verdicts=segments([claim_of(text, text)]),
+        contradicted=((text, to_table(row)),),
+        trust=Bar(((text, 1),), 1, 0, together(())),
+    )
+
+
+def about_first_page(text):
+    about = {text: {"question": text, "short": text}}
+    return {"about": about, "groups": {text: text}, "to_model": to_model, "digest": text}
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from(sorted(Row.__annotations__)), texts.filter(bool)), texts)
+def test_no_text_of_a_row_becomes_markup(text_fields, text):
     strings = {
         name: text
         for name, text in text_fields.items()
         if str(Row.__annotations__[name]).startswith("str")
     }
-    row = Row(**{**fields, "run_ids": (cause,), "mean": 0.5, "seeds": 1, **strings})
-    page = Tags(render.table([row]) + render.notes([row]) + render.badge(row.task, row.preset))
-    assert page.tags <= HARMLESS
-    assert not page.handlers
-    if row.outcome == "ok" and not row.kind.startswith("published"):
-        assert terminal(row.label) in page.text
+    row = row_of(strings, text or "x")
+    plain = row_of(dict.fromkeys(strings, "x"), "x")
+    page = harmless(pages_of_row(row, text or "x"), pages_of_row(plain, "x"))
+    assert terminal(row.label.replace("_", " ")) in page.text
 
 
-@given(texts, texts)
-def test_no_text_of_a_claim_becomes_markup(sentence, evidence):
-    claim = ClaimLine(
+def claim_of(sentence, evidence):
+    return ClaimLine(
         figure=sentence,
         title=sentence,
         preset="smoke",
@@ -179,17 +248,38 @@ def test_no_text_of_a_claim_becomes_markup(sentence, evidence):
         asked_at=sentence,
         cost=evidence,
         run_ids=(),
+        effect=sentence,
+        set=evidence,
     )
-    unasked = replace(claim, verdict="not asked here")
-    cards = render.verdict_card(claim) + render.verdict_card(unasked)
-    page = Tags(cards + render.facts([(sentence, evidence)]))
-    assert page.tags <= HARMLESS
-    assert not page.handlers
+
+
+def pages_of_claim(board, claim, text):
+    """A claim in all that shows one: its own page, and a table of several."""
+    numbers = (Published(text, text, text, text, 0.5, None),)
+    runs = ((text, True), (text, False))
+    told = {"numbers": numbers, "runs": runs, "control": (text, text)}
+    own = {"one": replace(detail(board, claim), **told), "name": text, "number": as_number}
+    page = markup("facts", facts=[(claim.sentence, claim.evidence)])
+    for href in (in_app, from_page(CLAIM_PAGE)):
+        page += markup("claim", href, **own, to_record=to_record)
+        near = [(claim.name, to_claim(claim))]
+        page += markup("links", href, links=near, lead=claim.title)
+    shown = claim_lines([claim], from_page(CLAIM_PAGE))
+    return page + str(parts.table(CLAIM_PAGE, claim.title, shown, lead=claim.sentence))
+
+
+@settings(max_examples=50)
+@given(texts.filter(bool), texts.filter(bool), st.sampled_from(["contradicted", "not asked here"]))
+def test_no_text_of_a_claim_becomes_markup(empty_board, sentence, evidence, verdict):
+    claim, plain = (
+        replace(claim_of(*said), verdict=verdict) for said in ((sentence, evidence), ("x", "x"))
+    )
+    made = pages_of_claim(empty_board, claim, evidence)
+    page = harmless(made, pages_of_claim(empty_board, plain, "x"))
+    assert terminal(sentence) in page.text
 
 
 def test_a_spreadsheet_finds_no_formula(make_record):
-    from leaderboards.board import build_board
-
     board = build_board([make_record(label="=HYPERLINK(1)", curves={"x": Curve(x=[1], y=[2])})])
     lines = render.as_csv(board.rows).splitlines()
     assert ",'=HYPERLINK(1)," in lines[1]

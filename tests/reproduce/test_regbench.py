@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,13 +10,17 @@ import pytest
 from bench.records.schema import Cost, RunRecord
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
+from published.numbers import published_numbers
 from reproduce.drawing.frame import subtitle
 from reproduce.regbench import figure9, table3
-from reproduce.regbench.regbench import BASELINES, MODELS, MOSAIC
+from reproduce.regbench.regbench import MOSAIC, models_at, published_label
 from reproduce.reproduction import Reproduction, View
+from settings.groups import contenders
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)
+MODELS = models_at("smoke")
+BASELINES = MODELS[1:]
 
 
 def held_out(size: int, mosaic: float = 0.93, others: float = 0.5) -> list[RunRecord]:
@@ -208,10 +213,23 @@ def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
 
 
 def test_sweeps_are_shared_between_figure_9_and_table_3() -> None:
-    # The held-out sweep of table 3 is that of figure 9 at N = 100: nothing is trained twice.
+    # The held-out sweep of table 3 is that of figure 9 at N = 100, perhaps of more models: nothing
+    # is trained twice.
     for preset in figure9.SIZES:
-        ours = set(table3.plan(preset, None).sweeps)
+        ours = {tuple(w for w in sweep if "models=" not in w) for sweep in table3_sweeps(preset)}
         assert len(ours & set(figure9.plan(preset, None).sweeps)) == 1
+        assert set(models_at(preset)) <= set(contenders("regbench.table3", preset))
+
+
+def table3_sweeps(preset: str) -> Sequence[tuple[str, ...]]:
+    return table3.plan(preset, None).sweeps
+
+
+def test_table_3_has_the_eleven_rows_of_the_paper_from_laptop_on() -> None:
+    published = published_numbers(table3.PUBLISHED_IID, "accuracy")
+    known = {published_label(name) for name in contenders("regbench.table3", "laptop")}
+    assert len(published) == 11
+    assert set(published) <= known
 
 
 def test_every_baseline_has_published_numbers() -> None:

@@ -225,6 +225,9 @@ def test_plans_share_the_deep_runs() -> None:
         assert four.baselines == five.baselines
         assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
     assert len(table4.REPRODUCTION.plan("smoke", None).runs) == 6
+    four, five = (table.REPRODUCTION.plan("laptop", None) for table in (table4, table5))
+    assert set(four.sweeps) < set(five.sweeps)
+    assert four.runs == five.runs == ()
 
 
 def test_the_table_shows_texts_and_counts() -> None:

@@ -220,7 +220,7 @@ def test_a_model_of_another_package_takes_part(
     ],
 )
 def test_asking_what_there_is_imports_nothing_heavy(run_command: Command, words: list[str]) -> None:
-    heavy = ("torch", "lightning", "mlflow", "datasets", "pandas", "scipy")
+    heavy = ("torch", "lightning", "mlflow", "datasets", "pandas", "scipy", "ray", "psycopg")
     probe = (
         "import runpy, sys\n"
         f"sys.argv = ['x', *{words[2:]!r}]\n"
@@ -246,7 +246,9 @@ def test_mistakes_end_without_a_traceback(run_command: Command) -> None:
     assert "doctor takes no settings, got 'foo'" in doctor.stderr
 
 
-@pytest.mark.parametrize("key", ["sweep.seeds", "seeds", "n_trials", "workers", "dry_run"])
+@pytest.mark.parametrize(
+    "key", ["sweep.seeds", "seeds", "n_trials", "workers", "executor", "ray.num_cpus", "dry_run"]
+)
 def test_settings_of_a_sweep_are_not_dropped_by_a_single_run(key: str) -> None:
     with pytest.raises(UserError, match=f"'{key}' is a setting of bench.sweep"):
         train.main([*BASE, f"{key}=3"])

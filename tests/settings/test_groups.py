@@ -22,8 +22,14 @@ def test_every_contender_composes_with_its_task_and_a_larger_preset_loses_none()
 def test_cards_name_tasks_and_presets_that_there_are() -> None:
     for name in choices("models"):
         for task, preset in groups.card("models", name).get("contends", {}).items():
-            assert task in choices("tasks")
+            assert task.partition(".")[0] in choices("tasks")
             assert preset in groups.PRESETS
+
+
+def test_a_part_of_a_task_has_the_contenders_of_the_task_and_more() -> None:
+    task, part = (set(contenders(name, "laptop")) for name in ("regbench", "regbench.table3"))
+    assert task < part
+    assert set(contenders("regbench.nothing", "laptop")) == task
 
 
 def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeypatch) -> None:
@@ -33,7 +39,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
     monkeypatch.setitem(groups.GROUPS, "models", tmp_path)
     groups.own_file.cache_clear()
     groups._contends.cache_clear()
-    contenders.cache_clear()
+    groups._by_cards.cache_clear()
     try:
         with pytest.raises(UserError, match="from the preset 'huge' on, which is none of"):
             contenders("regbench", "smoke")
@@ -43,7 +49,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
     finally:
         groups.own_file.cache_clear()
         groups._contends.cache_clear()
-        contenders.cache_clear()
+        groups._by_cards.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_a_damaged_card_is_named_in_a_sentence(
 ) -> None:
     (tmp_path / "odd.yaml").write_bytes(content.encode("latin-1"))
     monkeypatch.setitem(groups.GROUPS, "models", tmp_path)
-    caches = (groups.own_file, contenders, groups._contends)
+    caches = (groups.own_file, groups._by_cards, groups._contends)
     for cached in caches:
         cached.cache_clear()
     try:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from bench.records.store import COMMITTED
 from models.specification import SequenceSpecification
+from settings.automatic import settle
 from settings.config import group_file, models_of
 from settings.groups import DESCRIPTIVE, card, choices
 from tasks.interface import Batch, Task
@@ -135,8 +136,10 @@ def test_every_preset_and_protocol_names_known_arguments(name: str) -> None:
     for block in (*tree["presets"].values(), *tree.get("protocols", {}).values()):
         task = block.get("tasks", {})
         assert task.keys() <= tree.keys() - NOT_ARGUMENTS
+        settled = {**tree, **task}
+        settle(settled)
         made = constructor(name)(
-            **{key: value for key, value in tree.items() if key not in NOT_ARGUMENTS} | task
+            **{key: value for key, value in settled.items() if key not in NOT_ARGUMENTS}
         )
         # A board takes no other predictor's record.
         assert made.baselines().keys() <= set(card("tasks", name).get("predictors", ()))

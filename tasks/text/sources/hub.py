@@ -14,6 +14,8 @@ TINYSTORIES_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
 WIKIPEDIA = "wikimedia/wikipedia"
 WIKIPEDIA_REVISION = "b04c8d1ceb2f5cd4588862100d08de323dccfbaa"
 SIMPLE_ENGLISH = "20231101.simple"
+DOCUMENT_BYTES = 1000  # of a story or a short article, about; for progress only
+VALID_SHARE = 20  # of so many documents that are wanted for training one more is for validation
 
 
 class HubCorpus(Corpus):
@@ -21,6 +23,8 @@ class HubCorpus(Corpus):
 
     Args:
         splits: our name of a split → its name on the hub and about how many bytes it has.
+        size: so many of the first documents, and no more is read from the network; all if not
+            given. Those of "valid" are fewer.
     """
 
     def __init__(
@@ -31,12 +35,16 @@ class HubCorpus(Corpus):
         revision: str,
         splits: dict[str, tuple[str, int]],
         configuration: str | None = None,
+        size: int | None = None,
     ) -> None:
-        self.name, self.licence = name, licence
+        self.name, self.licence = name if size is None else f"{name}_{size}", licence
         self.source = f"https://huggingface.co/datasets/{repository}/tree/{revision}"
         self.splits = tuple(splits)
         self._repository, self._revision = repository, revision
         self._splits, self._configuration = splits, configuration
+        self._sizes = {} if size is None else dict.fromkeys(splits, size)
+        if "valid" in self._sizes:
+            self._sizes["valid"] = max(1, self._sizes["valid"] // VALID_SHARE)
 
     def key(self, split: str) -> dict[str, Any]:
         return {
@@ -44,10 +52,12 @@ class HubCorpus(Corpus):
             "configuration": self._configuration,
             "revision": self._revision,
             "split": self._splits[split][0],
+            **({"documents": self._sizes[split]} if self._sizes else {}),
         }
 
     def text_bytes(self, split: str) -> int:
-        return self._splits[split][1]
+        whole = self._splits[split][1]
+        return min(whole, DOCUMENT_BYTES * self._sizes[split]) if self._sizes else whole
 
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
@@ -64,7 +74,7 @@ class HubCorpus(Corpus):
                 revision=self._revision,
                 streaming=True,
             ).select_columns(["text"])
-            for row in rows:
+            for row in rows.take(self._sizes[split]) if self._sizes else rows:
                 if row["text"] and not row["text"].isspace():
                     yield row["text"]
         except Exception as error:
@@ -77,19 +87,20 @@ class HubCorpus(Corpus):
             ) from error
 
 
-def tinystories() -> HubCorpus:
-    """TinyStories (Eldan & Li 2023)."""
+def tinystories(size: int | None = None) -> HubCorpus:
+    """TinyStories (Eldan & Li 2023), or the first ``size`` of its training stories."""
     return HubCorpus(
         "tinystories",
         "CDLA-Sharing-1.0",
         TINYSTORIES,
         TINYSTORIES_REVISION,
         dict(zip(STORY_SPLITS, (("train", 1_900 << 20), ("validation", 19 << 20)), strict=True)),
+        size=size,
     )
 
 
-def simple_wikipedia() -> HubCorpus:
-    """Simple English Wikipedia, the dump of 1 November 2023."""
+def simple_wikipedia(size: int | None = None) -> HubCorpus:
+    """Simple English Wikipedia, the dump of 1 November 2023, or its first ``size`` articles."""
     return HubCorpus(
         "simple_wikipedia",
         "CC-BY-SA-3.0 and GFDL",
@@ -97,4 +108,5 @@ def simple_wikipedia() -> HubCorpus:
         WIKIPEDIA_REVISION,
         {ARTICLE_SPLITS[0]: ("train", 280 << 20)},
         SIMPLE_ENGLISH,
+        size,
     )

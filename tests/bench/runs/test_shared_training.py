@@ -13,7 +13,7 @@ import pytest
 from bench.evaluate import main as evaluate
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
-from bench.search.driver import Job, execute
+from bench.search.jobs import Job, execute
 from bench.training import building, loop
 from ground.errors import UserError
 from ground.progress import silent

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.records.schema import Headline, RunRecord
+from bench.search.exchange import Claim, Exchange, place_of
+from bench.search.storage import open_storage
+from bench.search.study import ModelStudy
+from ground.errors import UserError
 from tests.conftest import told_by_a_process
+from tests.servers import PostgreSQL, postgresql_server
 
 pytestmark = pytest.mark.processes
 
@@ -21,7 +24,7 @@ import json, multiprocessing, sys
 from pathlib import Path
 import alembic, optuna
 import optuna.storages._rdb.storage
-from bench.search.study import open_storage
+from bench.search.storage import open_storage
 
 context = multiprocessing.get_context("fork")  # what is imported need not be imported again
 barrier = context.Barrier(3)
@@ -43,34 +46,130 @@ print(json.dumps([driver.exitcode for driver in drivers]))
 """
 
 
-@pytest.fixture
-def postgresql() -> Iterator[str]:
-    """The address of a server of its own, on a socket that is a file."""
-    if not shutil.which("initdb") or not shutil.which("pg_ctl"):
-        pytest.skip("no PostgreSQL here: initdb and pg_ctl are not on the path")
-    other = {"user": "nobody"} if os.getuid() == 0 else {}  # it refuses to run as root
-    folder = Path(tempfile.mkdtemp())
-    if other:
-        shutil.chown(folder, "nobody")
-    data = str(folder / "data")
-
-    def run(*words: str) -> None:
-        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL, **other)
-
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off"
-    try:
-        run("initdb", "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--no-sync")
-        run("pg_ctl", "-D", data, "-w", "-o", settings, "-l", str(folder / "log"), "start")
-        yield f"postgresql+psycopg://bench@/postgres?host={folder}"
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
-
-
 def test_three_drivers_share_a_fresh_sqlite_file(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/studies.db"
     assert told_by_a_process(THREE_DRIVERS, address, str(tmp_path)) == [0, 0, 0]
 
 
-def test_three_drivers_share_a_fresh_postgresql_database(tmp_path: Path, postgresql: str) -> None:
-    assert told_by_a_process(THREE_DRIVERS, postgresql, str(tmp_path)) == [0, 0, 0]
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with postgresql_server() as started:
+        yield started
+
+
+def test_three_drivers_share_a_fresh_postgresql_database(
+    tmp_path: Path, server: PostgreSQL
+) -> None:
+    assert told_by_a_process(THREE_DRIVERS, server.address, str(tmp_path)) == [0, 0, 0]
+
+
+def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
+    tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (Exchange(server.address, name, tmp_path) for name in "ab")
+    run = place_of("single", "task-model-0123-s0")
+    assert run == "records/task-model-0123-s0.json"
+    assert a.claim(run).state == "mine"
+    assert b.claim(run).state == "elsewhere"
+    assert a.claim(run).state == "mine"  # the next driver of the same store goes on
+    b.release(run)  # what is not its own
+    assert b.claim(run).state == "elsewhere"
+    a.release(run)
+    assert b.claim(run).state == "mine"
+    b.give(run, "what was found")
+    assert a.claim(run) == Claim("there", "what was found")
+    a.take_in(tmp_path / "store")
+    assert (tmp_path / "store" / run).read_text() == "what was found"
+
+    final, trial = place_of("final", "other-s0"), place_of("trial", "other-s0")
+    assert b.claim(trial).state == "mine"
+    with b.at(["this study", "another"]):
+        assert a.claim(final, trial, "this study").state == "elsewhere"  # whoever has the weights
+        assert a.claim(place_of("final", "c"), trial, "a third").state == "mine"
+        assert b.claim(final, trial, "this study").state == "mine"
+    b.release(final)
+    assert a.claim(final, trial, "this study").state == "mine"  # b has left the plan
+    assert b.claim(final).state == "elsewhere"
+    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    assert b.claim(final).state == "mine"
+
+
+def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: PostgreSQL) -> None:
+    exchange = Exchange(server.address, "a", tmp_path)
+    for run in ("../elsewhere.json", "records/../../elsewhere.json", "work/a/weights.json", "a"):
+        exchange.take(tmp_path / "store", run, "{}")
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def open_study(server: PostgreSQL, folder: Path, driver: str) -> ModelStudy:
+    return ModelStudy(
+        open_storage(server.address, folder),
+        "task-model-smoke-0123",
+        space={"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2]},
+        budget=4,
+        sampler="random",
+        seed=0,
+        headline=Headline(name="accuracy", direction="maximise"),
+        exchange=Exchange(server.address, driver, folder),
+    )
+
+
+def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_server(
+    tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (open_study(server, tmp_path, name) for name in "ab")
+    trials = [study.ask() for study in (a, b, a, b)]
+    settings = [trial.user_attrs["setting"] for trial in trials]
+    assert sorted(map(str, settings)) == sorted({str(setting) for setting in settings})
+    assert a.ask() is None
+    assert b.ask() is None
+    assert a.waits()
+
+    server.stop()
+    threading.Timer(2.0, server.start).start()
+    for study, trial in zip((a, b), trials[:2], strict=True):
+        study.tell(trial, record(0.5))
+    assert a.finished() == b.finished() == 2
+
+    a.tell(trials[2], record(0.7))
+    assert a.waits()  # for what b still has
+    again = open_study(server, tmp_path, "b")  # b was killed, and is started again
+    retried = again.ask()
+    assert retried.user_attrs["setting"] == settings[3]
+    assert again.ask() is None
+    assert a.waits()
+    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    assert not a.waits()  # b is gone for good: its trial is queued
+    last = a.ask()
+    assert last.user_attrs["setting"] == settings[3]
+    again.tell(retried, record(0.9))  # from a driver that was only slow: the setting is another's
+    a.tell(last, record(0.9))
+    assert not a.waits()
+    assert a.best() == settings[3]
+    described = a.describe().trials
+    assert [trial.outcome for trial in described] == ["ok"] * 4
+    assert sorted(str(t.parameters) for t in described) == sorted(map(str, settings))
+
+
+def test_a_server_that_is_gone_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ground.database.SECONDS_OF_PATIENCE", 0.5)
+    with postgresql_server() as server:
+        study = open_study(server, tmp_path, "a")
+        trial = study.ask()
+        server.stop()
+        with pytest.raises(UserError, match="the database given by storage= is gone"):
+            study.tell(trial, record(0.5))
+        assert "waiting for it" in capsys.readouterr().err
+        with pytest.raises(UserError, match="database given by storage= cannot be opened"):
+            open_storage(server.address, tmp_path)
+        server.start()
+        study.tell(trial, record(0.5))
+        assert study.finished() == 1
+
+
+def record(value: float) -> RunRecord:
+    metrics = {"validation": {"accuracy": value, "loss": 1.0}}
+    fields = {"run_id": f"run-{value}", "outcome": "ok", "metrics": metrics, "cause": None}
+    return RunRecord.model_construct(**fields)

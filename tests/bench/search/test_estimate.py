@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.records.store import Store
 from bench.search.driver import _Contender
 from bench.search.plan import make_plan
-from bench.search.study import open_storage
+from bench.search.storage import open_storage
 from bench.sweep import main
 from ground.errors import OK
 from tests.bench.test_sweep import TINY

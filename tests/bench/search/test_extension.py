@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search import driver, plan
-from bench.search.executors import InProcess
 from bench.search.plan import Entry, make_plan
-from bench.search.study import open_storage
+from bench.search.storage import open_storage
 from ground.progress import silent
 from settings.search_space import reach_of
 
@@ -85,7 +85,7 @@ class Trainings:
         return RunRecord.model_construct(outcome="ok", **fields)
 
 
-def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder):
+def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guests=()):
     """The driver's own rounds over its own studies; only the trainings are made up."""
     words = [*TINY, f"store={folder}", f"sweep.extend={extend}", f"sweep.n_trials={trials}"]
     words += ["sweep.seeds=1", "sweep.sampler=grid"]
@@ -95,7 +95,7 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder):
         own = {key: values for key, values in space.items() if key in keys}
         if HEADS in keys and HEADS not in own:
             own[HEADS] = [2]
-        entry = Entry([f"models={model}", *words], own)
+        entry = Entry([f"models={model}", *words], own, guest=model in guests)
         contenders.append(driver._Contender(entry, storage, Store(folder)))
     driver._drive(contenders, InProcess(trainings), silent)
     return contenders
@@ -213,6 +213,26 @@ def test_a_sweep_that_is_stopped_between_and_within_rounds_ends_the_same(
     assert told(sweep(space, 1, last, storage=storage, folder=tmp_path)) == told(undisturbed)
     assert len(set(made)) == len(made) == 8
     assert [role for role, *_ in last.made] == ["final", "final"]
+
+
+@pytest.mark.parametrize(("guest", "widened"), [("lstm", {"lstm"}), ("gpt2", {"gpt2", "lstm"})])
+def test_a_guest_follows_the_others_and_asks_nothing_of_them(tmp_path, guest, widened):
+    def error(setting):  # gpt2 is best in the middle, lstm at the largest learning rate
+        return abs(math.log10(setting[1] / 3e-3)) if setting[0] == "gpt2" else -setting[1]
+
+    grid = [1e-3, 3e-3, 1e-2]
+    trainings = Trainings(error)
+    contenders = sweep({LR: grid}, 2, trainings, folder=tmp_path, guests=[guest])
+    for contender in contenders:
+        own = contender.study.describe().search_space[LR]
+        more = 2 if contender.configuration.model in widened else 0
+        assert own[:3] == grid
+        assert len(own) == 3 + more
+        assert ("(not committed)" in contender.result.label) == (
+            contender.configuration.model == guest
+        )
+    made = [(model, lr) for role, model, lr, *_ in trainings.made if role == "trial"]
+    assert len(made) == len(set(made)) == 6 + 2 * len(widened)
 
 
 def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):

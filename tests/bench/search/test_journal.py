@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.search import driver
-from bench.search.driver import Job, execute
+from bench.search import placement
+from bench.search.jobs import Job, execute
 from bench.sweep import run_sweep
 from ground.progress import silent
 from tests.bench.search.test_study import SPACE, open_study, random_order, run_all
@@ -149,7 +149,7 @@ def test_a_sweep_goes_on_from_its_records_when_its_journal_is_damaged(
         asked.append(job.role)
         return execute(job, report)
 
-    monkeypatch.setattr(driver, "execute", heard)
+    monkeypatch.setattr(placement, "execute", heard)
     assert outcome(tmp_path, run_sweep(words, silent)) == before
     assert f"of {journal} is damaged" in capsys.readouterr().err
     assert "trial" in asked  # the journal knew some no longer, and their records were served

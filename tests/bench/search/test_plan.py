@@ -21,6 +21,10 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
     fixed = make_plan(["tasks=three_moons", "models=lstm", "training.lr=0.5"])
     assert "training.lr" not in fixed.entries[0].space
     assert fixed.entries[0].at({}).training.lr == 0.5
+    words = ["executor=ray", "ray.address=head:6399", "ray.num_gpus=0.25", "workers=3"]
+    ray = make_plan(["tasks=three_moons", "models=lstm", *words]).settings
+    assert (ray.executor, ray.ray.address, ray.ray.num_gpus) == ("ray", "head:6399", 0.25)
+    assert (ray.workers, ray.ray.num_cpus) == (3, 1.0)
     listed = make_plan(["tasks=three_moons"]).entries
     assert [entry.configuration.model for entry in listed] == plan.settings.models
 
@@ -36,6 +40,13 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
         (["tasks=three_moons", "models=all"], "leave models= out"),
         (["tasks=three_moons", "models=lstm", "dry_run=maybe"], "neither true nor false"),
         (["tasks=three_moons", "models=lstm", "sampler=sobol"], "sampler"),
+        (["tasks=three_moons", "models=lstm", "executor=slurm"], "'processes' or 'ray'"),
+        (["tasks=three_moons", "models=lstm", "ray.num_gpus=1.5"], "a fraction of one GPU, or"),
+        (["tasks=three_moons", "models=lstm", "ray.adress=a:1"], "did you mean"),
+        (
+            ["tasks=three_moons", "models=lstm", "executor=ray", "training.devices=2"],
+            "executor=ray gives each training one",
+        ),
         (
             ["tasks=three_moons", "models=lstm", "sweep.search_space={training.rate:[1]}"],
             "may hold models.KEY and training.KEY only",

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from bench.records.schema import Headline, RunRecord
+from bench.search.storage import open_storage
 from bench.search.study import (
     ModelStudy,
     grid,
-    open_storage,
     quasi_random_order,
     radical_inverse,
     random_order,

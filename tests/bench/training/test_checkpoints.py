@@ -29,8 +29,8 @@ SETTINGS = [
     "training.checkpoint_every=1",
     "training.validate_every=3",
     "training.select=best_validation",
-    "training.lr=1",  # so high that the first validation is the best
-    "training.warmup_steps=0",
+    "training.lr=10",  # rises in every step, and so high that the first validation is the best
+    f"training.warmup_steps={STEPS}",
 ]
 
 

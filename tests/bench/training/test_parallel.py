@@ -10,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from bench.training.loop import _Module, fit
+from bench.training.loop import TrainingModule, fit
 from bench.training.parallel import Ranks
 from bench.training.training import Stopped
 from ground.errors import UserError
@@ -96,7 +96,7 @@ def test_a_process_without_a_sequence_adds_nothing(task: RegBench) -> None:
     batch = task.training_batch(0, 0, 1)
     parts = []
     for rank in range(2):
-        module = _Module(
+        module = TrainingModule(
             model,
             task,
             settings(),

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.layers.recurrent_mixer import RecurrentMixer
 from models.linear.delta_net import DeltaNet, DeltaRule
 from models.linear.gla import GLA, GatedLinearAttention
 from models.linear.linear_transformer import LinearAttention, LinearTransformer
 from models.linear.mamba2 import Mamba2, Mamba2Mixer
+from models.linear.mixer import RecurrentMixer
 from models.linear.retnet import Retention, RetNet
 from models.linear.rwkv7 import RWKV7, ChannelMixing, TimeMixing
 from models.specification import SequenceSpecification
@@ -337,11 +337,11 @@ def test_initial_decays_are_those_of_the_papers() -> None:
     logits = gla.decay(torch.zeros(1, 1, 64))
     half_life = math.log(0.5) / functional.logsigmoid(logits).mean().item() * 16
     assert half_life == pytest.approx(16, rel=0.2)
-    slow = Retention(64, 8)._log_decays(torch.zeros(1, 1, 8, 8, dtype=torch.float64))
+    slow = Retention(64, 8).log_decays(torch.zeros(1, 1, 8, 8, dtype=torch.float64))
     assert (math.log(0.5) / slow).flatten()[:3].tolist() == pytest.approx(
         [21.8, 44, 88.4], rel=0.01
     )
-    spread = Retention(64, 2, decays="spread")._log_decays(torch.zeros(1, 1, 2, 8))
+    spread = Retention(64, 2, decays="spread").log_decays(torch.zeros(1, 1, 2, 8))
     assert spread.exp().flatten().tolist() == pytest.approx([1 - 2**-5, 1 - 2**-12])
     for mixer in (Mamba2Mixer(512), DeltaRule(128, 2, decay="head")):
         steps = functional.softplus(mixer.step_bias.detach())

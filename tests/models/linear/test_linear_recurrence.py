@@ -16,11 +16,11 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models.layers.linear_recurrence import (
-    Writes,
     linear_recurrence,
     recurrence_loop,
     recurrence_step,
 )
+from models.layers.recurrence.writes import Writes
 
 RULES = ("additive", "delta", "rank one")
 DECAYS = ("none", "head", "channel")

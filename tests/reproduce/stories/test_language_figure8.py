@@ -87,7 +87,8 @@ def test_models_of_the_other_kind_contradict() -> None:
     [
         (lambda p, kind: 6 + 0.001 * p, CONTRADICTED),  # worse with every token that it has read
         (lambda p, kind: 6 + 0.001 * np.minimum(p, 120), CONTRADICTED),
-        (lambda p, kind: 6 + 3e-5 * p, UNDECIDED),  # neither a fall nor a rise that can be told
+        (lambda p, kind: 6 - 3e-5 * p, CONTRADICTED),  # 0.003 are no fall
+        (lambda p, kind: 6 - 3e-4 * np.minimum(p, 120), UNDECIDED),  # about 0.03: it cannot be told
         (lambda p, kind: 6 - 0.01 * p, CONTRADICTED),  # better to the end
         (lambda p, kind: 6 - 0.01 * np.minimum(p, 120), REPRODUCED),
         (lambda p, kind: 6 - 0.01 * np.minimum(p, 120) + 0.001 * p, REPRODUCED),

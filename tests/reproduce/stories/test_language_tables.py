@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
 from ground.errors import UserError
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from pictures.panels import Picture, Trace
@@ -128,19 +127,18 @@ def test_table_2_rows_are_the_published_settings_at_the_published_scale() -> Non
         assert [found[key] for key in keys] == pytest.approx(list(numbers))
 
 
-@pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
-def test_each_row_is_one_sweep_without_a_search(preset: str) -> None:
-    plan = table2.plan(preset, None)
-    assert len(plan.sweeps) == len(ROWS) - 1
-    reached = []
-    for words in plan.sweeps:
-        (entry,) = make_plan([*words, f"preset={preset}"]).entries
-        assert entry.space == {}
-        assert entry.configuration.sweep.n_trials == 1
-        reached.append(entry.configuration.resolved())
-    reached += [compose([*words, f"preset={preset}"]).resolved() for words in plan.runs[:1]]
-    assert len({sha256(config) for config in reached}) == len(ROWS)
-    assert len(plan.runs) == 4
+def test_only_rows_that_a_preset_can_judge_are_run() -> None:
+    """A search's final run of the preset's own setting is the first row, so that no row has one."""
+    for preset, rows in {"laptop": 3, "gpu": 3, "paper": 7}.items():
+        plan = table2.plan(preset, None)
+        reached = [compose([*words, f"preset={preset}"]).resolved() for words in plan.runs]
+        assert len({sha256(config) for config in reached}) == rows
+        assert len(plan.runs) == 3 * rows + (preset == "paper")
+        assert not plan.sweeps
+        assert (
+            reached[0]
+            == compose(["tasks=babistories", "models=gpt2", f"preset={preset}"]).resolved()
+        )
 
 
 def test_a_table_2_of_changed_rows_is_refused() -> None:
@@ -203,8 +201,11 @@ def test_table_1_of_another_corpus_is_not_judged_by_the_counts_of_babistories() 
     found = judge(table1.REPRODUCTION, counts("grammar", {}, {}))
     assert {finding.verdict for finding in found.values()} == {NOT_ASKED}
     stories = {"documents": 2_119_719, "tokens": 4.7e8, "characters": 899.0 * 2_119_719}
-    like = judge(table1.REPRODUCTION, counts("tinystories", stories, {}))["like TinyStories"]
-    assert like.verdict == REPRODUCED
+    (sample,) = counts("tinystories", stories, {})  # of preset smoke, so of its 2,000 stories
+    tasks = {**sample.config["tasks"], "stories_size": None}
+    whole = sample.model_copy(update={"config": {**sample.config, "tasks": tasks}})
+    for record, verdict in ((whole, REPRODUCED), (sample, NOT_ASKED)):
+        assert judge(table1.REPRODUCTION, [record])["like TinyStories"].verdict == verdict
     text = table1.table(counts("tinystories", stories, {}))
     assert "2,119,719 | 2,200,000" in text
     assert "corpus: tinystories" in text

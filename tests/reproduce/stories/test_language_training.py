@@ -6,15 +6,21 @@ import re
 
 import pytest
 
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, Study
+from bench.search.plan import make_plan
+from evidence.shelf import training_key
 from ground.errors import UserError
 from ground.files import ROOT
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.prompts import table5
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Reproduction
-from reproduce.stories import figure7, figure8, figure13
-from reproduce.stories.language import GPT2
+from reproduce.reproduction import Plan, Reproduction
+from reproduce.stories import figure7, figure8, figure13, language, table2
+from reproduce.stories.language import GPT2, SEARCHED
+from settings.config import compose, training_configuration
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
+
+LAPTOP = "preset=laptop"
 
 
 def test_depths_as_published() -> None:
@@ -148,7 +154,37 @@ def test_the_section_is_that_of_the_task(
 
 def test_figure_13_has_the_depths_of_figure_7() -> None:
     for preset in figure7.DEPTHS:
-        fewer = figure7.REPRODUCTION.plan(preset, None).runs
-        more = figure13.REPRODUCTION.plan(preset, None).runs
-        assert set(fewer) < set(more)
-        assert len(fewer) == 2 * 3 * len(figure7.DEPTHS[preset])
+        fewer, more = (f.REPRODUCTION.plan(preset, None) for f in (figure7, figure13))
+        assert {*fewer.runs, *fewer.sweeps} < {*more.runs, *more.sweeps}
+        depths = len(figure7.DEPTHS[preset])
+        assert (len(fewer.runs), len(fewer.sweeps)) in ((6 * depths, 0), (0, depths))
+
+
+def test_figures_and_tables_share_their_trainings_where_models_are_tuned() -> None:
+    """Each training is named once, whichever figure asks for it first."""
+
+    def trainings(plan: Plan) -> set[str]:
+        entries = [entry for words in plan.sweeps for entry in make_plan([*words, LAPTOP]).entries]
+        every = [entry.at({"training.lr": 0.02}) for entry in entries]
+        every += [compose([*words, LAPTOP]) for words in plan.runs]
+        return {training_key(training_configuration(one).resolved(), 0) for one in every}
+
+    depths = trainings(figure13.REPRODUCTION.plan("laptop", None))
+    assert len(depths) == 6
+    assert trainings(figure7.REPRODUCTION.plan("laptop", None)) < depths
+    assert trainings(table5.REPRODUCTION.plan("laptop", None)) < depths
+    assert len(trainings(figure8.plan("laptop", None)) & depths) == 2
+    assert len(trainings(table2.plan("laptop", None)) & depths) == 1
+
+
+def test_a_figure_of_tuned_models_shows_no_run_whose_rate_nobody_searched() -> None:
+    space = {SEARCHED: [0.01, 0.02]}
+    words = {"name": "n", "sampler": "grid", "optuna": "5", "selected_by": "loss", "trials": []}
+    of_sweep = Study(search_space=space, **words)
+    usual = {"loss": 3.0, "train": 3.0, "preset": "laptop"}
+    found = [run(model, n, (), **usual) for model in (GPT2, MOSAIC) for n in range(2)]
+    tuned = [one.model_copy(update={"study": of_sweep}) for one in found]
+    other = run(GPT2, 2, ("training.lr=0.004",), **usual)  # of table 2
+    shown = figure7.REPRODUCTION.select([*tuned, other])
+    assert {record.run_id for record in shown} == {record.run_id for record in tuned}
+    assert other in language.tuned([*found, other])  # without a search all are shown

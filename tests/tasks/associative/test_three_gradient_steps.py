@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from models.associative.disentangled_attention import DisentangledAttention
 from models.associative.two_layer_attention import TwoLayerAttention
 from tasks.bigram.sequences import Sequences
 from tasks.bigram_probes import BigramProbes
-from tasks.bigram_probes.task import crossing
+from tasks.bigram_probes.task import IN_TURN, _let_learn, crossing, followers
 from tasks.three_gradient_steps import ThreeGradientSteps
 from tasks.three_gradient_steps.probes import output_recall, position_recall, token_recall
 from tasks.three_gradient_steps.task import _gradient
 from tests.closeness import assert_near
 
+MEMORIES, PROBED = list(IN_TURN), list(IN_TURN.values())
 SMALL: dict[str, Any] = {"tokens": 16, "length": 8, "sequences": 4000, "evaluated": 500}
 
 
@@ -189,3 +191,63 @@ def test_draws_differ_between_splits_and_seeds() -> None:
         task.draw(100, split, seed, 0)[0] for split in ("validation", "test") for seed in (0, 1)
     ]
     assert all(not np.array_equal(one, other) for i, one in enumerate(drawn) for other in drawn[:i])
+
+
+def test_what_followed_a_token_before() -> None:
+    inputs = np.random.default_rng(0).integers(0, 4, (5, 12))
+    found = followers(inputs, 4)
+    for row, sequence in enumerate(inputs.tolist()):
+        for place, token in enumerate(sequence):
+            after = {b for a, b in pairwise(sequence[: place + 1]) if a == token}
+            assert set(np.flatnonzero(found[row, place])) == after
+
+
+def test_a_memory_waits_until_the_one_before_it_is_half_learned() -> None:
+    """In as many steps as leave W_O² below half, the keys are what they were drawn as."""
+    built = []
+
+    def build(*sizes: int, seed: int = 0) -> nn.Module:
+        torch.manual_seed(0)
+        built.append(TwoLayerAttention(*sizes, width=16))
+        return built[-1]
+
+    task = BigramProbes(length=16, evaluated=8, steps=3, batch=8, probe_every=1, in_turn=True)
+    found = task.measure(build, "test", 0, "cpu", silent)
+    start = build(65, 16)
+    for name, is_kept in {"output_2": False, "key_2": True, "key_1": True}.items():
+        same = torch.equal(built[0].get_parameter(name), start.get_parameter(name))
+        assert same == is_kept
+    assert max(found.curves["output_recall"]["y"]) < 0.5
+    for learned in range(4):  # from a start at 0.2, half is 0.6
+        curves = {probe: [0.2, 0.61 if n < learned else 0.59] for n, probe in enumerate(PROBED)}
+        _let_learn(start, curves)
+        trained = [name for name, one in start.named_parameters() if one.requires_grad]
+        assert sorted(trained) == sorted(MEMORIES[: learned + 1])
+
+
+def test_without_its_w_f_a_model_that_holds_bigrams_there_knows_none() -> None:
+    """W_F holds log π_b and nothing else speaks: its loss is that of the table, then that of 65
+    tokens alike."""
+    task = BigramProbes(length=32, evaluated=32, triggers="random", ablated=True)
+    drawn, table = task.bigram.splits["test"], task.bigram.sampler.table.of_next
+    model = TwoLayerAttention(65, 32, width=130, feed_forward=True)
+    logs = torch.from_numpy(table).float().clamp(min=1e-30).log()
+    with torch.no_grad():
+        for content in (*model.parameters(), *model.buffers()):
+            content.zero_()
+        model.tokens[:, :65] = model.readout[:, 65:] = torch.eye(65)
+        model.get_parameter("feed_forward")[65:, :65] = logs.T
+    found = task._ablation(model, drawn, "cpu")
+    ordinary = drawn.occurrences() == 0
+    expected = -np.log(table[drawn.inputs, drawn.targets][ordinary]).mean()
+    assert found["ordinary_loss"] == pytest.approx(expected, rel=1e-5)
+    assert found["ordinary_loss_without_w_f"] == pytest.approx(math.log(65), rel=1e-5)
+    assert found["global_share"] == 1
+    assert found["in_context_share"] == 0
+    assert found["global_share_without_w_f"] < 0.1
+
+
+def test_a_model_without_w_f_cannot_go_without_it() -> None:
+    task = BigramProbes(length=16, evaluated=8, ablated=True)
+    with pytest.raises(ValueError, match=r"models\.feed_forward=true"):
+        task.measure(build_of(TwoLayerAttention, width=16), "test", 0, "cpu", silent)

@@ -101,6 +101,56 @@ def test_loss_is_the_mean_over_the_letters_asked_for() -> None:
     )
 
 
+class Recorder(nn.Module):
+    """Uniform scores, and what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(20))
+        self.seen: list[Tensor] = []
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.seen.append(inputs)
+        return self.bias.expand(*inputs.shape, -1)
+
+
+@pytest.mark.parametrize(
+    ("automata", "longest", "size"),
+    [(100, 49, 32), (500, 49, 32), (500, 19, 16)],
+    ids=["N = 100", "N = 500", "laptop"],
+)
+def test_training_computes_nearly_no_padding_and_every_sequence_once(
+    automata: int, longest: int, size: int
+) -> None:
+    task = RegBench(
+        training_automata=automata, string_length=(1, longest), validation_size=1, test_size=1
+    )
+    model = Recorder()
+    for step in range(task.steps_per_epoch(size)):
+        task.training_loss(model, task.training_batch(0, step, size))
+    useful = sum(int((inputs > 0).sum()) for inputs in model.seen)
+    assert useful >= 0.97 * sum(inputs.numel() for inputs in model.seen)
+    texts = sorted(tuple(row[row > 0].tolist()) for inputs in model.seen for row in inputs)
+    assert texts == sorted(tuple(sequence(task, "train", i)[:-1]) for i in range(automata))
+    assert len(model.seen) <= 0.6 * automata  # and not one sequence in each pass
+
+
+def test_training_loss_and_gradients_are_those_of_one_padded_pass() -> None:
+    torch.manual_seed(0)
+    task, model = RegBench(**SMALL), Recurrent().double()
+    batch = task.training_batch(0, 1, 12)
+
+    def gradients(loss: Tensor) -> list[Tensor]:
+        return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+
+    ours = gradients(task.training_loss(model, batch))
+    scores = functional.log_softmax(model(batch.inputs), -1)
+    asked = batch.targets >= 0
+    true = gradients(-scores[asked].gather(1, batch.targets[asked][:, None]).mean())
+    for mine, other in zip(ours, true, strict=True):
+        assert_near(mine, other, terms=10_000, dtype=torch.float32)
+
+
 def test_evaluation_in_padded_batches_equals_one_sequence_at_a_time() -> None:
     torch.manual_seed(0)
     # Over 2**14 padded positions, so that there are several batches of different lengths.

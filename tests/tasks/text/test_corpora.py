@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from tasks.text.corpora import Corpus, articles_corpus, stories_corpus
 from tasks.text.errors import TextError
-from tasks.text.sources import files
+from tasks.text.sources import files, hub
 from tasks.text.sources.hub import HubCorpus
 
 DOCUMENTS = ["One day, Tom ran.\nHe fell.", "Café ☕ was “closed”.", " a b "]
@@ -119,6 +119,38 @@ def test_a_hub_dataset_is_read_by_the_library_from_its_layout(tmp_path: Path) ->
     assert list(corpus.documents("articles")) == DOCUMENTS
 
 
+def test_no_more_of_the_hub_is_read_than_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the hub's dataset that ends early: whoever reads on meets what is no Parquet."""
+    for split in ("train", "validation"):
+        texts = [f"{split} {number}" for number in range(50)]
+        first = tmp_path / f"{split}-00000-of-00002.parquet"
+        parquet.write_table(pa.table({"text": texts}), first, row_group_size=10)
+        write(tmp_path / f"{split}-00001-of-00002.parquet", "no Parquet")
+    monkeypatch.setattr(hub, "TINYSTORIES", str(tmp_path))
+    corpus = stories_corpus("tinystories", size=40)
+    assert list(corpus.documents("train")) == [f"train {number}" for number in range(40)]
+    assert list(corpus.documents("valid")) == ["validation 0", "validation 1"]
+    whole, other = stories_corpus("tinystories"), stories_corpus("tinystories", size=41)
+    assert len({corpus.name, whole.name, other.name}) == 3  # never ranked together
+    assert len({json.dumps(one.key("train")) for one in (corpus, whole, other)}) == 3
+    with pytest.raises(TextError, match="cannot be read from the Hugging Face hub"):
+        list(whole.documents("train"))
+
+
+def test_two_halves_share_no_article_and_hold_all(tmp_path: Path) -> None:
+    texts = [f"article {number}" for number in range(200)]
+    path = write(tmp_path / "a.txt", "\n".join(texts))
+    halves = [articles_corpus("local", path=path, half=number) for number in (1, 2)]
+    first, second = (list(half.documents("articles")) for half in halves)
+    assert sorted([*first, *second]) == sorted(texts)
+    assert min(len(first), len(second)) > 70
+    write(path, "\n".join(texts[::-1]))  # an article's half does not depend on the others
+    assert list(halves[0].documents("articles")) == first[::-1]
+    assert halves[0].key("articles") != halves[1].key("articles")
+
+
 def test_hub_corpora_are_pinned() -> None:
     for corpus in (stories_corpus("tinystories"), articles_corpus("simple_wikipedia")):
         for split in corpus.splits:
@@ -177,7 +209,7 @@ def test_a_wrong_column_is_one_sentence(tmp_path: Path) -> None:
         (lambda: stories_corpus("local"), "'local' needs a path"),
         (lambda: stories_corpus("babistories"), r"volumes babistories-dataset\.7z\.001"),
         (lambda: stories_corpus("grammar", path="x"), "takes no path"),
-        (lambda: stories_corpus("tinystories", size=5), "takes no size"),
+        (lambda: stories_corpus("local", path="x", size=5), "takes no size"),
         (lambda: articles_corpus("grammar", size=0), "at least 1 document"),
         (lambda: articles_corpus("local", path="nowhere"), "no file or folder nowhere"),
     ],

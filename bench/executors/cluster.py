@@ -1,0 +1,134 @@
+"""Jobs on a Ray cluster: Ray places them, and gives them to another worker when one dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections import deque
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
+from bench.executors.liaison import Submission, lost, serve
+from ground.errors import UserError
+from ground.processes import start_with_blocked
+from ground.progress import Report, silent
+from settings.settings import RaySettings
+
+SECONDS_TO_LEAVE = 15.0  # for Ray, after the jobs have ended
+INSTALL = "python -m pip install -c constraints.txt -e '.[cluster]'"
+
+
+class Cluster:
+    """As many jobs at a time as a cluster has room for.
+
+    Args:
+        luggage: what travels with a job, since nothing is shared.
+        workers: jobs at a time; 0 is as many as there is room for when the cluster is joined.
+        code: folders of packages that jobs import beside the project's own.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        luggage: Luggage,
+        settings: RaySettings,
+        workers: int = 0,
+        report: Report = silent,
+        code: Sequence[str] = (),
+    ) -> None:
+        self._work, self._luggage, self._settings = work, luggage, settings
+        self._code, self._report = list(code), report
+        self.slots, self.device_class = workers, "cpu"
+        self._jobs: dict[int, Any] = {}
+        self._ended: deque[Done] = deque()
+
+    def __enter__(self) -> Cluster:
+        if find_spec("ray") is None:
+            raise UserError(f"executor=ray needs Ray, which is not installed: {INSTALL}")
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        arguments = (theirs, self._settings, self._work, self._luggage, self._code)
+        self._liaison = context.Process(target=serve, args=arguments)
+        start_with_blocked(self._liaison, signal.SIGINT)
+        theirs.close()
+        try:
+            where = self._settings.address or "the local cluster, or that of RAY_ADDRESS"
+            self._report(f"waiting for Ray ({where})", 0, 1)
+            _, room, self.device_class = self._receive()
+            self._report(f"waiting for Ray ({where})", 1, 1)
+        except BaseException:
+            self._leave()
+            raise
+        self.slots = self.slots or room
+        return self
+
+    def submit(self, ticket: int, job: Any) -> None:
+        value = self._luggage.found(job)
+        if value is not None:
+            self._ended.append(Done(ticket, value))
+            return
+        self._jobs[ticket] = job
+        one = Submission(ticket, job, self._luggage.pack(job), self._luggage.data(job))
+        try:
+            self._connection.send(one)
+        except OSError:
+            raise lost() from None
+
+    def wait(self) -> Done:
+        while not self._ended:
+            self._hear(self._receive())
+        return self._ended.popleft()
+
+    def _receive(self) -> Any:
+        try:
+            message = self._connection.recv()
+        except (EOFError, OSError):
+            raise lost() from None
+        if message[0] == "lost":
+            raise message[1]
+        return message
+
+    def _hear(self, message: Any) -> None:
+        kind, *content = message
+        if kind == "progress":
+            self._report(*content[0])
+        elif kind == "files":
+            self._keep(*content)
+        elif kind == "died":
+            ticket, death = content
+            del self._jobs[ticket]
+            self._ended.append(Done(ticket, death=death))
+        else:
+            ticket, value, files, present = content
+            self._keep(ticket, files, present)
+            del self._jobs[ticket]
+            if kind == "raised":
+                raise value
+            self._ended.append(Done(ticket, value))
+
+    def _keep(self, ticket: int, files: Files, present: frozenset[str] | None = None) -> None:
+        if ticket in self._jobs:
+            self._luggage.keep(self._jobs[ticket], files, present)
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """Let what runs save, take its checkpoints in, and leave the cluster."""
+        deadline = time.monotonic() + SECONDS_TO_STOP + SECONDS_TO_LEAVE
+        try:
+            self._connection.send(None)
+            while self._connection.poll(max(0.0, deadline - time.monotonic())):
+                kind, *content = self._connection.recv()
+                if kind in ("files", "done"):
+                    self._keep(content[0], content[-1 if kind == "files" else 2])
+        except (EOFError, OSError):
+            pass
+        finally:
+            self._connection.close()
+            self._liaison.join(max(1.0, deadline - time.monotonic()))
+            self._liaison.kill()
+            self._liaison.join()

@@ -1,0 +1,276 @@
+"""The process that speaks with a Ray cluster for the driver.
+
+Ray ends a process that loses its cluster, with words of its own; here that is one broken pipe to
+the driver, which says it in a sentence. And the driver imports no Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from bench.executors import outpost
+from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Luggage, Work, portable
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT
+from ground.processes import end_with_parent
+from settings.settings import RaySettings
+
+SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_NEWS = 1.0
+SECONDS_TO_ANSWER = 10.0  # for the head
+# What a node needs of the checkout; the rest is megabytes of records, pages and tests.
+HOUSES = ("ground", "settings", "models", "tasks", "bench", "leaderboards")
+TABLE = "equivalences.json"  # all that it needs of leaderboards/
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job on its way to the cluster; ``data`` names what it reads on this machine, and the hash
+    of that."""
+
+    ticket: int
+    job: Any
+    files: Mapping[str, bytes]
+    data: Mapping[str, str]
+
+
+def serve(
+    connection: Connection, settings: RaySettings, work: Work, luggage: Luggage, code: list[str]
+) -> None:
+    """Life of the liaison: from the driver's pipe to the cluster and back, until it is closed."""
+    os.setpgrp()  # Ctrl-C on the terminal is for the driver
+    end_with_parent()
+    with Path(os.devnull).open("w") as nowhere:  # Ray's own words
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        _Liaison(connection, settings, work, luggage, code).run()
+    except Exception as error:
+        of_ray = type(error).__module__.startswith("ray.")
+        with suppress(OSError):
+            connection.send(("lost", lost(type(error).__name__) if of_ray else portable(error)))
+
+
+class _Liaison:
+    def __init__(
+        self,
+        connection: Connection,
+        settings: RaySettings,
+        work: Work,
+        luggage: Luggage,
+        code: list[str],
+    ) -> None:
+        self._connection, self._settings = connection, settings
+        self._work, self._luggage = work, luggage
+        _join(settings.address, code)
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        keeper = ray.remote(outpost.Keeper).options(num_cpus=0, scheduling_strategy=here)
+        self._keeper: Any = keeper.remote()
+        self._run = ray.remote(outpost.run).options(
+            num_cpus=settings.num_cpus,
+            num_gpus=settings.num_gpus,
+            max_retries=ATTEMPTS - 1,
+            scheduling_strategy="SPREAD",
+        )
+        self._flying: dict[Any, int] = {}  # what Ray will give -> ticket
+        self._data: dict[str, Any] = {}
+
+    def run(self) -> None:
+        inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, args=(inbox,), daemon=True).start()
+        self._connection.send(("ready", self._room(), self._device_class()))
+        told = time.monotonic()
+        while True:
+            for message in _drain(inbox):
+                if message is None:
+                    self._stop()
+                    return
+                self._submit(message)
+            self._collect(SECONDS_BETWEEN_LOOKS)
+            if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
+                self._tell_news()
+                told = time.monotonic()
+
+    def _listen(self, inbox: queue.SimpleQueue[Any]) -> None:
+        try:
+            while True:
+                inbox.put(self._connection.recv())
+        except (EOFError, OSError):
+            inbox.put(None)
+
+    def _room(self) -> int:
+        """How many jobs the cluster holds at once.
+
+        Raises:
+            UserError: none of its nodes has what one job asks for.
+        """
+        import ray
+
+        asked = {"CPU": self._settings.num_cpus, "GPU": self._settings.num_gpus}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(
+            min(int(node.get(k, 0) / n + 1e-9) for k, n in asked.items() if n) for node in nodes
+        )
+        if not room:
+            most = {k: max((node.get(k, 0) for node in nodes), default=0) for k in asked}
+            raise UserError(
+                f"a run asks for ray.num_cpus={asked['CPU']:g} and ray.num_gpus={asked['GPU']:g}, "
+                f"and no node of this cluster has that: the largest has {most['CPU']:g} CPUs and "
+                f"{most['GPU']:g} GPUs"
+            )
+        return room
+
+    def _device_class(self) -> str:
+        """What a node computes on, asked where there may be more than a processor."""
+        import ray
+
+        if not self._settings.num_gpus:
+            return "cpu"
+        asked = {"num_cpus": self._settings.num_cpus, "num_gpus": self._settings.num_gpus}
+        return str(ray.get(ray.remote(outpost.device_class).options(**asked).remote()))
+
+    def _submit(self, one: Submission) -> None:
+        import ray
+
+        for path, digest in one.data.items():
+            if digest not in self._data:
+                self._data[digest] = ray.put(outpost.packed(Path(path)))
+        task = outpost.Assignment(
+            one.ticket,
+            pickle.dumps((self._work, one.job, self._luggage)),
+            one.files,
+            {path: (digest, self._data[digest]) for path, digest in one.data.items()},
+            self._settings.checkpoint_every,
+        )
+        self._flying[self._run.remote(task, self._keeper)] = one.ticket
+
+    def _collect(self, seconds: float) -> None:
+        """Pass on what has ended, after at most so many seconds."""
+        import ray
+
+        if not self._flying:
+            time.sleep(seconds)
+            return
+        ready, _ = ray.wait(list(self._flying), num_returns=1, timeout=seconds)
+        for reference in ready:
+            ticket = self._flying.pop(reference)
+            try:
+                how, value, files, present = ray.get(reference)
+            except ray.exceptions.TaskCancelledError:
+                continue
+            except ray.exceptions.RayError as error:
+                self._connection.send(_told(ticket, error))
+            else:
+                self._tell_news()  # what the job sent before its end comes first
+                self._connection.send((how, ticket, value, files, present))
+            self._keeper.forget.remote(ticket)
+
+    def _tell_news(self) -> None:
+        import ray
+
+        reports, files = ray.get(self._keeper.news.remote())
+        for report in reports:
+            self._connection.send(("progress", report))
+        for ticket, changed in files.items():
+            self._connection.send(("files", ticket, changed))
+
+    def _stop(self) -> None:
+        """Let what runs make its step and save."""
+        import ray
+
+        for reference in self._flying:
+            ray.cancel(reference)
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        while self._flying and time.monotonic() < deadline:
+            self._collect(SECONDS_BETWEEN_LOOKS)
+        with suppress(OSError):
+            self._tell_news()
+        ray.shutdown()
+
+
+def _join(address: str | None, code: list[str]) -> None:
+    import ray
+
+    place = address or os.environ.get("RAY_ADDRESS")
+    rest = [p for p in ROOT.iterdir() if p.name not in HOUSES]
+    rest += [p for p in (ROOT / "leaderboards").iterdir() if p.name != TABLE]
+    excluded = [f"/{path.relative_to(ROOT)}" for path in rest]
+    environment: dict[str, Any] = {"working_dir": str(ROOT), "excludes": excluded}
+    if code:
+        environment["py_modules"] = code
+    try:
+        if place:
+            _knock(place)
+        ray.init(
+            address=place or "local",
+            include_dashboard=None if place else False,
+            runtime_env=environment,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:  # of any kind: Ray raises plain ones too
+        how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
+        raise UserError(
+            f"{how} ({_first_line(error)}): start one with `ray start --head`, give its address by "
+            "ray.address= or RAY_ADDRESS, or leave both out for a cluster on this machine",
+            RUN_FAILED,
+        ) from None
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody answers, at which Ray would try for many minutes.
+
+    Raises:
+        OSError: nobody does; ValueError: it is none.
+    """
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon:  # else a word of Ray's, such as auto
+        socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+
+
+def lost(why: str = "") -> UserError:
+    """What a driver says whose cluster went away."""
+    return UserError(
+        f"the Ray cluster is gone{f' ({why})' if why else ''}: what has ended is recorded, and "
+        "every run goes on from the last checkpoint that came back; start the cluster and give "
+        "the same command again",
+        RUN_FAILED,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{next(iter(str(error).strip().splitlines()), type(error).__name__):.200}"
+
+
+def _told(ticket: int, error: Any) -> tuple[Any, ...]:
+    """What the driver hears of a job that Ray has given up."""
+    import ray
+
+    cause = getattr(error, "cause", None)
+    if isinstance(error, ray.exceptions.RuntimeEnvSetupError):
+        sentence = f"a node of the cluster could not take the code over ({_first_line(error)})"
+    elif isinstance(cause, Exception):
+        return "raised", ticket, cause, {}, None
+    else:
+        return "died", ticket, f"Ray gave it to {ATTEMPTS} workers, at last: {_first_line(error)}"
+    return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
+
+
+def _drain(inbox: queue.SimpleQueue[Any]) -> Iterator[Any]:
+    with suppress(queue.Empty):
+        while True:
+            yield inbox.get_nowait()

@@ -1,0 +1,209 @@
+"""A job on a node of a Ray cluster: its files, and the news of it, while it runs.
+
+A node shares nothing with the driver. Files of the job come with it and lie in a folder of its own;
+what the job writes there goes to the keeper, an actor beside the driver, every so many seconds and
+at the end. When the node dies, Ray gives the job to another, which asks the keeper for them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import pickle
+import platform
+import tarfile
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.executors.interface import Files, answer
+from ground.errors import RUN_FAILED, UserError
+from ground.progress import Report, now_and_then
+
+DATA = Path("data")  # in Ray's working directory on the node, so it is made once for each node
+SECONDS_BETWEEN_NEWS = 2.0
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a node is told of a job.
+
+    Attributes:
+        pickled: work, job and luggage. They are unpickled here, so that a node which cannot import
+            them says so.
+        files: those that the driver had when the job was submitted.
+        data: file or folder of the driver's that the job reads -> hash, reference to it packed.
+        every: seconds after which the keeper has what changed in the job's folder.
+    """
+
+    ticket: int
+    pickled: bytes
+    files: Files
+    data: Mapping[str, tuple[str, Any]]
+    every: float
+
+
+class Keeper:
+    """What is known of jobs under way: their latest files and how far they are. A Ray actor."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, dict[str, bytes]] = {}
+        self._changed: dict[int, set[str]] = {}
+        self._reports: dict[int, tuple[str, int, int]] = {}
+
+    def keep(self, ticket: int, files: Files) -> None:
+        """Take files that changed."""
+        self._files.setdefault(ticket, {}).update(files)
+        self._changed.setdefault(ticket, set()).update(files)
+
+    def hear(self, ticket: int, *report: Any) -> None:
+        """Take a line about how far a job is."""
+        self._reports[ticket] = report
+
+    def latest(self, ticket: int) -> Files:
+        """All that an attempt at this job has sent."""
+        return self._files.get(ticket, {})
+
+    def news(self) -> tuple[list[tuple[str, int, int]], dict[int, Files]]:
+        """Reports and files that came since this was asked last."""
+        reports, changed = list(self._reports.values()), self._changed
+        self._reports, self._changed = {}, {}
+        return reports, {t: {n: self._files[t][n] for n in names} for t, names in changed.items()}
+
+    def forget(self, ticket: int) -> None:
+        """The driver has all of this job."""
+        for kept in (self._files, self._changed, self._reports):
+            kept.pop(ticket, None)
+
+
+class Folder:
+    """A folder of which changed files are told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def fill(self, files: Files) -> None:
+        """Write files, which are then no news."""
+        for name, content in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_bytes(content)
+        self.changed()
+
+    def names(self) -> dict[str, Path]:
+        """Every file but locks and those that are being written, which begin with a dot."""
+        every = {str(p.relative_to(self.path)): p for p in self.path.rglob("*") if p.is_file()}
+        return {n: p for n, p in every.items() if p.name != "lock" and p.name[0] != "."}
+
+    def changed(self) -> dict[str, bytes]:
+        """What was written since this was asked last; every file here is written atomically."""
+        found = {}
+        with self._lock:
+            for name, path in self.names().items():
+                try:
+                    status = path.stat()
+                    stamp = (status.st_mtime_ns, status.st_ino)
+                    if self._seen.get(name) != stamp:
+                        found[name], self._seen[name] = path.read_bytes(), stamp
+                except FileNotFoundError:  # a checkpoint that the weights have replaced
+                    continue
+        return found
+
+
+def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] | None]:
+    """Run a job in a folder of its own: how it ended, what changed, and the names of all its files.
+
+    Raises:
+        KeyboardInterrupt: Ray was told to cancel it; the keeper has its last checkpoint.
+    """
+    import ray
+
+    try:
+        work, job, luggage = pickle.loads(task.pickled)
+    except ImportError as error:
+        return "raised", _without(error), {}, None
+    places = {path: _placed(path, *packed) for path, packed in task.data.items()}
+    with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
+        folder, ended = Folder(Path(name)), threading.Event()
+        folder.fill({**task.files, **ray.get(keeper.latest.remote(task.ticket))})
+
+        def send() -> None:
+            files = folder.changed()
+            if files:
+                ray.get(keeper.keep.remote(task.ticket, files))
+
+        def send_now_and_then() -> None:
+            while not ended.wait(task.every):
+                send()
+
+        def unpack_and_work(job: Any, report: Report) -> Any:
+            try:
+                return work(luggage.unpack(job, Path(name), places), report)
+            except ImportError as error:
+                raise _without(error) from error
+
+        sending = threading.Thread(target=send_now_and_then, daemon=True)
+        sending.start()
+        try:
+            how, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
+        except KeyboardInterrupt:
+            send()
+            raise
+        finally:
+            ended.set()
+            sending.join()  # what it has taken is with the keeper before the job has ended
+        return how, value, folder.changed(), frozenset(folder.names())
+
+
+def _without(error: ImportError) -> UserError:
+    return UserError(
+        f"the node {platform.node()} of the cluster cannot run this ({error}): install the same "
+        "environment on every node, as on this machine",
+        RUN_FAILED,
+    )
+
+
+def _reporter(ticket: int, keeper: Any) -> Report:
+    latest: tuple[str, int, int] = ("", 0, 0)
+    tell = now_and_then(lambda: keeper.hear.remote(ticket, *latest), SECONDS_BETWEEN_NEWS)
+
+    def report(*words: Any) -> None:
+        nonlocal latest
+        latest = words
+        tell()
+
+    return report
+
+
+def packed(path: Path) -> bytes:
+    """A file or a folder, to be unpacked by a node."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(path.resolve(), arcname=path.name)
+    return content.getvalue()
+
+
+def _placed(path: str, digest: str, reference: Any) -> Path:
+    """Where on this node a file or folder lies that a job reads; the first job brings it."""
+    import ray
+
+    folder = DATA / digest
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            with tarfile.open(fileobj=io.BytesIO(ray.get(reference))) as archive:
+                archive.extractall(folder, filter="data")
+            (folder / ".complete").touch()
+    return (folder / Path(path).name).resolve()
+
+
+def device_class() -> str:
+    """What a job computes on here."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"

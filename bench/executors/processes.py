@@ -1,0 +1,182 @@
+"""Jobs in this process, or in a pool of worker processes that stay alive."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from bench.executors.interface import (
+    ATTEMPTS,
+    SECONDS_TO_STOP,
+    Done,
+    Work,
+    answer,
+    throttled,
+)
+from ground.errors import INTERRUPTED
+from ground.processes import describe_end, end_with_parent, start_with_blocked
+from ground.progress import Report, silent
+
+
+class InProcess:
+    """One job at a time, here."""
+
+    slots = 1
+
+    def __init__(self, work: Work, report: Report = silent) -> None:
+        self._work, self._report = work, report
+        self._waiting: deque[tuple[int, Any]] = deque()
+
+    def submit(self, ticket: int, job: Any) -> None:
+        self._waiting.append((ticket, job))
+
+    def wait(self) -> Done:
+        ticket, job = self._waiting.popleft()
+        return Done(ticket, self._work(job, self._report))
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting.clear()
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    place: int
+    ticket: int | None = None
+
+
+class Pool:
+    """Worker processes, started when first needed and replaced when they die.
+
+    Args:
+        environments: one for each worker: what is set in ``os.environ`` before ``work`` is called
+            for the first time, such as the GPU it may see.
+    """
+
+    def __init__(
+        self, work: Work, environments: Sequence[Mapping[str, str]], report: Report = silent
+    ) -> None:
+        self.slots = len(environments)
+        self._work, self._environments, self._report = work, environments, report
+        self._workers: list[_Worker] = []
+        self._jobs: dict[int, Any] = {}
+        self._deaths: dict[int, list[str]] = {}
+
+    def submit(self, ticket: int, job: Any) -> None:
+        self._jobs[ticket] = job
+        self._deaths[ticket] = []
+        self._assign(ticket)
+
+    def _assign(self, ticket: int) -> None:
+        idle = [worker for worker in self._workers if worker.ticket is None]
+        worker = idle[0] if idle else self._start()
+        worker.ticket = ticket
+        try:
+            worker.connection.send(self._jobs[ticket])
+        except OSError:  # it died while it was idle
+            self._remove(worker)
+            self._assign(ticket)
+
+    def _start(self) -> _Worker:
+        taken = {worker.place for worker in self._workers}
+        place = next(i for i in range(self.slots) if i not in taken)
+        context = multiprocessing.get_context("spawn")  # CUDA and threads do not survive a fork
+        ours, theirs = context.Pipe()
+        arguments = (theirs, self._work, dict(self._environments[place]))
+        process = context.Process(target=_serve, args=arguments, daemon=True)
+        start_with_blocked(process, signal.SIGINT)  # until it is able to handle Ctrl-C
+        theirs.close()  # or the end of the child would not close the pipe
+        worker = _Worker(process, ours, place)
+        self._workers.append(worker)
+        return worker
+
+    def _remove(self, worker: _Worker) -> str:
+        worker.connection.close()
+        worker.process.join()
+        self._workers.remove(worker)
+        return describe_end(worker.process.exitcode)
+
+    def wait(self) -> Done:
+        while True:
+            ready = wait([worker.connection for worker in self._workers])
+            for worker in [w for w in self._workers if w.connection in ready]:
+                done = self._read(worker)
+                if done is not None:
+                    return done
+
+    def _read(self, worker: _Worker) -> Done | None:
+        try:
+            kind, content = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._replace(worker)
+        if kind == "progress":
+            self._report(*content)
+            return None
+        ticket = worker.ticket
+        assert ticket is not None
+        worker.ticket = None
+        self._forget(ticket)
+        if kind == "raised":
+            raise content
+        return Done(ticket, content)
+
+    def _replace(self, worker: _Worker) -> Done | None:
+        ticket = worker.ticket
+        how = self._remove(worker)
+        if ticket is None:
+            return None
+        self._deaths[ticket].append(how)
+        if len(self._deaths[ticket]) < ATTEMPTS:
+            self._assign(ticket)
+            return None
+        self._forget(ticket)
+        return Done(ticket, death=f"its worker process died {ATTEMPTS} times, at last {how}")
+
+    def _forget(self, ticket: int) -> None:
+        del self._jobs[ticket], self._deaths[ticket]
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            if worker.ticket is None:
+                worker.connection.close()
+            elif worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGINT)  # not reaped yet, so the id is its own
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        for worker in self._workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+
+def _serve(connection: Connection, work: Work, environment: dict[str, str]) -> None:
+    """Life of a worker: jobs until the pipe closes, Ctrl-C is passed on, or the parent is gone."""
+    os.setpgrp()  # Ctrl-C on the terminal is for the parent, which tells each worker once
+    os.environ.update(environment)
+    end_with_parent()
+    report = throttled(lambda *words: connection.send(("progress", words)))
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        while True:
+            connection.send(answer(work, connection.recv(), report))
+    except (EOFError, BrokenPipeError):
+        return
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,105 @@
+"""The command that makes a record's run again, for anybody: it names settings, and no place."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from bench.records.equivalence import todays_name
+from bench.records.registry import known, known_model, model_group, names, why_unknown
+from bench.records.schema import RunRecord
+from ground.errors import RUN_FAILED, UserError
+from ground.words import word
+from settings.config import compose
+
+PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
+ROUNDS = 4  # settings that bring others with them, such as a protocol
+
+
+def command_of(record: RunRecord) -> str:
+    """The command line of one record, to be shown; ``PATH`` stands where a place is needed.
+
+    Example: ``python -m bench.train tasks=capacity models=kernel preset=smoke seed=0 device=cpu``.
+
+    Raises:
+        UserError: as :func:`words_of`.
+    """
+    places = [f"{key}={PLACE}" for key in places_of(record)]
+    return shlex.join(["python", "-m", "bench.train", *words_of(record), *places])
+
+
+def words_of(record: RunRecord) -> list[str]:
+    """The words of ``bench.train`` that ask for exactly the run of a record. No model is imported,
+    so that a record of somebody else's package can be asked too.
+
+    Raises:
+        UserError: its code is neither here nor proven equal, or its settings cannot be asked for.
+    """
+    today = todays_name(record.config, record.provenance)
+    if today is None:
+        raise UserError(
+            f"{record.run_id} was made by other code than is here, so no command of this checkout "
+            "makes it again: check out the commit that it names",
+            RUN_FAILED,
+        )
+    package = str(today.config.get("models", {}).get("_target_")).partition(".")[0]
+    if why := why_unknown(record, today.config, {"models": package}):  # it is not imported here
+        raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
+    device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
+    base = [f"tasks={record.task}", f"preset={record.preset}", f"seed={record.seed}"]
+    own = known_model(record) is not None
+    # Where the model is none of this checkout, any that the task takes stands for it: the settings
+    # of task and training do not depend on it.
+    model = f"models={record.model if own else names(model_group(record.task))[0]}"
+    sections = {s: part for s, part in today.config.items() if own or s != "models"}
+    given = _automatic(record, today.config)
+    for _ in range(ROUNDS):
+        asked = compose([model, *base, *(word(*pair) for pair in given.items())]).resolved()
+        missing = {
+            f"{section}.{key}": value
+            for section, part in sections.items()
+            for key, value in part.items()
+            if key != "_target_" and asked[section].get(key, _NONE) != value
+        }
+        if not missing:
+            break
+        given |= missing
+    else:
+        raise UserError(f"{record.run_id} has settings that no command asks for", RUN_FAILED)
+    if record.role == "baseline":
+        model = "predictors=true"
+    elif not own:
+        own_settings = {f"models.{k}": v for k, v in today.config["models"].items()}
+        model = word("models._target_", own_settings.pop("models._target_"))
+        given |= own_settings
+    words = (word(key, value) for key, value in given.items())
+    return [base[0], model, *base[1:], f"device={device}", *words]
+
+
+_NONE = object()
+
+
+def _automatic(record: RunRecord, config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings that another machine would choose otherwise, such as text of the network."""
+    return {
+        f"tasks.{key}": config["tasks"][key]
+        for key in _card(record).get("automatic", {})
+        if key in config["tasks"]
+    }
+
+
+def places_of(record: RunRecord) -> list[str]:
+    """The settings by which whoever runs it again has to say where its data lie, as ``card.places``
+    of the task's YAML file has them."""
+    given = record.config.get("tasks", {})
+    return [
+        f"tasks.{place}"
+        for place, conditions in _card(record).get("places", {}).items()
+        if all(given.get(key) in values for key, values in conditions.items())
+    ]
+
+
+def _card(record: RunRecord) -> Mapping[str, Any]:
+    card: Mapping[str, Any] = (known("tasks", record.task) or {}).get("card", {})
+    return card

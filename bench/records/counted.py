@@ -1,0 +1,66 @@
+"""What can be counted again without training: the data of a run, and the size and work of its
+model. The engine counts (``python -m bench.recount``); this compares, and needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from bench.records.registry import known
+from bench.records.schema import Cost, RunRecord
+
+SIZES = ("parameters", "position_parameters", "state_bytes", "state_length")
+WORK = ("training_tokens", "training_flops")
+SAME_WORK = 1.25  # they differ so much at most, by what batches are padded with
+
+
+class Counted(BaseModel):
+    """What was counted of one record.
+
+    Attributes:
+        data: split -> SHA-256 of its content, as its configuration gives it here.
+        cost: sizes, and tokens and FLOPs of as many steps as the record says, estimated from some
+            of their batches; None where the engine trains nothing, or the model's package is not
+            trusted.
+        refused: why nothing could be counted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    data: dict[str, str] = {}
+    cost: Cost | None = None
+    refused: str = ""
+
+
+def other_data(record: RunRecord, data: Mapping[str, str]) -> str | None:
+    """How the data of a record are not those that its configuration gives here, in a clause."""
+    for split, sha256 in record.provenance.data.items():
+        if data.get(split) != sha256:
+            return f"its provenance.data.{split:.80} is not the hash of the data that it names"
+    return None
+
+
+def data_are_rounded(record: RunRecord) -> bool:
+    """Whether the hash of a task's data is of sums that another processor may round otherwise, as
+    ``card.data_hashes`` of its YAML file says: then another hash proves nothing."""
+    card = (known("tasks", record.task) or {}).get("card", {})
+    return bool(card.get("data_hashes") == "rounded")
+
+
+def contradiction(record: RunRecord, counted: Counted) -> str | None:
+    """What of a record is not as it was counted, in a clause; None if all is."""
+    if not data_are_rounded(record) and (why := other_data(record, counted.data)):
+        return why
+    if counted.cost is None:
+        return None
+    for name in SIZES:
+        said, found = getattr(record.cost, name), getattr(counted.cost, name)
+        if said != found:
+            return f"its cost.{name} is {said}, and the model of its config has {found}"
+    for name in WORK if record.outcome == "ok" else ():
+        said, found = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0
+        if max(said, found) > SAME_WORK * min(said, found):
+            return f"its cost.{name} is {said:g}, and its steps are about {found:g}"
+    return None

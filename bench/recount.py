@@ -1,0 +1,53 @@
+"""Count again what records say of data, sizes and work: ``python -m bench.recount run=FILE``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from ground.words import wants_help
+
+HELP = """\
+usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE]
+
+Make the data and the untrained model of each record again and count: the hash of every split, the
+parameters, the bytes of state, and about how many tokens and FLOPs its training takes. Nothing is
+trained. One line of JSON for each record; exit code 4 when a record says otherwise.
+A model that is not of this project is imported only from the package that trust= names."""
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0 when all records say what is counted, 4 when one does not."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from settings.config import parse
+
+    given = [(o.key_or_group, o.value()) for o in parse(words)]
+    files = [str(value) for key, value in given if key == "run"]
+    own: dict[str, Any] = {key: value for key, value in given if key != "run"}
+    trust = own.pop("trust", None)
+    if unknown := next((key for key in own if not key.startswith("tasks.")), None):
+        raise UserError(f"there is no setting '{unknown}': usage is bench.recount run=FILE")
+    if not files:
+        raise UserError("no record is named: usage is bench.recount run=FILE")
+    from pathlib import Path
+
+    from bench.records.counted import contradiction
+    from bench.records.schema import read_record
+    from bench.runs.recounting import recount
+    from ground.progress import progress
+
+    code = OK
+    with progress() as report:
+        for file in files:
+            record = read_record(Path(file))
+            counted = recount(record, own, None if trust is None else str(trust), report)
+            print(counted.model_dump_json(), flush=True)
+            if counted.refused or contradiction(record, counted):
+                code = VERIFICATION_FAILED
+    return code
+
+
+if __name__ == "__main__":
+    command(main)

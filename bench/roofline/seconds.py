@@ -1,0 +1,77 @@
+"""Seconds of work on a device: the roofline of every operator, and its launch.
+
+An operator takes as long as its arithmetic or its bytes, whichever is longer (Williams, Waterman
+and Patterson 2009, "Roofline"), and a launch beside it:
+
+    seconds = Σ max(FLOPs / peak + functions / rate, bytes / bandwidth) + launches · launch.
+
+Summed by operator, since one runs after the other: a step is no shorter than max(Σ FLOPs / peak,
+Σ bytes / bandwidth) + launches · launch, and no longer than twice that. At its best a device that
+is launched on ahead of its work takes max(work, launches · launch).
+
+N trainings as one computation (``sweep.stack``) make the same launches, each on N times the data,
+and each takes longer under ``torch.func.vmap``; a step of all N is what this gives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bench.roofline.devices import Device, Rates, Span
+from bench.roofline.work import Operation, Work
+
+VIEW = 0.5  # launches that a view takes: it goes through the same layers, but to no kernel
+STACKED_UPDATE_LAUNCHES = 13  # of a tensor: clipping (3) and AdamW (10), bench/training/stack.py
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the seconds of some work are made of."""
+
+    device: float
+    launches: float
+
+    @property
+    def arithmetic_alone(self) -> float:
+        """As if launches took nothing: what no stacking gets below."""
+        return self.device
+
+
+def parts(work: Work, rates: Rates, together: int = 1, launch: float = 1.0) -> Parts:
+    """Of ``together`` trainings as one computation, whose launches take ``launch`` times as long
+    as those of one alone."""
+    plain = work.plain_launches if together > 1 else 0.0
+    device = sum(
+        often * _one(operation.times(together), rates) for operation, often in work.calls.items()
+    )
+    calls = work.launches + plain + VIEW * work.views
+    return Parts(device, calls * rates.launch * launch)
+
+
+def _one(operation: Operation, rates: Rates) -> float:
+    moving = operation.moved / rates.bytes_a_second(operation.moved) if operation.moved else 0.0
+    return max(operation.flops / rates.peak + operation.functions / rates.functions, moving)
+
+
+def joined(found: Parts, rates: Rates) -> float:
+    """Seconds of both parts."""
+    both = found.device, found.launches
+    return max(both) if rates.overlaps else math.fsum(both)
+
+
+def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Span:
+    """Of a pass over ``work``, or of ``together`` as one."""
+    slower = device.stacked_launch if together > 1 else Span(1.0, 1.0, 1.0)
+    return Span(
+        *(
+            joined(parts(work, rates, together, launch), rates)
+            for rates, launch in zip(device.corners[precision], slower, strict=True)
+        )
+    )
+
+
+def without_launches(work: Work, device: Device, precision: str) -> Span:
+    """Of the work alone: no stack, and no sharing of a device, gets below it."""
+    corners = device.corners[precision]
+    return Span(*(parts(work, rates).arithmetic_alone for rates in corners))

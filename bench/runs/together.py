@@ -1,0 +1,103 @@
+"""Runs of equal shapes whose trainings are computed as one: which those are, and their trainings.
+
+Afterwards :func:`bench.runs.obtain.obtain` makes each record by itself: it finds the training at
+its end, or goes on with it alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+
+from bench.records.schema import Role
+from bench.runs.making import TrainingRun, only_one
+from bench.runs.obtain import unmade
+from bench.training.building import kept_random_state, resolve_device
+from bench.training.training import Stopped, set_numerics
+from ground.errors import UserError
+from ground.files import ROOT
+from ground.progress import Report
+from settings.settings import Configuration
+
+# What may differ within a stack: it changes numbers, and no shape.
+FREE = ("lr", "initial_lr", "minimum_lr_fraction", "weight_decay")
+MEASURED = ROOT / "docs" / "measurements" / "stacked.json"
+MOST_ON_A_GPU = 16
+
+
+def shape_of(configuration: Configuration) -> str | None:
+    """Equal for runs that may be trained together; None for one that is always alone."""
+    training = configuration.training
+    if configuration.takes is not None or configuration.trained_on is not None:
+        return None
+    if training.restarts > 1 or training.devices > 1 or training.micro_batch_size is not None:
+        return None
+    shared = {k: v for k, v in training.model_dump(mode="json").items() if k not in FREE}
+    tasks = {k: v for k, v in configuration.tasks.items() if k != "data_seed"}
+    parts = (tasks, configuration.models, shared, configuration.device, str(configuration.store))
+    return json.dumps(parts, sort_keys=True)
+
+
+def most_together(configuration: Configuration) -> int:
+    """How many of its trials ``sweep.stack`` trains together; 1 is each alone.
+
+    ``auto`` is many on a GPU. On a CPU, where most models gain nothing, it is the number for which
+    the largest gain was measured with this model, task and preset.
+    """
+    wanted = configuration.sweep.stack
+    if wanted is None or shape_of(configuration) is None:
+        return 1
+    if wanted != "auto":
+        return wanted
+    if resolve_device(configuration.device).type == "cuda":
+        return MOST_ON_A_GPU
+    here = (configuration.task, configuration.preset, configuration.model)
+    factors = {n: factor for *of, n, factor in _measured(MEASURED) if tuple(of) == here}
+    best = max(factors, key=lambda n: factors[n], default=1)
+    return best if best > 1 and factors[best] > 1 else 1
+
+
+@lru_cache
+def _measured(path: Path) -> list[tuple[str, str, str, int, float]]:
+    """(task, preset, model, trainings together, how many times faster)"""
+    found = json.loads(path.read_text())["factors"] if path.exists() else []
+    return [(f["task"], f["preset"], f["model"], f["together"], f["factor"]) for f in found]
+
+
+def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -> None:
+    """Train what is missing of runs of one shape, as far as it can be computed as one.
+
+    Raises:
+        UserError: another process makes one of them.
+        KeyboardInterrupt: stopped; their checkpoints are kept.
+    """
+    from bench.training.stack import Member, fit_together
+
+    with ExitStack() as held:
+        found: list[tuple[TrainingRun, Member]] = []
+        for configuration, role in runs:
+            run = unmade(configuration, role, report)
+            if run is None:
+                continue
+            held.enter_context(only_one(run.work))
+            try:
+                member = run.member()
+            except UserError:  # its own run says so
+                continue
+            if member is not None:
+                found.append((run, member))
+        if len(found) < 2:
+            return
+        first, _ = found[0]
+        set_numerics(first.configuration.training.threads)
+        text = f"{first.configuration.label}, {len(found)} trainings together"
+        try:
+            with kept_random_state(first.device):
+                failures = fit_together([m for _, m in found], first.device, text, report)
+                for place, failure in failures.items():
+                    found[place][0].end_diverged(failure)
+        except Stopped:
+            raise KeyboardInterrupt from None

@@ -1,0 +1,206 @@
+"""What the drivers of one PostgreSQL database tell each other: who is at work, who makes which run,
+and the records that were made. So several machines work at one plan, and each run is made once.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import sqlalchemy as sql
+from sqlalchemy.dialects.postgresql import insert
+
+from bench.records.store import Store
+from ground.database import LOCK, alone_at, is_server, patiently, with_driver
+from ground.errors import UserError
+from ground.files import write_atomically
+
+SECONDS_BETWEEN_SIGNS = 10.0
+SECONDS_UNTIL_DEAD = 60.0  # without a sign of life, after which its work is another driver's
+
+_TABLES = sql.MetaData()
+_DRIVERS = sql.Table(
+    "memory_bench_drivers",
+    _TABLES,
+    sql.Column("name", sql.String(100), primary_key=True),
+    sql.Column("seen", sql.DateTime(timezone=True), nullable=False),
+    sql.Column("studies", sql.Text, nullable=False, server_default=""),  # of its plan, in lines
+)
+_RUNS = sql.Table(
+    "memory_bench_runs",
+    _TABLES,
+    sql.Column("run", sql.String(400), primary_key=True),  # its place below a store
+    sql.Column("driver", sql.String(100), nullable=False),
+    sql.Column("record", sql.Text),
+)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is known of a run that a driver wants to make.
+
+    Attributes:
+        state: it is the driver's to make; another one is at it; or its record is there.
+        record: the content of its file.
+    """
+
+    state: Literal["mine", "elsewhere", "there"]
+    record: str = ""
+
+
+class Exchange:
+    """One driver's view of what all of them tell.
+
+    Args:
+        name: of this driver; the next one in the same store has it too, and takes over its runs.
+
+    Raises:
+        UserError: the database cannot be used.
+    """
+
+    def __init__(self, address: str, name: str, folder: Path) -> None:
+        self.name = name
+        self._engine = sql.create_engine(with_driver(address), pool_pre_ping=True)
+        try:
+            with alone_at(address, folder):
+                _TABLES.create_all(self._engine)
+        except sql.exc.SQLAlchemyError as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(f"the database given by storage= cannot be used ({first})") from None
+        self._give_sign()
+        threading.Thread(target=self._give_signs, daemon=True).start()
+
+    def _give_sign(self) -> None:
+        new = insert(_DRIVERS).values(name=self.name, seen=sql.func.now())
+        seen = new.on_conflict_do_update(index_elements=["name"], set_={"seen": sql.func.now()})
+        with self._engine.begin() as connection:
+            connection.execute(seen)
+
+    def _give_signs(self) -> None:
+        ended = threading.Event()
+        while not ended.wait(SECONDS_BETWEEN_SIGNS):
+            with suppress(sql.exc.SQLAlchemyError):  # it is being restarted
+                self._give_sign()
+
+    def alone(self, act: Callable[[], Result]) -> Result:
+        """What ``act`` gives, while no other driver is in such a call."""
+        return self._alone(lambda connection: act())
+
+    def _alone(self, act: Callable[[sql.Connection], Result]) -> Result:
+        def locked() -> Result:
+            with self._engine.begin() as connection:
+                connection.execute(sql.select(sql.func.pg_advisory_xact_lock(LOCK + 1)))
+                return act(connection)
+
+        return patiently(locked)
+
+    def alive(self, driver: str | None) -> bool:
+        """Whether a driver gave a sign of life lately. Right after a restart of the server, when
+        none could, all that it knows are alive."""
+        return driver == self.name or patiently(lambda: self._alive(driver))
+
+    def _alive(self, driver: str | None) -> bool:
+        with self._engine.connect() as connection:
+            return _is_alive(connection, driver)
+
+    @contextmanager
+    def at(self, studies: Iterable[str]) -> Iterator[None]:
+        """In this block the driver works on a plan of these studies, to its end."""
+        mine = sql.update(_DRIVERS).where(_DRIVERS.c.name == self.name)
+        begin, end = (mine.values(studies="\n".join(names)) for names in (studies, ()))
+        self._alone(lambda connection: connection.execute(begin))
+        try:
+            yield
+        finally:
+            with suppress(UserError):  # the server is gone, and this driver soon dead to others
+                self._alone(lambda connection: connection.execute(end))
+
+    def claim(self, run: str, near: str = "", study: str = "") -> Claim:
+        """Ask for a run.
+
+        Args:
+            near: a run whose weights this one takes: it is for the driver that has them, if that
+                one comes to it too, since it is at the same study.
+        """
+        return self._alone(lambda connection: self._claim(connection, run, near, study))
+
+    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> Claim:
+        wanted = sql.select(_RUNS).where(_RUNS.c.run.in_([run, near]))
+        known = {row.run: row for row in connection.execute(wanted)}
+        own = known.get(run)
+        if own is not None and own.record is not None:
+            return Claim("there", own.record)
+        for row in known.values():
+            mine = row.driver == self.name
+            comes = row is own or study in _studies_of(connection, row.driver)
+            if not mine and comes and _is_alive(connection, row.driver):
+                return Claim("elsewhere")
+        self._put(connection, run, None)
+        return Claim("mine")
+
+    def give(self, run: str, record: str) -> None:
+        """Tell all of a finished run."""
+        self._alone(lambda connection: self._put(connection, run, record))
+
+    def _put(self, connection: sql.Connection, run: str, record: str | None) -> None:
+        changes = {"driver": self.name, "record": record}
+        new = insert(_RUNS).values(run=run, **changes)
+        connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=changes))
+
+    def release(self, run: str) -> None:
+        """Give up a run that came to no record."""
+        mine = (_RUNS.c.run == run) & (_RUNS.c.driver == self.name) & _RUNS.c.record.is_(None)
+        self._alone(lambda connection: connection.execute(sql.delete(_RUNS).where(mine)))
+
+    def take_in(self, store: Path) -> None:
+        """Write every record that a store lacks."""
+        finished = sql.select(_RUNS.c.run).where(_RUNS.c.record.is_not(None))
+        for (run,) in self._alone(lambda connection: connection.execute(finished).all()):
+            if not (store / run).exists():
+                self.take(store, run, self.claim(run).record)
+
+    def take(self, store: Path, run: str, record: str) -> None:
+        """Write one record; whoever reads it checks what it holds."""
+        folder, _, name = run.partition("/")
+        known = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
+        if folder in known and name.endswith(".json") and "/" not in name:
+            write_atomically(store / folder / name, record.encode())
+
+
+def _studies_of(connection: sql.Connection, driver: str) -> list[str]:
+    studies = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == driver)
+    return str(connection.execute(studies).scalar()).splitlines()
+
+
+def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
+    long_ago = sql.func.now() - timedelta(seconds=SECONDS_UNTIL_DEAD)
+    seen = sql.select(_DRIVERS.c.seen > long_ago).where(_DRIVERS.c.name == driver)
+    sign = connection.execute(seen).scalar()
+    just_restarted = sql.select(sql.func.pg_postmaster_start_time() > long_ago)
+    return bool(sign) or (sign is not None and bool(connection.execute(just_restarted).scalar()))
+
+
+@cache
+def open_exchange(address: str, store: Path) -> Exchange | None:
+    """The exchange of a store's driver; None where a database or journal has one driver alone."""
+    if not is_server(address):
+        return None
+    path = Store(store).studies / "driver.name"
+    if not path.exists():
+        write_atomically(path, uuid.uuid4().hex[:16].encode())
+    name = f"{platform.node()[:60]}-{path.read_text()[:32]}"
+    return Exchange(address, name, path.parent)
+
+
+def place_of(role: str, run_id: str) -> str:
+    """The name of a run: where its record lies below a store."""
+    return f"{Store(Path()).record_folder(role)}/{run_id}.json"

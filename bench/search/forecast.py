@@ -1,0 +1,249 @@
+"""What the trainings of a plan would take on a device, each alone and as stacks.
+
+Nothing is trained: a step of each shape is counted (:mod:`bench.roofline.training`) and put on the
+device's rates (:mod:`bench.roofline.seconds`). Seconds are of trainings, with their validations
+where these could be counted; the evaluation at a run's end and the time of workers to start are not
+in them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, total
+from bench.roofline.schedule import Chain
+from bench.roofline.seconds import seconds, without_launches
+from bench.roofline.training import Counted, Counter
+from bench.runs.together import MOST_ON_A_GPU, most_together, shape_of
+from bench.search.plan import Entry
+from bench.search.study import tried
+from bench.training.building import build_task, resolve_device
+from ground.errors import UserError
+from settings.settings import Configuration
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training on a device, alone.
+
+    Attributes:
+        seconds: with its validations.
+        bare: the same as if launches and the making of batches took no time.
+        elsewise: in other precisions that the device has rates for, both of these.
+        flops: forward and backward, without validations.
+        memory: bytes of tensors.
+    """
+
+    seconds: Span
+    bare: Span
+    elsewise: Mapping[str, tuple[Span, Span]]
+    flops: float
+    tokens: float
+    parameters: int
+    memory: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The trainings of one model of a sweep.
+
+    Attributes:
+        alone: device-seconds if each is trained alone.
+        stacked: with ``sweep.stack=stack``, as the driver puts stacks together: trials that follow
+            one another and have one shape, and final runs whose batches have one shape.
+        gathered: as if all trials of one shape were put together, in whatever order they come.
+        bare: as if launches took no time; less than this no stack takes.
+        elsewise: precision -> ``alone`` and ``bare`` in it.
+        chain: of the schedule, each alone.
+        stack: most trainings together.
+        memory: of the largest training alone.
+        refused: trials that cannot be made.
+    """
+
+    alone: Span
+    stacked: Span
+    gathered: Span
+    bare: Span
+    elsewise: Mapping[str, tuple[Span, Span]]
+    chain: Chain
+    stack: int
+    flops: float
+    tokens: float
+    parameters: tuple[int, int]
+    memory: float
+    stacked_memory: float
+    refused: int = 0
+
+
+class Forecaster:
+    """Forecasts for one device; what is counted of one model serves others of its shape."""
+
+    def __init__(self, device: Device, make_data: bool = True) -> None:
+        self.device = device
+        self.counter = Counter(device.name == HERE, make_data)
+        self._known: dict[tuple[str, int], Training] = {}
+
+    def training(self, configuration: Configuration, together: int = 1) -> Training:
+        """One training; of ``together`` as one, the share of each.
+
+        Raises:
+            UserError: it cannot be counted, or the device has no rate for its precision.
+        """
+        shape = shape_of(configuration) or json.dumps(configuration.resolved(), sort_keys=True)
+        if (shape, together) not in self._known:
+            self._known[shape, together] = self._training(configuration, together)
+        return self._known[shape, together]
+
+    def _training(self, configuration: Configuration, together: int) -> Training:
+        counted, device = self.counter.count(configuration), self.device
+        precision = configuration.training.precision
+        if precision not in device.corners:
+            known = ", ".join(device.corners)
+            raise UserError(f"{device.label} has no rates for {precision}: it has {known}")
+        both = {name: self._seconds(counted, name, together) for name in device.corners}
+        own, bare = both.pop(precision)
+        return Training(
+            own,
+            bare,
+            both,
+            counted.step.flops * counted.steps,
+            counted.tokens * counted.steps,
+            counted.parameters,
+            counted.memory * together,
+        )
+
+    def _seconds(self, counted: Counted, precision: str, together: int) -> tuple[Span, Span]:
+        """Of a training, and of its work alone."""
+        device = self.device
+        update = counted.stacked_update() if together > 1 else counted.update
+        made = Span(*(counted.batch_seconds,) * 3)
+        step = seconds(counted.step, device, precision, together).plus(made)
+        step = step.plus(seconds(update, device, precision, together))
+        bare_step = without_launches(counted.step, device, precision)
+        trained = step.times(counted.steps / together), bare_step.times(counted.steps)
+        if counted.check is None:
+            return trained
+        # Validation is each member's own.
+        checks = seconds(counted.check, device, precision).times(counted.checks)
+        bare = without_launches(counted.check, device, precision).times(counted.checks)
+        return trained[0].plus(checks), trained[1].plus(bare)
+
+    def model(self, entry: Entry) -> Forecast:
+        """All trials and final runs of one model.
+
+        Raises:
+            UserError: none of them can be made.
+        """
+        configuration = entry.configuration
+        sweep = configuration.sweep
+        settings = tried(entry.space, sweep.sampler, sweep.n_trials, configuration.seed)
+        trials: list[Configuration] = []
+        costs: list[Training] = []
+        refusal: UserError | None = None
+        for setting in settings:
+            try:
+                trial = entry.at(setting)
+                costs.append(self.training(trial))
+                trials.append(trial)
+            except UserError as error:
+                refusal = error
+        if not costs:
+            raise refusal or UserError(f"{configuration.label} has no trial")
+        most = self._most(configuration)
+        # Which setting the search chooses is not known: the first final run has its weights.
+        final = Span(
+            min(cost.seconds.low for cost in costs),
+            sum(cost.seconds.likely for cost in costs) / len(costs),
+            max(cost.seconds.high for cost in costs),
+        )
+        finals = [final] * (sweep.finals - 1)
+        share = len(finals) / len(costs)
+        alone = [cost.seconds for cost in costs]
+        by_order = [list(group) for _, group in itertools.groupby(trials, key=shape_of)]
+        by_shape = [*_by_shape(trials)]
+        stacked, together = self._stacked(by_order, most)
+        gathered, together_anyhow = self._stacked(by_shape, most)
+        ends = total(finals)
+        if most > 1 and len(finals) > 1 and _one_shape_of_batches(trials[0].final_runs()):
+            n = min(most, len(finals))
+            faster = self.training(trials[0], n).seconds.likely / alone[0].likely
+            ends = ends.times(min(1.0, faster))
+        return Forecast(
+            alone=total(alone).plus(total(finals)),
+            stacked=stacked.plus(ends),
+            gathered=gathered.plus(ends),
+            bare=total(cost.bare for cost in costs).times(1 + share),
+            elsewise={
+                name: (
+                    total(cost.elsewise[name][0] for cost in costs).times(1 + share),
+                    total(cost.elsewise[name][1] for cost in costs).times(1 + share),
+                )
+                for name in costs[0].elsewise
+            },
+            chain=[alone, finals],
+            stack=max(together, together_anyhow),
+            flops=sum(cost.flops for cost in costs) * (1 + share),
+            tokens=sum(cost.tokens for cost in costs) * (1 + share),
+            parameters=(min(c.parameters for c in costs), max(c.parameters for c in costs)),
+            memory=max(cost.memory for cost in costs),
+            stacked_memory=max(cost.memory for cost in costs) * max(together, together_anyhow),
+            refused=len(settings) - len(costs),
+        )
+
+    def _most(self, configuration: Configuration) -> int:
+        if shape_of(configuration) is None:
+            return 1
+        if self.device.assumed and configuration.sweep.stack in (None, "auto"):
+            return MOST_ON_A_GPU
+        return most_together(configuration)
+
+    def _stacked(self, groups: Iterable[Sequence[Configuration]], most: int) -> tuple[Span, int]:
+        """Device-seconds of the groups in stacks of at most ``most``, where stacking is expected to
+        be faster; and the largest stack."""
+        found, largest = NOTHING, 1
+        for group in groups:
+            for first in range(0, len(group), most):
+                members = group[first : first + most]
+                alone = self.training(members[0]).seconds
+                each = self.training(members[0], len(members)).seconds if members[1:] else alone
+                if each.likely >= alone.likely:
+                    each = alone
+                else:
+                    largest = max(largest, len(members))
+                found = found.plus(each.times(len(members)))
+        return found, largest
+
+
+def _by_shape(trials: Sequence[Configuration]) -> Iterable[list[Configuration]]:
+    groups: dict[str, list[Configuration]] = {}
+    for place, trial in enumerate(trials):
+        groups.setdefault(shape_of(trial) or str(place), []).append(trial)
+    return groups.values()
+
+
+def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:
+    """Whether the first batches of all of them are of one shape."""
+    return len({_first_batch(run) for run in runs}) == 1
+
+
+def _first_batch(run: Configuration) -> tuple[int, ...]:
+    batch = build_task(run).training_batch(run.seed, 0, run.training.batch_size)
+    return tuple(batch.inputs.shape)
+
+
+@lru_cache
+def forecaster_of(name: str, threads: int = 1, device: str = "auto") -> Forecaster:
+    """For a device of the cards, or for this machine, whose rates are measured then.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    if name != HERE:
+        return Forecaster(device_like(name))
+    from bench.roofline.here import measure_here
+
+    return Forecaster(measure_here(resolve_device(device), threads))

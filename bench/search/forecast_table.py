@@ -1,0 +1,127 @@
+"""Forecasts for a person: tables of device-hours, how many devices pay, and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from bench.records.report import table_of
+from bench.roofline.devices import Device, Span, total
+from bench.roofline.schedule import Chain, Timeline, timeline
+from bench.roofline.seconds import VIEW
+from bench.search.forecast import Forecast
+from ground.screen import console
+
+COLUMNS = ["runs", "FLOPs", "tokens", "each alone", "stacked", "one shape together"]
+COLUMNS += ["without launches", "longest chain", "GB"]
+DEVICES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: a model of a sweep, or a sweep.
+
+    Attributes:
+        cause: why there is no forecast.
+    """
+
+    label: str
+    runs: int
+    forecasts: Sequence[Forecast]
+    cause: str | None = None
+
+
+def print_forecast(rows: Sequence[Row], device: Device, title: str) -> None:
+    """The models of one sweep, or of several, and their sum."""
+    table = table_of(["model"], COLUMNS, title=f"{title}: device-hours on {device.label}")
+    for row in rows:
+        if row.forecasts:
+            _add(table, row.label, row.runs, row.forecasts)
+        else:
+            table.add_row(row.label, str(row.runs), f"no estimate: {row.cause}")
+    found = [one for row in rows for one in row.forecasts]
+    if len(rows) > 1 and found:
+        table.add_section()
+        _add(table, "all", sum(row.runs for row in rows), found)
+    console().print(table)
+
+
+def _add(table: Table, label: str, runs: int, found: Sequence[Forecast]) -> None:
+    flops, tokens = sum(f.flops for f in found), sum(f.tokens for f in found)
+    columns = ("alone", "stacked", "gathered", "bare")
+    spans = [total(getattr(f, name) for f in found) for name in columns]
+    chains = timeline([f.chain for f in found]).critical
+    memory = f"{max(f.memory for f in found) / 1e9:.2f}"
+    if max(f.stack for f in found) > 1:
+        memory += f"–{max(f.stacked_memory for f in found) / 1e9:.2f}"
+    refused = sum(f.refused for f in found)
+    shown = f"{runs}" + (f" ({refused} refused)" if refused else "")
+    table.add_row(
+        label, shown, f"{flops:.3g}", f"{tokens:.3g}", *map(hours, [*spans, chains]), memory
+    )
+
+
+def hours(span: Span) -> str:
+    """Of seconds: what is expected, and the range."""
+    low, likely, high = (f"{value / 3600:.3g}" for value in span)
+    return f"{likely} ({low}–{high})"
+
+
+def print_precisions(found: Sequence[Forecast]) -> None:
+    """The same plan in other precisions than its own."""
+    for name in found[0].elsewise if found else ():
+        alone, bare = (total(f.elsewise[name][place] for f in found) for place in (0, 1))
+        console().print(
+            f"the same in {name}: {hours(alone)} device-hours each alone, {hours(bare)} without "
+            "launches",
+            soft_wrap=True,
+        )
+
+
+def print_timeline(chains: Sequence[Chain], device: Device) -> None:
+    """Total work against the critical path: how many devices make it faster."""
+    found, screen = timeline(chains), console()
+    screen.print(_sentence(found, device), soft_wrap=True)
+    table = table_of([], ["devices", "hours at least", "hours at most", "device-hours"])
+    some = sorted({n for n in DEVICES if n < found.widest} | {found.devices, max(1, found.widest)})
+    for number in some:
+        least, most = (seconds / 3600 for seconds in found.bounds(number))
+        table.add_row(str(number), f"{least:.3g}", f"{most:.3g}", f"{found.work.likely / 3600:.3g}")
+    screen.print(table)
+
+
+def _sentence(found: Timeline, device: Device) -> str:
+    return (
+        f"{hours(found.work)} device-hours in all, each run alone; the longest chain of runs that "
+        f"wait for each other, a trial and then a final run, takes {hours(found.critical)} hours. "
+        f"From {found.devices} devices of {device.label} on the plan hardly gets faster, and from "
+        f"{found.widest} on not at all; what it costs in device-hours stays the same"
+    )
+
+
+def print_assumptions(device: Device, precision: str) -> None:
+    """What the numbers rest on, and what is not in them."""
+    best, likely, worst = device.corners[precision]
+    kind = "assumed, not measured" if device.assumed else "measured just now"
+    rates = [corner.bandwidth[len(corner.bandwidth) // 2][1] / 1e9 for corner in (worst, best)]
+    low, _, high = device.stacked_launch
+    screen = console()
+    for line in (
+        f"estimate, expected (low–high); {device.label}: {device.source}",
+        f"what is reached of that is {kind}:",
+        f"  {precision} products {worst.peak / 1e9:,.3g} to {best.peak / 1e9:,.3g} GFLOP/s, "
+        f"bytes of every operator {rates[0]:,.3g} to {rates[1]:,.3g} GB/s",
+        f"  a launch {best.launch * 1e6:.3g} to {worst.launch * 1e6:.3g} µs, expected "
+        f"{likely.launch * 1e6:.3g}; a view {VIEW:g} of one; in a stack {low:.3g} to {high:.3g} "
+        "times as long",
+        "seconds: Σ over operators of max(FLOPs / peak, bytes / bandwidth) + launches · launch; a "
+        "stack of N makes the launches of one on N times the data",
+        "each alone: training and validation, without the evaluation at the end; stacked: trials "
+        "that follow one another, as the driver takes them; one shape together: in any order; "
+        "without launches: less than that no stack and no sharing of a device takes",
+        f"GB: weights, gradients, moments and what a step keeps (alone–stacked), of "
+        f"{device.memory / 1e9:.3g} GB; allocator and libraries come on top, 1 to 2 GB",
+    ):
+        screen.print(line, soft_wrap=True)

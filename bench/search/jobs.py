@@ -1,0 +1,79 @@
+"""What a worker is given, runs of a search or one by itself, and how it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.records.schema import Role, RunRecord, Study, write_record
+from bench.records.store import Store
+from ground.errors import UserError
+from ground.progress import Report
+from settings.settings import Configuration
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, on its way to a worker."""
+
+    name: str
+    configuration: Configuration
+    role: Role
+    study: Study | None = None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs of equal shapes, whose trainings a worker computes as one."""
+
+    jobs: tuple[Job, ...]
+
+
+Answer = RunRecord | UserError
+
+
+def execute(job: Job | Stack, report: Report) -> Answer | list[Answer]:
+    """What a worker does with a job; of a stack the answers in order."""
+    if isinstance(job, Job):
+        return _execute(job, report)
+    from bench.runs.together import train_together
+
+    train_together([(one.configuration, one.role) for one in job.jobs], report)
+    return [_execute(one, report) for one in job.jobs]
+
+
+def _execute(job: Job, report: Report) -> Answer:
+    """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
+    from bench.runs.obtain import obtain
+
+    def report_job(description: str, done: int, total: int) -> None:
+        report(f"{description}, {job.name}", done, total)
+
+    configuration = job.configuration
+    try:
+        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
+    except UserError:
+        refusal = _refusal(configuration)
+        if refusal is None:
+            raise
+        return refusal
+    if job.study is None or (record.role == job.role and record.study == job.study):
+        return record
+    # The same run was already there, of another role or of a search with fewer trials.
+    cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
+    record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
+    write_record(record, Store(configuration.store).record_folder(job.role))
+    return record
+
+
+def _refusal(configuration: Configuration) -> UserError | None:
+    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
+    from bench.training.building import build_task, build_to_train
+
+    if configuration.takes is not None:  # it builds its models itself, and said what was refused
+        return None
+    task = build_task(configuration)
+    try:
+        build_to_train(configuration, task, configuration.seed)
+    except UserError as error:
+        return error
+    return None

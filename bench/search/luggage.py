@@ -1,0 +1,162 @@
+"""What travels with a run to a node that shares no file system, and comes back from it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from bench.executors.interface import Files
+from bench.records.provenance import Origin, adopt, library_versions, origin
+from bench.records.schema import read_record
+from bench.records.store import Store
+from bench.search.jobs import Job, execute
+from ground.errors import RUN_FAILED, UserError
+from ground.files import write_atomically
+from ground.progress import silent
+from settings.config import group_file, training_configuration
+from settings.settings import Configuration
+
+RECORDS = ("records", "trials", "controls")  # folders of a store
+
+
+@dataclass(frozen=True)
+class RunLuggage:
+    """Weights, checkpoints and records, by their places below the store.
+
+    Attributes:
+        origin: the driver's command and commit, which the records of all nodes tell.
+        libraries: versions that every node must have, since they are part of a run's identity.
+        device: "cpu" or "cuda", of every run.
+    """
+
+    origin: Origin
+    libraries: Mapping[str, str]
+    device: str
+
+    @classmethod
+    def of_this_process(cls, device: str) -> RunLuggage:
+        """What the driver has."""
+        return cls(origin(), library_versions(), device)
+
+    def found(self, job: Job) -> Any:
+        """The record of a run that the store has."""
+        from bench.runs.obtain import find, identify
+        from bench.training.building import prepare_data
+
+        prepare_data(job.configuration, silent)
+        there = find(identify(job.configuration), job.role) is not None
+        return execute(job, silent) if there else None
+
+    def pack(self, job: Job) -> Files:
+        """Weights and checkpoints."""
+        root = job.configuration.store
+        paths = [p for folder in _folders(job.configuration) for p in sorted(folder.glob("*.*"))]
+        kept = [p for p in paths if p.is_file() and p.name[0] != "."]
+        return {str(path.relative_to(root)): path.read_bytes() for path in kept}
+
+    def data(self, job: Job) -> Mapping[str, str]:
+        """Files and folders that the user has named, with the hash of what they hold."""
+        default = group_file("tasks", job.configuration.task)
+        given = [
+            v for n, v in _paths(job.configuration) if v != default.get(n) and Path(v).exists()
+        ]
+        return {path: _digest(Path(path)) for path in given}
+
+    def unpack(self, job: Job, folder: Path, places: Mapping[str, Path]) -> Job:
+        """The same run with its store in ``folder`` and its text where it lies on this node.
+
+        Raises:
+            UserError: the libraries here are others than the driver's.
+        """
+        if others := dict(library_versions().items() ^ self.libraries.items()):
+            names = " and ".join(sorted(others))
+            raise UserError(
+                f"the node {platform.node()} has another version of {names} than the driver, and a "
+                "run's identity names them: install the same environment on every node",
+                RUN_FAILED,
+            )
+        adopt(self.origin)
+        configuration = job.configuration
+        default = group_file("tasks", configuration.task)
+        here = {}
+        for name, value in _paths(configuration):  # a path of the driver's means nothing here
+            here[name] = str(places[value]) if value in places else default.get(name)
+        changes: dict[str, Any] = {
+            "store": folder,
+            "tracking": "none",
+            "committed": False,
+            "device": self.device,
+        }
+        changes["tasks"] = {**configuration.tasks, **here}
+        return replace(job, configuration=configuration.model_copy(update=changes))
+
+    def keep(self, job: Job, files: Files, present: frozenset[str] | None) -> None:
+        """Write what came back into the driver's store, records last.
+
+        Raises:
+            UserError: the run has another identity than the driver has given it.
+        """
+        from bench.runs.obtain import LOCATIONS, note_locations
+
+        root = job.configuration.store
+        for name in sorted(files, key=lambda n: (n.startswith(RECORDS), n)):
+            place = PurePosixPath(name)
+            plain = place.parts[0] in ("work", *RECORDS) and ".." not in place.parts
+            if plain and place.name != LOCATIONS:
+                write_atomically(root / place, files[name])
+        if present is None:
+            return
+        for folder in _folders(job.configuration):
+            note_locations(job.configuration, folder)
+            for path in folder.glob("checkpoint-*.pt"):
+                if str(path.relative_to(root)) not in present:
+                    path.unlink()
+        for name in filter(lambda n: n.startswith(RECORDS), files):
+            self._check(job, root / name)
+
+    def _check(self, job: Job, path: Path) -> None:
+        from bench.runs.obtain import identify, track
+
+        record, configuration = read_record(path), job.configuration
+        own = (record.task, record.role) == (configuration.task, job.role)
+        if own and record.identity not in identify(configuration).all:
+            raise UserError(
+                f"a node has run {record.run_id} on {record.provenance.device_class}, with other "
+                "data or other code than the driver: give the sweep a cluster of one kind",
+                RUN_FAILED,
+            )
+        track(record, configuration)
+
+
+def _folders(configuration: Configuration) -> Iterator[Path]:
+    """Where the run, and the training that it evaluates, keep their weights."""
+    from bench.runs.obtain import identify
+
+    store = Store(configuration.store)
+    trained = training_configuration(configuration)
+    for one in [configuration] if trained is configuration else [configuration, trained]:
+        for run_id in identify(one).run_ids(one.seed):
+            yield store.work(run_id)
+
+
+def _paths(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """Settings of the task that are paths, and no addresses or numbers."""
+    for name in configuration.locations:
+        value = configuration.tasks[name]
+        if isinstance(value, str) and "://" not in value:
+            yield name, value
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of a folder's files."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    digest = hashlib.sha256(path.name.encode())
+    for file in files:
+        digest.update(f"\n{file.relative_to(path)}\n".encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()[:32]

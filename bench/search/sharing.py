@@ -1,0 +1,88 @@
+"""Runs that several drivers share: each is made by one of them, and all have its record."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from bench.executors.interface import Done, Executor
+from bench.records.schema import FINISHED, RunRecord
+from bench.records.store import record_path
+from bench.search.exchange import Exchange, place_of
+from bench.search.jobs import Job
+from ground.errors import UserError
+from ground.progress import Report
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class SharedRuns:
+    """An executor's jobs, but for those that another driver is at: these wait for its record.
+
+    They take no slot, so that others are begun meanwhile.
+    """
+
+    def __init__(self, executor: Executor, exchange: Exchange, report: Report) -> None:
+        self._executor, self._exchange, self._report = executor, exchange, report
+        self._here: dict[int, tuple[str, Job]] = {}
+        self._elsewhere: dict[int, Job] = {}
+
+    @property
+    def slots(self) -> int:
+        """Those of the executor, and one for each job that waits."""
+        return self._executor.slots + len(self._elsewhere)
+
+    def submit(self, ticket: int, job: Job) -> None:
+        """Begin a job, unless another driver has."""
+        if not self._begin(ticket, job):
+            self._elsewhere[ticket] = job
+
+    def _begin(self, ticket: int, job: Job) -> bool:
+        from bench.runs.obtain import identify
+        from bench.training.building import prepare_data
+
+        configuration = job.configuration
+        prepare_data(configuration, self._report)
+        run_id = identify(configuration).run_id(configuration.seed)
+        run = place_of(job.role, run_id)
+        study = job.study.name if job.study else ""
+        near = place_of("trial", run_id) if study else ""
+        claim = self._exchange.claim(run, near, study)
+        if claim.state == "elsewhere":
+            return False
+        if claim.state == "there" and not (configuration.store / run).exists():
+            self._exchange.take(configuration.store, run, claim.record)
+        self._here[ticket] = run, job
+        self._executor.submit(ticket, job)
+        return True
+
+    def wait(self) -> Done:
+        """The end of a job, here or by its record from elsewhere."""
+        while True:
+            for ticket, job in list(self._elsewhere.items()):
+                if len(self._here) < self._executor.slots and self._begin(ticket, job):
+                    del self._elsewhere[ticket]
+            if self._here:
+                done = self._executor.wait()
+                self._share(done)
+                return done
+            number = len(self._elsewhere)
+            self._report("waiting for runs of other drivers", 0, number)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _share(self, done: Done) -> None:
+        run, job = self._here.pop(done.ticket)
+        record = done.value
+        if isinstance(record, RunRecord) and record.outcome in FINISHED:
+            path = record_path(record, job.configuration.store)
+            self._exchange.give(run, path.read_text())
+        else:
+            self._exchange.release(run)
+
+    def __enter__(self) -> SharedRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(UserError):  # a server that is gone: what this driver has is soon another's
+            for run, _job in self._here.values():
+                self._exchange.release(run)

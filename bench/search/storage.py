@@ -1,0 +1,55 @@
+"""Where studies are kept: a journal in the store, or a database."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from optuna.storages import BaseStorage, RDBStorage, get_storage
+
+from bench.search.journal import open_journal
+from bench.search.plan import JOURNAL
+from ground.database import alone_at, is_server, patiently, with_driver
+from ground.errors import UserError
+
+
+def open_storage(storage: str, folder: Path) -> BaseStorage:
+    """The journal in ``folder``, whose only writer the caller is, or the database of an address.
+
+    Raises:
+        UserError: the database cannot be opened.
+    """
+    if storage == JOURNAL:
+        return open_journal(folder / "journal.log")
+    if is_server(storage) and "+" not in storage.partition(":")[0] and not find_spec("psycopg"):
+        raise UserError(
+            "storage=postgresql://… needs psycopg, which is not installed: "
+            "python -m pip install -c constraints.txt -e '.[cluster]'"
+        )
+    try:
+        with alone_at(storage, folder):
+            opened = get_storage(RDBStorage(with_driver(storage)))
+    except Exception as error:  # each database driver has exceptions of its own
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
+            "storage is 'journal' or an address such as sqlite:///studies.db"
+        ) from None
+    return _patient(opened) if is_server(storage) else opened
+
+
+def _patient(storage: BaseStorage) -> BaseStorage:
+    """A storage each of whose operations waits for a server that is being restarted.
+
+    An operation that a restart cut off is made again. What may then be there twice is a trial that
+    waits or runs and that nobody has: the study fails it and tries its setting again.
+    """
+
+    def patient(name: str) -> Any:
+        operation = getattr(storage, name)
+        return lambda self, *words, **named: patiently(lambda: operation(*words, **named))
+
+    operations = {name: patient(name) for name in BaseStorage.__abstractmethods__}
+    kind: type[BaseStorage] = type("PatientStorage", (BaseStorage,), operations)
+    return kind()

@@ -1,0 +1,118 @@
+"""What ``bench.speed`` measured, as tables and sentences for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from bench.records.report import table_of
+from ground.screen import console
+
+SHAPES = ("width", "layers", "heads")
+
+
+def print_measurement(measurement: Mapping[str, Any]) -> None:
+    """Tables for a person."""
+    settings, screen = measurement["settings"], console()
+    for vocabulary in settings["vocabulary"]:
+        for length in settings["length"]:
+            screen.print(_table(measurement, vocabulary, length))
+        if len(settings["length"]) > 1:
+            for kind in settings["passes"]:
+                screen.print(_by_length(measurement, vocabulary, kind))
+    for name, regions in measurement.get("profile", {}).items():
+        title = f"where the time of a pass of {name} goes"
+        table = table_of(["region"], ["calls", "share with children", "own share"], title=title)
+        for r in regions:
+            shares = (f"{r['share']:.1%}", f"{r['own_share']:.1%}")
+            table.add_row(r["region"], f"{r['calls']:g}", *shares)
+        screen.print(table)
+    if engine := measurement.get("engine"):
+        screen.print(describe_engine(engine), soft_wrap=True)
+
+
+def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Table:
+    """A row for each model, at one vocabulary and one length."""
+    settings = measurement["settings"]
+    reference, passes = settings["reference"], settings["passes"]
+    shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
+    times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
+    sizes = ["parameters", "FLOPs", "for backward MiB", "peak MiB", "state KiB"]
+    table = table_of(
+        ["model"],
+        ["dropout", "time / first", *times, *sizes],
+        title=f"length {length}, vocabulary {vocabulary}, {shape}; {measurement['device']}; "
+        f"medians of {settings['rounds']}",
+        caption=f"/ {reference}: time against it at the same dropout; time / first: the first "
+        "pass against that at the first dropout. Both are medians of the ratios within a round, "
+        "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
+        "one token of each sequence. Peak: of this process or device, with all models of the table",
+    )
+    for row in _rows(measurement, vocabulary, length):
+        cells = [cell for kind in passes for cell in _cells(row.get(kind))]
+        first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
+        kept, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
+        state = row["state_bytes"]
+        table.add_row(
+            row["model"],
+            f"{row['dropout']:g}",
+            "" if first is None else f"{first:.3f}",
+            *cells,
+            f"{row['parameters']:,}",
+            "" if row["flops"] is None else f"{row['flops']:.3g}",
+            "" if kept is None else f"{kept / 2**20:,.1f}",
+            "" if peak is None else f"{peak / 2**20:,.0f}",
+            "" if state is None else f"{state / 2**10:,.1f}",
+        )
+    return table
+
+
+def _rows(measurement: Mapping[str, Any], vocabulary: int, length: int) -> list[dict[str, Any]]:
+    wanted = (vocabulary, length)
+    return [r for r in measurement["models"] if (r["vocabulary"], r["length"]) == wanted]
+
+
+def _cells(timed: Mapping[str, Any] | None) -> tuple[str, str]:
+    if timed is None:
+        return "", ""
+    ratio = timed["time_against_reference"]
+    return f"{1000 * timed['median_seconds']:,.2f}", "" if ratio is None else f"{ratio:.2f}"
+
+
+def _by_length(measurement: Mapping[str, Any], vocabulary: int, kind: str) -> Table:
+    """Microseconds for each token: flat in the length where the state is of fixed size."""
+    lengths = measurement["settings"]["length"]
+    table = table_of(
+        ["model"],
+        [f"{length:,}" for length in lengths],
+        title=f"{kind}: microseconds for each token, by length; vocabulary {vocabulary}",
+    )
+    columns = [_rows(measurement, vocabulary, length) for length in lengths]
+    for row in columns[0]:
+        key = (row["model"], row["dropout"])
+        same = [r for column in columns for r in column if (r["model"], r["dropout"]) == key]
+        cells = [f"{1e6 / r[kind]['tokens_per_second']:,.1f}" if kind in r else "" for r in same]
+        table.add_row(row["model"], *cells)
+    return table
+
+
+def describe_engine(engine: Mapping[str, Any]) -> str:
+    """The engine against a plain loop, in words; the ratio comes with what it is a ratio of."""
+    low, high = engine["engine_over_plain_quartiles"]
+    spans = {
+        who: f"{min(engine[f'{who}_blocks']):.4f} to {max(engine[f'{who}_blocks']):.4f} s"
+        for who in ("engine", "plain")
+    }
+    count = len(engine["engine_blocks"])
+    return (
+        f"training step of {engine['model']}, engine / plain loop: "
+        f"{engine['engine_over_plain']:.3f} (median over {count} pairs of neighbouring blocks, "
+        f"middle half {low:.3f} to {high:.3f})\n"
+        f"  a step took {spans['engine']} under the engine and {spans['plain']} in the plain loop; "
+        "where these spans are wide the speed of the machine changed, and only blocks that "
+        "ran next to each other compare\n"
+        "  weights after training differ by at most "
+        f"{engine['largest_weight_difference']:.1e}"
+    )

@@ -1,0 +1,93 @@
+"""The published claims: a table that filters, and one of them with all that it rests on."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from leaderboards.contents import ClaimLine, OpenBoard
+from leaderboards.render import PRESETS
+from leaderboards.screens import page
+from leaderboards.screens.address import is_on, one_of, say, words
+from leaderboards.views.claims import (
+    AT_FIRST,
+    as_number,
+    counted,
+    detail,
+    filtered,
+    find,
+    in_words,
+    lines,
+    tasks_of,
+)
+from leaderboards.views.links import claim_id, to_claim, to_record
+from leaderboards.views.overview import IN_BAR
+
+ANY = "any"
+
+
+def show() -> None:
+    """The page of the claims."""
+    board = page.board()
+    page.text(title="Claims")
+    asked = st.query_params.get("claim")
+    if asked is not None:
+        _one(board, asked)
+    every = is_on("All presets, smoke too", "all")
+    claims = board.claims() if every else counted(board)
+    shown = _filtered(board, claims)
+    page.text(lead=in_words(shown) or "No claim has all of that.")
+    state = page.grid(
+        lines(shown),
+        "Published claims with their verdicts",
+        AT_FIRST,
+        key="claims",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    picked = [shown[place] for place in state.selection.rows if place < len(shown)]
+    if picked and claim_id(picked[0]) != asked:
+        st.query_params["claim"] = claim_id(picked[0])
+        st.rerun()
+    open_first = [claim for claim in shown if claim.verdict == IN_BAR[0]]
+    page.links([(claim.name, to_claim(claim)) for claim in open_first], "Contradicted:")
+
+
+def _one(board: OpenBoard, name: str) -> None:
+    found = find(board, name)
+    if found is None:
+        say(f"There is no claim '{name}' on this board.")
+        return
+    page.draw(
+        "claim",
+        one=detail(board, found),
+        name=name,
+        number=as_number,
+        to_record=to_record,
+    )
+
+
+def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
+    """The claims that the controls ask for."""
+    first, second, third, fourth, fifth = st.columns([3, 2, 3, 3, 4])
+    verdict = one_of("Verdict", [ANY, *IN_BAR], "verdict", ANY, first)
+    preset = one_of("Preset", [ANY, *PRESETS], "preset", ANY, second)
+    firsts = {claim.figure: claim for claim in board.claims()}
+    figures = list(firsts)
+    figure = one_of("Figure", [ANY, *figures], "figure", ANY, third)
+    # The claims of a figure are judged from the same records.
+    by_figure = {figure: tasks_of(claim) for figure, claim in firsts.items()}
+    every = sorted({task for own in by_figure.values() for task in own})
+    task = one_of("Task", [ANY, *every], "task", ANY, fourth)
+    found = filtered(
+        claims,
+        verdict=_asked(verdict),
+        preset=_asked(preset),
+        figure=_asked(figure),
+        words=words("Search", "find", fifth),
+    )
+    kept = [c for c in found if task == ANY or task in by_figure.get(c.figure, ())]
+    return sorted(kept, key=lambda claim: IN_BAR.index(claim.verdict))
+
+
+def _asked(choice: str) -> str:
+    return "" if choice == ANY else choice

@@ -1,0 +1,92 @@
+"""Two models beside each other."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from leaderboards.contents import OpenBoard
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
+from leaderboards.views.compare import (
+    Comparison,
+    common_tables,
+    compare,
+    costs,
+    differing_settings,
+    items_chart,
+    row_of,
+    seeds_chart,
+    told,
+)
+from leaderboards.views.links import to_model, to_table
+from leaderboards.views.models import models
+from leaderboards.views.tables import first_task, headline_tables, opening
+
+
+def show() -> None:
+    """The page of two models."""
+    board = page.board()
+    labels = models(board)
+    known = sorted(labels)
+    best = list(
+        dict.fromkeys(
+            row.model for row in opening(headline_tables(board, first_task(board))).measured
+        )
+    )
+    left, middle, right = st.columns([3, 3, 6])
+    a = one_of("First model", known, "a", (best or known)[0], left)
+    b = one_of("Second model", known, "b", (best[1:] or known)[0], middle)
+    found = common_tables(board, a, b)
+    page.text(title=f"{labels[a]} and {labels[b]}")
+    if a == b or not found:
+        why = "It is one model: choose another." if a == b else "No table has both of them."
+        page.text(lead=why)
+        return
+    places = {table.place: table for table in found}
+    place = one_of("Table", list(places), "table", found[0].place, right)
+    one, other = (row_of(places[place], model) for model in (a, b))
+    result = _compared(*page.state(), one.run_ids, other.run_ids, board, one, other)
+    page.text(lead=result.verdict)
+    own = [(labels[model], to_model(model)) for model in (a, b)]
+    page.links([("the table", to_table(one)), *own])
+    _differences(result)
+    _beside(board, result)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _compared(
+    path: str,
+    modified: int,
+    a: tuple[str, ...],
+    b: tuple[str, ...],
+    _board: OpenBoard,
+    _one: object,
+    _other: object,
+) -> Comparison:
+    return compare(_board, _one, _other)  # type: ignore[arg-type]
+
+
+def _differences(result: Comparison) -> None:
+    left, right = st.columns(2)
+    with left:
+        if result.by_seed:
+            page.text(told(result.by_seed, "seed"), heading="By seed")
+            page.plot(seeds_chart(result, is_dark()), "The difference of each seed")
+    with right:
+        if result.by_item:
+            page.text(told(result.by_item, "test item"), heading="By test item")
+            page.plot(items_chart(result, is_dark()), "How differences of test items are spread")
+    if result.missing:
+        page.text(result.missing)
+
+
+def _beside(board: OpenBoard, result: Comparison) -> None:
+    names = {"a": result.a.label, "b": result.b.label}
+    config = {key: st.column_config.TextColumn(name) for key, name in names.items()}
+    left, right = st.columns(2)
+    with left:
+        page.text(heading="What they cost")
+        page.grid(costs(result.a, result.b), "Costs", None, config=config)
+    with right:
+        page.text(heading="Settings that differ")
+        page.grid(differing_settings(board, result.a, result.b), "Settings", None, config=config)

@@ -1,0 +1,124 @@
+"""What all pages of the app share: the board, read once for each state of its file, and how its
+parts are drawn."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from leaderboards.contents import OpenBoard
+from leaderboards.data.folder import MANIFEST
+from leaderboards.markup import markup
+from leaderboards.serve import COMMITTED, LOCAL, default_board
+from leaderboards.views.columns import FORMATS, LINKS
+from leaderboards.views.links import Link
+from leaderboards.views.overview import Overview, overview
+from leaderboards.views.trust import explained
+
+if TYPE_CHECKING:
+    from leaderboards.views.charts import Chart
+
+Lines = Sequence[dict[str, Any]]
+
+
+def board_path() -> Path:
+    """The command line's board, else that of the environment variable BOARD, else the default."""
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".parquet"):
+        return Path(sys.argv[1])
+    return Path(os.environ["BOARD"]) if os.environ.get("BOARD") else default_board()
+
+
+def board() -> OpenBoard:
+    """The board that the app shows, of which every page reads what it asks for.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    return _opened(*state())
+
+
+def first_page() -> Overview:
+    """The first page of the board, made once for each state of its file."""
+    return _overview(*state())
+
+
+def described() -> str:
+    """Which board this is. No place on this machine is named."""
+    which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
+    kind = which.get(board_path().resolve(), "a board of your own")
+    return f"This is {kind}: {board().count('records'):,} records."
+
+
+def state() -> tuple[str, int]:
+    """The board and when it was written: what is remembered of a board goes by it."""
+    path = board_path()
+    listed = path / MANIFEST
+    return str(path), listed.stat().st_mtime_ns if listed.exists() else 0
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _opened(path: str, modified: int) -> OpenBoard:
+    return OpenBoard(Path(path))
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _overview(path: str, modified: int) -> Overview:
+    return overview(_opened(path, modified))
+
+
+def draw(template: str, /, **data: Any) -> None:
+    """A template of the project."""
+    st.html(markup(template, **data))
+
+
+def text(*texts: str, title: str = "", heading: str = "", lead: str = "", colour: str = "") -> None:
+    """Sentences under a title or heading."""
+    shown = [one for one in texts if one]
+    draw("text", title=title, heading=heading, lead=lead, texts=shown, colour=colour)
+
+
+def links(found: Iterable[tuple[str, Link]], lead: str = "") -> None:
+    """Links beside each other."""
+    shown = list(found)
+    if shown:
+        draw("links", links=shown, lead=lead)
+
+
+def plot(chart: Chart, alt_text: str) -> None:
+    """A chart with its description. It is our own, so nobody checks it again at each visit."""
+    spec = chart.to_dict(validate=False)
+    st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)
+
+
+def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
+    """How the columns of a table are written: numbers short, and links as links."""
+    short = st.column_config.NumberColumn
+    config: dict[str, Any] = {
+        **{name: short(name, format=form) for name, form in FORMATS.items()},
+        "score": short(score, format=FORMATS["score"]),
+        **{name: st.column_config.LinkColumn(name, display_text="open") for name in LINKS},
+        "level": st.column_config.TextColumn("level", help=f"{explained()}."),
+    }
+    named = {key for line in lines for key in line}
+    return {name: own for name, own in config.items() if name in named}
+
+
+def grid(lines: Lines, alt_text: str, order: Sequence[str] | None = None, **more: Any) -> Any:
+    """A table that sorts by a click on a column, and searches."""
+    import pandas as pd
+
+    config = columns_of(lines, more.pop("score", "score")) | more.pop("config", {})
+    return st.dataframe(
+        pd.DataFrame(lines),
+        column_order=order,
+        column_config=config,
+        hide_index=True,
+        placeholder="–",
+        alt=alt_text,
+        **more,
+    )

@@ -1,0 +1,65 @@
+"""One record, in full."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from leaderboards.screens import page
+from leaderboards.screens.address import say, words
+from leaderboards.views import records
+from leaderboards.views.links import to_claim, to_model, to_record, to_table
+
+MOST = 200  # of the records that a search lists
+
+
+def show() -> None:
+    """The page of a record."""
+    board = page.board()
+    if not board.count("records"):
+        page.text(title="Record", lead="These numbers are published ones: there are no records.")
+        return
+    asked = st.query_params.get("record")
+    found = records.record(board, asked) if asked else None
+    if asked and found is None:
+        say(f"There is no record '{asked}' on this board.")
+    found = found or records.record(board, records.first(board))
+    assert found is not None
+    _choose(found)
+    page.text(title=found.line.run_id)
+    own = [("its model", to_model(found.line.model))]
+    own += [("its table", to_table(found.row))] if found.row else []
+    page.links(own)
+    seeds = [(f"seed {one.seed}", to_record(one.run_id)) for one in found.beside]
+    page.links(seeds, "All seeds:")
+    left, right = st.columns(2)
+    with left:
+        page.draw("facts", facts=[*records.run_facts(found), *records.trust_facts(found)])
+    with right:
+        page.draw("facts", facts=records.provenance_facts(found.content))
+    page.text(heading="How far it was checked")
+    page.grid(records.seed_lines(found), "How far each seed of its row was checked")
+    st.text("The command that made it")
+    st.code(found.content["provenance"]["command"], language=None, wrap_lines=True)
+    if found.replications:
+        page.text(heading="Runs that repeat it, or that it repeats")
+        page.grid(records.again_lines(found.replications), "Replications of this run")
+        page.grid(records.machine_lines(found.replications), "Replications by machine")
+    tried = records.study_lines(found.content)
+    if tried:
+        page.text(heading="Settings that its search tried")
+        page.grid(tried, "Trials of the search")
+    page.links([(claim.name, to_claim(claim)) for claim in found.claims], "It counts for:")
+    configuration, everything = st.columns(2)
+    configuration.text("Configuration")
+    configuration.json(found.content["config"], expanded=2)
+    everything.text("The whole record, without curves and arrays")
+    everything.json(dict(found.content), expanded=1)
+
+
+def _choose(found: records.Record) -> None:
+    """A search over all records."""
+    wanted = words("Search records", "find")
+    if wanted:
+        matched = records.matching(page.board(), wanted)
+        told = f"{len(matched)} records:" if matched else "No record has all of these words."
+        page.links([(one, to_record(one)) for one in matched[:MOST]], told)

@@ -1,0 +1,210 @@
+"""One task: its table with the dots beside it, its curves, and who was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from leaderboards.contents import OpenBoard, Row
+from leaderboards.render import ARROWS, as_csv, name
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
+from leaderboards.views import curves as drawn
+from leaderboards.views.claims import counted, in_words, tasks_of
+from leaderboards.views.dots import STEP, dots
+from leaderboards.views.links import link, to_model, to_record
+from leaderboards.views.records import again_lines, machine_lines, told_again
+from leaderboards.views.sentences import notes, scale_note, summary
+from leaderboards.views.tables import (
+    AT_FIRST,
+    BEST_FIRST,
+    ORDERS,
+    Brief,
+    Table,
+    cards,
+    contents_of,
+    coverage,
+    first_task,
+    headline_tables,
+    lines,
+    matching,
+    opening,
+    ordered,
+    planned,
+    presets,
+    tables,
+    task_label,
+    tasks,
+    unique_names,
+)
+
+ALONE = "as set"  # a configuration that no word tells from others
+RECORDS = 12  # links to records below a table
+
+
+def show() -> None:
+    """The page of a task."""
+    board = page.board()
+    known = tasks(board)
+    left, middle, right = st.columns([3, 2, 5])
+    task = one_of("Task", known, "task", first_task(board), left)
+    own = headline_tables(board, task)
+    table = _table(board, own, middle, right)
+    page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
+    _numbers(board, table)
+    _again(board, table)
+    _curves(board, table)
+    _about(board, table, own)
+
+
+def _table(board: OpenBoard, own: Sequence[Table[Brief]], middle: Any, right: Any) -> Table[Row]:
+    """The table that the address asks for, or the most telling one."""
+    options = presets(own)
+    preset = one_of("Preset", options, "preset", opening(own).preset, middle)
+    here = [table for table in own if table.preset == preset]
+    variants = {table.variant or ALONE: table for table in here}
+    at_first = opening(here).variant or ALONE
+    variant = one_of("Configuration", list(variants), "configuration", at_first, right)
+    chosen = variants[variant]
+    rows = board.rows(chosen.task, preset=preset, variant=chosen.variant)
+    metrics = {table.metric: table for table in sorted(tables(rows), key=_headline_first)}
+    left, right, last = st.columns([3, 2, 5])
+    metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
+    order = one_of("Order", list(ORDERS), "order", BEST_FIRST, right)
+    found = words("Search", "find", last)
+    table = metrics[metric]
+    shown = matching(ordered(table.rows, order), found)
+    if not shown:
+        say(f"No row has '{found}': this shows all of them.")
+    return replace(table, rows=tuple(shown or table.rows))
+
+
+def _headline_first(table: Table[Row]) -> bool:
+    return not table.rows[0].headline
+
+
+def _numbers(board: OpenBoard, table: Table[Row]) -> None:
+    rows = table.rows
+    contents = contents_of(board, rows)
+    found = lines(rows, contents)
+    asked = st.query_params.get("selected", "").split(",")
+    chosen = [place for place, row in enumerate(rows) if row.model in asked]
+    score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
+    order = some_of("Columns", list(found[0]), "columns", AT_FIRST)
+    left, right = st.columns([3, 2])
+    with left:
+        state = page.grid(
+            found,
+            f"Scores of {table.place} by {table.metric}",
+            order,
+            score=score,
+            key=f"rows {table.place} {table.metric}",
+            on_select="rerun",
+            selection_mode="multi-row",
+            selection_default={"selection": {"rows": chosen}},
+            height=STEP * (len(rows) + 1) + 3,
+        )
+        picked = [rows[place] for place in state.selection.rows if place < len(rows)]
+    names = dict(zip(map(id, rows), unique_names(rows), strict=True))
+    with right:
+        chart = dots(rows, {names[id(row)] for row in picked}, is_dark())
+        page.plot(chart, f"The scores of {table.place} with 95 % intervals, in the table's order")
+    _remember(picked)
+    _lead_on(picked or [row for row in rows if row.kind == "measured"][:1] or list(rows[:1]))
+    page.text(
+        *notes(rows),
+    )
+    file = f"{table.task}-{table.preset}.csv"
+    st.download_button("Download as CSV", partial(as_csv, rows), file, "text/csv")
+
+
+def _remember(picked: Sequence[Row]) -> None:
+    """The selected models in the address."""
+    told = ",".join(dict.fromkeys(row.model for row in picked))
+    if told != st.query_params.get("selected", ""):
+        if told:
+            st.query_params["selected"] = told
+        else:
+            del st.query_params["selected"]
+
+
+def _lead_on(rows: Sequence[Row]) -> None:
+    """From rows to their models, their records, and the comparison of two of them."""
+    models = list(dict.fromkeys(row.model for row in rows if row.kind == "measured"))
+    if len(models) == 2:
+        target = link("compare", a=models[0], b=models[1])
+        page.links([(f"Compare {models[0]} with {models[1]}", target)])
+    for row in rows[:RECORDS]:
+        if row.run_ids:
+            model = [("model", to_model(row.model))] if row.kind == "measured" else []
+            seeds = [(f"record {n}", to_record(r)) for n, r in enumerate(row.run_ids, start=1)]
+            page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
+
+
+def _again(board: OpenBoard, table: Table[Row]) -> None:
+    """The runs of the table that were made once more."""
+    found = board.replications(table.task, preset=table.preset, variant=table.variant)
+    if found:
+        page.text(told_again(found), heading="Replications")
+        page.grid(machine_lines(found), f"Replications of {table.place} by machine")
+        page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
+
+
+def _curves(board: OpenBoard, table: Table[Row]) -> None:
+    kinds = {
+        kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
+        for kind in (drawn.POSITION, drawn.SIZE)
+    }
+    known = [kind for kind, found in kinds.items() if found]
+    if not known:
+        return
+    page.text(heading="Curves")
+    left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
+    kind = one_of("Curves", known, "curves", known[0], left)
+    own = kinds[kind]
+    names = drawn.names(own)
+    first = table.metric if table.metric in names else names[0]
+    metric = one_of("Curve", names, "curve", first, middle)
+    logarithmic = is_on("Logarithmic", "log", kind == drawn.SIZE, right)
+    own = [line for line in own if line.metric == metric]
+    if kind == drawn.SIZE:
+        sources = drawn.sources(own)
+        wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(own))
+        own = [line for line in own if drawn.origin(line) in wanted]
+    found = drawn.named(own)
+    names = list(dict.fromkeys(name for name, _ in found))
+    best = [row.model for row in table.rows if row.kind == "reference"][:2]
+    shown = some_of("Models", names, "models", drawn.at_first(found, best))
+    if not shown:
+        page.text("Nothing is selected.")
+        return
+    arrow = ARROWS.get(own[0].direction or "", "")
+    chart = drawn.curve_chart(
+        found, shown, f"{metric} {arrow}".strip(), logarithmic=logarithmic, dark=is_dark()
+    )
+    page.plot(chart, f"Curves of {metric} on {table.place}")
+    page.text(
+        "Drag or turn the wheel to zoom; a click in the legend picks a curve out. Grey: without "
+        f"training. Long curves are drawn as means of at most {drawn.BINS} bins, whose numbers of "
+        "points are in the tooltip. Bands: 95 % intervals of ours, errors of reading of what was "
+        "published, which is dashed and hollow."
+    )
+
+
+def _about(board: OpenBoard, table: Table[Row], own: Sequence[Table[Brief]]) -> None:
+    mine = [claim for claim in counted(board) if table.task in tasks_of(claim)]
+    if mine:
+        page.text(heading="Claims")
+        target = link("claims", task=table.task)
+        page.links([(f"{len(mine)} published claims", target)], f"{in_words(mine)}:")
+    page.text(heading="Who was measured")
+    page.grid(
+        coverage(table.task, own, partial(planned, table.task)),
+        f"Which model was measured on {table.task} at which preset",
+    )
+    with st.expander("About the task and its models"):
+        page.draw("cards", cards=cards(table))

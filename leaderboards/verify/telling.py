@@ -1,0 +1,50 @@
+"""What was found of a record, in lines for a terminal."""
+
+from __future__ import annotations
+
+from bench.records.schema import RunRecord
+from ground.escaping import terminal
+from leaderboards.standing.levels import Check, Checked, Verification
+
+ORDER: tuple[Checked, ...] = ("consistent", "re-scored", "re-run")
+
+
+def latest(found: Verification, level: Checked) -> list[Check]:
+    """The checks that were just made: the last of each level up to the one that was asked for."""
+    last = {check.level: check for check in found.checks}
+    return [last[name] for name in ORDER[: ORDER.index(level) + 1] if name in last]
+
+
+def holds(found: Verification, level: Checked) -> bool:
+    """Whether everything that was just checked holds. What could not be counted again, such as data
+    that another processor rounds otherwise, is nothing against a run that was made again."""
+    checks = latest(found, level)
+    made = any(check.passed and check.level == "re-run" for check in checks)
+    return all(check.passed or (made and check.level == "consistent") for check in checks)
+
+
+def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[str]:
+    """The level that a record has reached, what stands in the way of more, and each check."""
+    reached = f"{found.level} on {found.machines} machines" if found.machines > 1 else found.level
+    lines = [f"{record.run_id}: {reached}"]
+    if found.open and found.level == "reported":
+        lines.append(f"  stays reported until it is run again: {found.open}")
+    lines += [f"  {check.level}: {_told(record, check)}" for check in latest(found, level)]
+    return [terminal(line) for line in lines]
+
+
+def _told(record: RunRecord, check: Check) -> str:
+    if check.bound is None:
+        done = "data, sizes and FLOPs are as counted" if check.passed else "not confirmed"
+        return f"{done}; {check.told}" if check.told else done
+    name, recorded, here = record.headline.name, _number(check.recorded), _number(check.found)
+    numbers = f"{name} {recorded} recorded, {here} here"
+    if check.recorded is not None and check.found is not None:
+        numbers += f", {_number(abs(check.found - check.recorded))} apart"
+    where = "within" if check.passed else "OUTSIDE" if not check.told else "NOT THE SAME RUN"
+    told = f"; {check.told}" if check.told else ""
+    return f"{where}: {numbers}; explained up to {_number(check.bound)} ({check.bound_from}){told}"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

@@ -1,0 +1,77 @@
+"""How far the rows of a board can be believed: who made their runs, and who made them again.
+
+This is the one place that says so: what ``trust_of`` and ``bar`` return is shown on every page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
+from leaderboards.data.replications import Replicated, together
+
+LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated")  # the weakest first
+YOURS = "yours"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What stands behind a row.
+
+    Attributes:
+        level: one of ``LEVELS``.
+        words: the level with all that is known beside it.
+        yours: whether its runs were made here, and are not committed.
+    """
+
+    level: str
+    words: str
+    yours: bool
+
+    @property
+    def short(self) -> str:
+        """The level as tables show it: "re-run", "replicated ×2"."""
+        return self.words.partition(",")[0]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The board's trust on one line: measured rows by level, the strongest first, and what
+    replications gave."""
+
+    levels: tuple[tuple[str, int], ...]
+    rows: int
+    yours: int
+    replicated: Replicated
+
+
+def trust_of(row: Row | RecordLine) -> Trust:
+    """What stands behind a row, or a record. What nobody verified was reported."""
+    checked = row.checked or LEVELS[0]
+    level = next((level for level in reversed(LEVELS) if checked.startswith(level)), LEVELS[0])
+    yours = row.origin == YOURS
+    return Trust(level, f"{checked}, {YOURS}" if yours else checked, yours)
+
+
+def bar(board: OpenBoard) -> Bar:
+    """The trust in the rows that were measured."""
+    trusted = [(row.kind, trust_of(row)) for row in board.summary()]
+    counts = Counter(trust.level for kind, trust in trusted if kind == "measured")
+    levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
+    yours = sum(trust.yours for kind, trust in trusted if kind in ("measured", "replication"))
+    return Bar(levels, counts.total(), yours, together(replications(board)))
+
+
+def replications(board: OpenBoard) -> list[Replication]:
+    """Every run that was made once more, of all tasks."""
+    return [line for task in board.tasks() for line in board.replications(task)]
+
+
+def explained() -> str:
+    """The levels in a sentence."""
+    return (
+        "reported: somebody's records; consistent: its numbers follow from its own scores; "
+        "re-scored: from its weights; re-run: from its command; replicated ×k: so on k kinds of "
+        "machine, or by k people. A row has the level of its least checked seed"
+    )

@@ -1,0 +1,200 @@
+"""MAD: six abilities of each architecture, with states of one size where a model has a setting."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable
+from statistics import fmean
+
+from bench.records.schema import RunRecord
+from ground.statistics import SHARE, Mean, mean_interval
+from judging.claims import Claim
+from judging.grammar import (
+    Measured,
+    Number,
+    Records,
+    Rule,
+    Runs,
+    above,
+    any_of,
+    difference,
+    each,
+    once,
+    setting,
+    where,
+    within,
+)
+from judging.presets import preset_settings
+from pictures import models
+from pictures.panels import Axis, Panel, Picture, Row
+from reproduce.drawing import tables
+from reproduce.drawing.traces import over_seeds, published
+from reproduce.reproduction import Plan, Reproduction
+from settings.groups import card, entrants
+
+TITLE = "MAD: six abilities of sequence models, with states of one size"
+SOURCE = (
+    "Poli et al. 2024, Mechanistic Design and Scaling of Hybrid Architectures (arXiv 2403.17844), "
+    "section 3; its scores as Yang et al. 2024, DeltaNet (arXiv 2406.06484) print them"
+)
+# What the suite changes, one setting at a time: a score is the mean over these and the baseline.
+CHANGES = card("tasks", "mad")["changes"]
+TRANSFORMER, MAMBA = "gpt2_rope", "mamba"
+PUBLISHED = {  # scores, in the order of CHANGES
+    TRANSFORMER: (0.941, 0.298, 0.868, 0.996, 0.516, 0.852),
+    MAMBA: (0.904, 0.067, 0.901, 0.863, 0.527, 0.895),
+}
+# Numbers of each layer that a sequence keeps, convolutions included (the suite: 4,096 in two), and
+# the length of a model's state, of its width, that keeps so many: Mamba's convolution keeps 3 more.
+STATE = 2048
+STATE_LENGTH = {MAMBA: lambda width: STATE // (2 * width) - 3, "s4d": lambda width: STATE // width}
+SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """A sweep for each task, and at ``paper`` for each change of its sizes."""
+    models = entrants("mad", preset)
+    shared = ",".join(name for name in models if name not in STATE_LENGTH)
+    own = (_normalised(name, preset) for name in STATE_LENGTH if name in models)
+    groups = [(f"models=[{shared}]",), *own]
+    cells = [one for name in CHANGES for one in _cells(name, preset)]
+    return Plan(sweeps=tuple(("tasks=mad", *one, *group) for one in cells for group in groups))
+
+
+def _normalised(model: str, preset: str) -> tuple[str, ...]:
+    length = STATE_LENGTH[model](preset_settings("mad", model, preset)["models"]["width"])
+    return f"models={model}", f"models.state={length}"
+
+
+def _cells(name: str, preset: str) -> list[tuple[str, ...]]:
+    changes = CHANGES[name] if preset == "paper" else {}
+    words = [(f"tasks.{key}={value}",) for key, values in changes.items() for value in values]
+    return [(f"tasks.synthetic={name}", *one) for one in [(), *words]]
+
+
+def variant(record: RunRecord) -> Hashable:
+    """The task of a record and its sizes."""
+    return tuple(setting(record, f"tasks.{key}") for key in ("synthetic", *SIZES))
+
+
+def of(name: str, model: str = "") -> Runs:
+    """The finals of a model on a task at the baseline of its preset, or a guess."""
+
+    def usual(record: RunRecord) -> bool:
+        own = preset_settings("mad", TRANSFORMER, record.preset)["tasks"]
+        return all(setting(record, f"tasks.{key}") == own[key] for key in SIZES)
+
+    label = f"{models.label(model) if model else 'a guess'} on {_words(name)}"
+    return Runs(label, "mad", model, {"tasks.synthetic": name}, usual, "" if model else "uniform")
+
+
+def _names(records: Records) -> list[str]:
+    return sorted({record.model for record in records if record.role == "final"} | {*PUBLISHED})
+
+
+def _words(name: str) -> str:
+    return name.replace("in_context", "in-context").replace("_", " ")
+
+
+def panels(records: Records) -> Picture:
+    """A panel for each task: every model, a guess, and the two published scores."""
+    found = [_panel(records, *one) for one in enumerate(CHANGES)]
+    rows = [Row(some, height=3, shared=True) for some in (found[:3], found[3:])]
+    return Picture(TITLE, rows, width=11, legend="below")
+
+
+def _panel(records: Records, place: int, name: str) -> Panel:
+    known = _names(records)
+    runs = {models.label(model): (of(name, model), model) for model in known}
+    runs["a guess"] = of(name), "grey"
+    traces = [
+        over_seeds(label, {row: one.of(records)}, "accuracy", mark="dots", colour=colour)
+        for row, (label, (one, colour)) in enumerate(runs.items())
+    ]
+    whence = "published: mean over all settings of the suite"
+    scores = [(known.index(model), PUBLISHED[model][place]) for model in PUBLISHED]
+    traces.append(published(whence, scores, mark="dots", colour="grey", aside=1.5, legend=whence))
+    x, y = Axis(categories=[*runs]), Axis("accuracy", limits=(0, 1))
+    return Panel(_words(name), x, y, traces, sideways=True)
+
+
+def table(records: Records) -> str:
+    """A row for each model: its state, a column for each task, and the mean over them."""
+    heads = ["model", "numbers kept in a layer", *map(_words, CHANGES), "mean"]
+    return tables.markdown(heads, (_row(records, model) for model in _names(records)))
+
+
+def _row(records: Records, model: str) -> list[str]:
+    own = of(next(iter(CHANGES)), model).of(records)
+    kept = {(r.cost.state_bytes or 0) // 4 // r.config["models"].get("layers", 1) for r in own}
+    scores = [_score(records, model, name) for name in CHANGES]
+    known = [score.mean for score in scores if score.mean is not None]
+    mean = f"{fmean(known):.3f}" if len(known) == len(scores) else "none"
+    return [models.label(model), f"{max(kept, default=0):,}", *map(tables.cell, scores), mean]
+
+
+def _score(records: Records, model: str, name: str) -> Mean:
+    """The mean over seeds of the mean over the settings of a task that were run."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for record in records:
+        if record.model == model and setting(record, "tasks.synthetic") == name:
+            by_seed[record.seed].append(record.metrics.get("test", {}).get("accuracy", math.nan))
+    return mean_interval([fmean(found) for found in by_seed.values()], SHARE)
+
+
+def _accuracy(model: str, name: str) -> Measured:
+    return Number("accuracy", "accuracy").of(of(name, model))
+
+
+def _both(name: str) -> tuple[Measured, Measured]:
+    return _accuracy(TRANSFORMER, name), _accuracy(MAMBA, name)
+
+
+def _claim(name: str, sentence: str, *rules: Rule, ranked: tuple[str, ...] = ()) -> Claim:
+    short = (lambda found: all(r.preset != "smoke" for r in found)), "accuracy of trained models"
+    trained = where(*short, "smoke trains for a few steps", "laptop")
+    rows = [of(task, model) for task in ranked for model in PUBLISHED]
+    return Claim(name, sentence, once(trained, each(rules)), ranks=lambda _: rows)
+
+
+CLAIMS = (
+    _claim(
+        "attention recalls",
+        "A transformer recalls the value of nearly every key that it has seen (94 %).",
+        within(_accuracy(TRANSFORMER, "in_context_recall"), low=0.9),
+    ),
+    _claim(
+        "fuzzy recall is harder",
+        "Keys and values of several tokens are much harder to recall than single ones, for a "
+        "transformer (30 instead of 94 %) and for Mamba, which recalls fewer (7 instead of 90 %).",
+        *map(above, _both("in_context_recall"), _both("fuzzy_recall"), (0.1, 0.1)),
+        above(*_both("fuzzy_recall"), by=0.05),
+        ranked=("in_context_recall", "fuzzy_recall"),
+    ),
+    _claim(
+        "attention copies better",
+        "A transformer copies nearly every token among blanks, Mamba not (99.6 and 86 %).",
+        within(_accuracy(TRANSFORMER, "selective_copying"), low=0.95),
+        above(*_both("selective_copying"), by=0.05),
+        ranked=("selective_copying",),
+    ),
+    _claim(
+        "compression is alike",
+        "A transformer and Mamba compress nearly as well as each other (52 and 53 %).",
+        *(within(one, low=0.2) for one in _both("compression")),  # a guess has 0.1
+        difference(*_both("compression"), low=-0.1, high=0.1),
+        ranked=("compression",),
+    ),
+    _claim(
+        "Mamba memorises better",
+        "Mamba learns more of the facts that no context tells than a transformer (90 and 85 %).",
+        above(_accuracy(MAMBA, "memorisation"), _accuracy(TRANSFORMER, "memorisation")),
+        ranked=("memorisation",),
+    ),
+)
+VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), "models.state")
+select = any_of(lambda record: record.task == "mad" and record.role in ("final", "baseline"))
+REPRODUCTION = Reproduction(
+    TITLE, SOURCE, plan, select, CLAIMS, panels, variant, varied=VARIED, table=table
+)

@@ -1,0 +1,217 @@
+"""Recall against the size of the state: every sequence model on one plot, a curve for each."""
+
+from __future__ import annotations
+
+from bench.records.schema import RunRecord
+from judging.claims import Claim
+from judging.controls import Control
+from judging.grammar import Number, Records, Rule, Runs, above, any_of, each, once, setting, within
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing.traces import over_seeds, summary
+from reproduce.multi_query_recall import runs
+from reproduce.multi_query_recall.multi_query_recall import ALL_RIGHT, ENOUGH_STEPS, trained
+from reproduce.multi_query_recall.runs import PLAIN, label
+from reproduce.reproduction import Plan, Reproduction
+from settings.groups import contenders
+
+TITLE = "Multi-query recall by the bytes that a sequence keeps"
+ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927), figure 2"
+DELTA = "Yang et al. 2024, Parallelizing linear transformers with the delta rule (arXiv 2406.06484)"
+MECHANISMS = "Arora et al. 2025, Mechanistic evaluation of transformers and SSMs (arXiv 2505.15105)"
+
+# A sum of pairs with the convolution that the delta rule has, so that its writes alone differ; and
+# the delta rule without one.
+SUM, RULE = ("linear_transformer", 4), ("delta_net", 4)
+ALONE = ("delta_net", 1)
+NAMES = {
+    SUM: "Linear transformer with a short convolution",
+    ALONE: "DeltaNet without its convolution",
+}
+LESS, MORE, GUESSED = 0.2, 0.05, 0.2
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """What figure multi_query_recall sweeps at several widths, and the two variants."""
+    sizes = runs.plain_cells(preset)
+    variants = [
+        (*words, f"models={model}", f"models.convolution={taps}")
+        for model, taps, asked in ((*SUM, sizes), (*ALONE, sizes[-1:]))
+        for words in asked
+    ]
+    return Plan(sweeps=(*sizes, *variants))
+
+
+def cell(record: RunRecord) -> bool:
+    """Whether the task is that of the plain cells, whoever the model is."""
+    task = record.config["tasks"]
+    plain = record.task == "multi_query_recall" and task["protocol"] == "as_set"
+    return plain and len(task["pairs"]) > 1 and not task["rewritten"]
+
+
+def variant(record: RunRecord) -> tuple[int, int | None]:
+    """What tells apart the runs of one model: its width, and the taps of its convolution."""
+    return runs.width(record), setting(record, "models.convolution")
+
+
+def _asked(record: RunRecord) -> bool:
+    one = (record.model, setting(record, "models.convolution"))
+    return one in NAMES or record.model in contenders("multi_query_recall", record.preset)
+
+
+# Runs of every contender and of the variants, in the cells with several numbers of pairs.
+select = any_of(lambda r: r.role not in ("trial", "baseline") and cell(r) and _asked(r))
+
+
+def of(model: str, width: int | None = None, taps: int | None = None) -> Runs:
+    """Finals of one model; of one width, with a convolution of so many taps."""
+    name = NAMES.get((model, taps or 0)) or label(model)
+    settings = {"models.width": width, "models.convolution": taps}
+    given = {key: value for key, value in settings.items() if value is not None}
+    says = name if width is None else f"{name}, width {width}"
+    return Runs(says, "multi_query_recall", model, given, choose=cell)
+
+
+def widths(records: Records) -> list[int]:
+    """From narrow to wide."""
+    return sorted({runs.width(record) for record in records if cell(record)})
+
+
+def most(records: Records) -> int:
+    """The largest number of pairs."""
+    return max((n for r in records if cell(r) for n in r.config["tasks"]["pairs"]), default=0)
+
+
+def panels(records: Records) -> Picture:
+    """One panel: accuracy at the most pairs against bytes, a line through the widths."""
+    pairs = most(records)
+    kinds = sorted({_kind(record) for record in records})
+    guess = [Remark("guess", y=1 / pairs)] if pairs else []
+    x = Axis("bytes that a sequence keeps", scale="log")
+    y = Axis("accuracy", limits=(-0.03, 1.05))
+    title = f"{pairs} pairs, one layer, widths {', '.join(map(str, widths(records)))}"
+    traces = [_curve(records, *kind, f"accuracy/{pairs}") for kind in kinds]
+    return Picture(
+        TITLE, [Row([Panel(title, x, y, traces, guess)], height=4.5)], legend="below", columns=4
+    )
+
+
+def _kind(record: RunRecord) -> tuple[str, int]:
+    """A model, and its taps where they are a variant's."""
+    taps = setting(record, "models.convolution") or 0
+    return record.model, taps if (record.model, taps) in NAMES else 0
+
+
+def _curve(records: Records, model: str, taps: int, name: str) -> Trace:
+    found = [r for r in records if _kind(r) == (model, taps)]
+    by_width = {width: [r for r in found if runs.width(r) == width] for width in widths(found)}
+    by_state = {runs.state_of(own): own for own in by_width.values() if runs.state_of(own)}
+    shown = NAMES.get((model, taps)) or label(model)
+    return over_seeds(shown, by_state, name, mark="both", colour=model)
+
+
+def table(records: Records) -> str:
+    """Bytes and accuracy of each model at each width."""
+    sizes, name = widths(records), f"accuracy/{most(records)}"
+    lines = [
+        "| model | " + " | ".join(f"width {size}" for size in sizes) + " |",
+        "|---|" + "---|" * len(sizes),
+    ]
+    for kind in sorted({_kind(record) for record in records}):
+        cells = []
+        for size in sizes:
+            own = [r for r in records if _kind(r) == kind and runs.width(r) == size]
+            mean = summary(own, name).mean if own else None
+            cells.append("" if mean is None else f"{mean:.3f} ({runs.state_of(own):,} bytes)")
+        lines.append(f"| {NAMES.get(kind) or label(kind[0])} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _accuracy(records: Records, found: Runs) -> Number:
+    return Number(
+        "accuracy",
+        f"accuracy/{most(found.of(records))}",
+        items=lambda record: int(setting(record, "tasks.test_size")),
+    )
+
+
+def keeps_every_pair(model: str, taps: int | None = None) -> Rule:
+    """Nearly all right at the most pairs, at every width."""
+
+    def rules(records: Records) -> list[Rule]:
+        known = [of(model, size, taps) for size in widths(records)]
+        return [within(_accuracy(records, one).of(one), low=ALL_RIGHT) for one in known]
+
+    return each(rules, f"accuracy of {ALL_RIGHT:g} or more at the most pairs, at every width")
+
+
+def _narrowest(records: Records) -> list[Runs]:
+    size = min(widths(records), default=0)
+    return [of(RULE[0], size, RULE[1]), of(SUM[0], size, SUM[1])]
+
+
+def _rule_above_sum(records: Records) -> list[Rule]:
+    rule, total = _narrowest(records)
+    a, b = (_accuracy(records, one).of(one) for one in (rule, total))
+    return [above(a, b, MORE)]
+
+
+def _behind(records: Records) -> list[Rule]:
+    size = max(widths(records), default=0)
+    ahead = of(RULE[0], size, RULE[1])
+    behind = [of(model, size) for model in ("h3", "hyena")]
+    number = _accuracy(records, ahead)
+    return [above(number.of(ahead), number.of(one), LESS) for one in behind]
+
+
+def _without(taps: int) -> Rule:
+    """One layer of the delta rule, at the largest width, hardly better than a guess."""
+
+    def rules(records: Records) -> list[Rule]:
+        found = of("delta_net", max(widths(records), default=0), taps)
+        high = 1 / max(most(records), 1) + GUESSED
+        return [within(_accuracy(records, found).of(found), high=high)]
+
+    return each(rules, f"accuracy at the most pairs at most {GUESSED:g} above a guess")
+
+
+READY = trained(ENOUGH_STEPS, PLAIN)
+CLAIMS = (
+    Claim(
+        "the delta rule keeps every pair",
+        "DeltaNet recalls every pair at every width.",
+        once(READY, keeps_every_pair(*RULE)),
+        source=f"{DELTA}, figure 2",
+    ),
+    Claim(
+        "the delta rule recalls more than a sum",
+        "A memory that corrects what it would have answered recalls more than one of the same "
+        "shape that only adds.",
+        once(READY, each(_rule_above_sum, f"accuracy higher by more than {MORE:g}, narrowest")),
+        source=f"{DELTA}, section 2 and figure 2",
+        ranks=_narrowest,
+    ),
+    Claim(
+        "one layer needs its convolution",
+        "One layer of the delta rule recalls little where no convolution joins a value to its key.",
+        once(READY, _without(1)),
+        source=f"{MECHANISMS}: recall in the convolution; one layer sees no neighbour without it",
+        control=Control("DeltaNet with its convolution", once(READY, _without(4))),
+    ),
+    Claim(
+        "H3 and Hyena fall behind",
+        "H3 and Hyena, whose writes do not depend on what was stored, recall clearly less.",
+        once(READY, each(_behind, f"accuracy lower than DeltaNet by more than {LESS:g}, widest")),
+        source=MECHANISMS,
+    ),
+)
+REPRODUCTION = Reproduction(
+    TITLE,
+    f"{ZOOLOGY}; {DELTA}; {MECHANISMS}",
+    plan,
+    select,
+    CLAIMS,
+    panels,
+    variant,
+    varied=("tasks.pairs", "models.width", "models.convolution"),
+    table=table,
+)

@@ -1,0 +1,157 @@
+"""State tracking: who follows the product of a group, and how far beyond training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.records.schema import RunRecord
+from judging.claims import Claim
+from judging.controls import NOTHING_TRAINED, Control
+from judging.grammar import Number, Rule, Runs, above, any_of, each, once, trained_for, within
+from pictures.models import label
+from pictures.panels import Axis, Panel, Picture, Remark, Row
+from reproduce.drawing.traces import curve_over_seeds
+from reproduce.reproduction import Plan, Reproduction
+from settings.groups import GUEST, entrants
+
+TITLE = "State tracking: word problems of groups, trained short and asked long"
+ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"
+GRAZZI = "Grazzi et al. 2024, Unlocking state-tracking in linear RNNs (arXiv 2411.12537)"
+
+# What a state goes through at a position. Only those are judged that were run.
+NONLINEAR = ("lstm",)
+NEGATIVE = ("delta_net_negative", "gated_delta_net_negative")  # eigenvalues from -1 to 1
+DIAGONAL = ("mamba", "s4d", "mamba2", "gla", "retnet")  # non-negative, or the same at all positions
+POSITIVE = (*DIAGONAL, "delta_net", "gated_delta_net")  # eigenvalues from 0 to 1, or the same
+ATTENTION = ("gpt2", "gpt2_rope")  # nothing: only depth
+GROUPS = {  # what it is called, its letters, a guess
+    "parity": ("parity", "all", 1 / 2),
+    "s3": ("S₃", "all", 1 / 6),
+    "z60": ("Z₆₀", "all", 1 / 60),
+    "a5": ("A₅, cycles of three", "small", 1 / 60),
+    "s5": ("S₅, swaps", "small", 1 / 120),
+}
+STEPS = 3000  # without which an accuracy says nothing
+ASKED = {"smoke": ("parity", "s3"), "laptop": ("parity", "s5")}  # elsewhere all of them
+
+
+def plan(preset: str, seeds: int | None) -> Plan:
+    """A sweep over the contenders for each group; seeds are the sweep's own setting. At ``laptop``
+    S₅ is for the models of its claim alone: all others would double the cost."""
+    sweeps = []
+    for name in ASKED.get(preset, tuple(GROUPS)):
+        own = (f"tasks.group={name}", f"tasks.letters={GROUPS[name][1]}")
+        words: tuple[str, ...] = ("tasks=state_tracking", *own)
+        if (preset, name) == ("laptop", "s5"):
+            entered = entrants("state_tracking", preset)
+            named = [one for one in entered if one in (*NONLINEAR, *DIAGONAL) or one[:1] == GUEST]
+            words = (*words, f"models=[{','.join(named)}]")
+        sweeps.append(words)
+    return Plan(sweeps=tuple(sweeps))
+
+
+def of(model: str, group: str = "parity") -> Runs:
+    """The finals of one model on one group."""
+    settings = {"tasks.group": group, "tasks.letters": GROUPS[group][1]}
+    return Runs(f"{label(model)} on {GROUPS[group][0]}", "state_tracking", model, settings)
+
+
+def panels(records: Sequence[RunRecord]) -> Picture:
+    """Accuracy by position, a panel for each group."""
+    known = {record.config["tasks"]["group"] for record in records} or GROUPS
+    every = [_by_position(records, group) for group in GROUPS if group in known]
+    rows = [Row(part) for part in (every[:3], every[3:]) if part]
+    return Picture(TITLE, rows, width=12, legend="below")
+
+
+def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
+    runs = {model: of(model, group).of(records) for model in sorted({r.model for r in records})}
+    traces = [
+        curve_over_seeds(label(model), found, "accuracy_by_position", colour=model)
+        for model, found in runs.items()
+        if found
+    ]
+    title, _, guess = GROUPS[group]
+    lengths = sorted({record.config["tasks"]["length"] for record in records})
+    remarks = [Remark("guess", y=guess), *(Remark("training length", x=x) for x in lengths)]
+    return Panel(title, Axis("position"), Axis("accuracy", limits=(0, 1.05)), traces, remarks)
+
+
+NEAR = Number("accuracy at the training length", "accuracy/1x")
+FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
+SURE, GUESSED, FALL = 0.99, 0.6, 0.05  # of parity, where a guess has 0.5
+COSETS = 0.05  # of S₅, where whoever knows the letters without their order has 1/60
+
+
+def far(models: Sequence[str], group: str, low: float = 0.0, high: float = 1.0) -> Rule:
+    """The accuracy of each of these models far beyond the training length."""
+
+    def rules(records: Sequence[RunRecord]) -> list[Rule]:
+        known = [of(model, group) for model in models if of(model, group).of(records)]
+        return [within(FAR.of(runs), low, high) for runs in known]
+
+    text = f"{FAR.name} of {low:g} to {high:g}: {', '.join(models)} on {GROUPS[group][0]}"
+    return once(trained_for(STEPS, "laptop"), each(rules, text))
+
+
+def falls(models: Sequence[str]) -> Rule:
+    """Accuracy on parity falls from the training length to far beyond it."""
+    rules = [above(NEAR.of(of(model)), FAR.of(of(model)), FALL) for model in models]
+    return once(trained_for(STEPS, "laptop"), each(rules))
+
+
+def _beside(model: str, rule: Rule) -> Control:
+    return Control(f"{label(model)} in its place", rule)
+
+
+CLAIMS = (
+    Claim(
+        "a nonlinear state keeps parity",
+        "An LSTM, whose state goes through a nonlinear map, follows parity far beyond training.",
+        far(NONLINEAR, "parity", low=SURE),
+        source=GRAZZI,
+        control=_beside("mamba", far(("mamba",), "parity", low=SURE)),
+    ),
+    Claim(
+        "negative eigenvalues keep parity",
+        "A linear recurrence whose transitions may have negative eigenvalues follows parity.",
+        far(NEGATIVE, "parity", low=SURE),
+        source=GRAZZI,
+        control=_beside("mamba", far(("mamba",), "parity", low=SURE)),
+    ),
+    Claim(
+        "positive eigenvalues lose parity",
+        "Linear recurrences whose transitions have eigenvalues from 0 to 1, or are the same at all "
+        "positions, cannot follow parity far beyond training.",
+        far(POSITIVE, "parity", high=GUESSED),
+        source=f"{GRAZZI}, theorem 1",
+        control=_beside("lstm", far(NONLINEAR, "parity", high=GUESSED)),
+    ),
+    Claim(
+        "attention falls off",
+        "Attention of fixed depth falls off beyond its training length.",
+        falls(ATTENTION),
+        source=ILLUSION,
+        control=_beside("lstm", falls(NONLINEAR)),
+    ),
+    Claim(
+        "S₅ needs more than diagonal",
+        "Diagonal recurrences cannot follow S₅: a long word tells them no more than its letters "
+        "tell without their order. A nonlinear state can.",
+        far(DIAGONAL, "s5", high=COSETS),
+        source=ILLUSION,
+        control=_beside("lstm", far(NONLINEAR, "s5", high=COSETS)),
+    ),
+)
+
+REPRODUCTION = Reproduction(
+    TITLE,
+    f"{ILLUSION}; {GRAZZI}",
+    plan,
+    any_of(lambda record: record.task == "state_tracking" and record.role == "final"),
+    CLAIMS,
+    panels,
+    variant=lambda record: record.config["tasks"]["group"],
+    varied=("tasks.group", "tasks.letters"),
+    control=NOTHING_TRAINED,  # every claim names a model that must fail instead
+)

@@ -1,0 +1,63 @@
+"""What a reproduction leaves: the figure and its numbers, and the verdicts on its claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import COMMITTED
+from ground.errors import UserError
+from ground.files import write_atomically
+from judging.claims import ClaimResult, verdict_file
+from judging.controls import without_twins
+from pictures.renderer import images
+from reproduce.drawing.frame import framed
+from reproduce.reproduction import Reproduction, View
+from settings.groups import guests, taking_part
+
+
+def write(
+    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View, folder: Path
+) -> list[ClaimResult]:
+    """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
+    ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
+    Guests are drawn, and no claim is about them.
+    """
+    given, records = records, without_twins(records)
+    beside = guests()
+    with taking_part([]):
+        own = [record for record in given if record.model not in beside]
+        results = [claim.judge(own) for claim in reproduction.claims]
+        verdicts = verdict_file(
+            name, view.name, reproduction.title, own, results, reproduction.cost
+        )
+    note = "" if reproduction.note is None else reproduction.note(records)
+    picture = framed(reproduction.panels(records), records, view, note)
+    files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
+    files["curves.json"] = picture.to_json()
+    if reproduction.table is not None:
+        files["table.md"] = reproduction.table(records).encode()
+    files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
+    files["verdicts.json"] = verdicts
+    for file, content in files.items():
+        write_atomically(folder / file, content)
+    return results
+
+
+def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
+    """Write every committed verdict file anew, from the records that it names."""
+    known = {record.run_id: record for record in read_records([COMMITTED])}
+    for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):
+        old = json.loads(path.read_text())
+        own, named = reproductions[old["figure"]], [*old["records"], *old.get("controls", [])]
+        if lost := [run for run in named if run not in known]:
+            raise UserError(
+                f"{path.name} is judged from {lost[0]}, whose record is not there: restore it, or "
+                f"delete {path.name} and make it with `python -m reproduce {old['figure']}`"
+            )
+        records = [known[run] for run in named]
+        results = [claim.judge(records) for claim in own.claims]
+        given = (old["figure"], old["preset"], own.title, records, results, own.cost)
+        write_atomically(path, verdict_file(*given))

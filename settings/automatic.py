@@ -1,0 +1,70 @@
+"""What ``auto`` stands for where a task's preset leaves a choice to the machine, such as its text.
+
+``card.automatic`` of a task's YAML file has the values of a key in order, and what each one needs:
+``given``, another setting with a value; ``address``, a page in reach, unless files in the folder of
+prepared data match all patterns of ``kept``. Beside it, ``with`` brings further settings.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+AUTO = "auto"
+Needs = Mapping[str, Any]
+Reach = Callable[[str], bool]  # whether a page answers
+
+
+def settle(task: dict[str, Any]) -> None:
+    """Put the first value that needs no network in the place of each ``auto``.
+
+    Args:
+        task: the task's YAML file, with the values of a configuration.
+    """
+    for key, values in _open(task):
+        here = (v for v, needs in values.items() if "address" not in needs and _given(needs, task))
+        task[key] = next(here)
+
+
+def words_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach) -> list[str]:
+    """The words that settle each ``auto`` by what is read over the network, if that comes first;
+    where it is out of reach, one line on stderr names what is taken in its place.
+
+    Args:
+        given: dotted keys of the command line, whose values win.
+    """
+    words: list[str] = []
+    for key, values in _open(task):
+        missed = ""
+        for value, needs in values.items():
+            address = needs.get("address")
+            if not _given(needs, task):
+                continue
+            if address is None:
+                if missed:
+                    print(f"note: {missed} is out of reach: tasks.{key}={value}", file=sys.stderr)
+                break
+            if _kept(needs, task) or reach(address):
+                more = {k: v for k, v in needs.get("with", {}).items() if k in task}
+                own = {k: v for k, v in more.items() if f"tasks.{k}" not in given}
+                words += [f"tasks.{name}={v}" for name, v in {key: value, **own}.items()]
+                break
+            missed = address
+    return words
+
+
+def _open(task: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Needs]]]:
+    for key, values in task.get("card", {}).get("automatic", {}).items():
+        if task.get(key) == AUTO:
+            yield key, values
+
+
+def _given(needs: Needs, task: Mapping[str, Any]) -> bool:
+    return "given" not in needs or task.get(needs["given"]) is not None
+
+
+def _kept(needs: Needs, task: Mapping[str, Any]) -> bool:
+    folder = Path(str(task["prepared"]))
+    return all(any(folder.glob(pattern)) for pattern in needs["kept"])

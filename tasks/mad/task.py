@@ -1,0 +1,277 @@
+"""MAD: six small tasks that each ask for one ability of a sequence model.
+
+Source: Poli et al. 2024, "Mechanistic Design and Scaling of Hybrid Architectures" (arXiv
+2403.17844), section 3, and its released code (athms/mad-lab).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.specification import SequenceSpecification
+from tasks.interface import IGNORED, Batch, Evaluation, Metric, Split, Task
+from tasks.mad.sequences import (
+    LONGEST_MOTIF,
+    NOISE_VOCABULARY,
+    Draw,
+    Examples,
+    Rule,
+    compression,
+    fuzzy_recall,
+    memorisation,
+    recall,
+    selective_copying,
+)
+
+# The baseline of the suite: what was published for each task, from which one setting is changed at
+# a time; and how many training sequences.
+PUBLISHED = {
+    "in_context_recall": (Rule(16, 128), 12_800),
+    "fuzzy_recall": (Rule(16, 128), 12_800),
+    "noisy_recall": (Rule(32, 128, noise=0.2), 12_800),
+    "selective_copying": (Rule(16, 256, to_copy=16), 12_800),
+    "compression": (Rule(16, 32), 12_800),
+    "memorisation": (Rule(256, 32), 256),
+}
+TRAIN, VALIDATION, TEST, MAP, ORDER = range(5)
+BLOCK = 64  # sequences that are drawn at once: a larger set starts with the smaller one
+POSITIONS_AT_ONCE = 2**14
+
+
+class Mad(Task):
+    """One of six tasks: recall of values, recall of motifs, recall among noise, copying what is no
+    blank, compressing a sequence into one position, and facts that only the weights can hold.
+
+    Metrics: ``loss`` (cross-entropy in nats) and ``accuracy`` over all tokens that are asked; curve
+    ``accuracy_by_position``. An epoch goes through the training set in an order of its own.
+
+    Compression is asked of the last output alone, which is read by a linear map for every place:
+    its models have length × vocabulary outputs, of which place t has those from t × vocabulary on.
+
+    Args:
+        synthetic: in_context_recall | fuzzy_recall | noisy_recall | selective_copying |
+            compression | memorisation.
+        vocabulary, length: of the sequences; null: as published for this task.
+        noise: share of noise among the pairs of noisy recall; null: as published.
+        to_copy: tokens of selective copying; null: as published.
+        training_examples: sequences of the training set; null: as published.
+        validation_size, test_size: sequences; the same for every model.
+        data_seed: seed of all data and of the facts; the run's seed orders the training set.
+
+    Raises:
+        ValueError: an unknown task, or sizes that its rule has no room for.
+    """
+
+    headline: ClassVar[Metric] = Metric("accuracy", "maximise")
+
+    def __init__(
+        self,
+        *,
+        synthetic: str = "in_context_recall",
+        vocabulary: int | None = None,
+        length: int | None = None,
+        noise: float | None = None,
+        to_copy: int | None = None,
+        training_examples: int | None = None,
+        validation_size: int = 1280,
+        test_size: int = 1280,
+        data_seed: int = 0,
+    ) -> None:
+        if synthetic not in PUBLISHED:
+            known = ", ".join(PUBLISHED)
+            raise ValueError(f"synthetic must be one of {known}, got {synthetic!r}")
+        usual, examples = PUBLISHED[synthetic]
+        self.synthetic = synthetic
+        self.rule = Rule(
+            usual.vocabulary if vocabulary is None else vocabulary,
+            usual.length if length is None else length,
+            usual.noise if noise is None else noise,
+            usual.to_copy if to_copy is None else to_copy,
+        )
+        self.sizes = {
+            TRAIN: examples if training_examples is None else training_examples,
+            VALIDATION: validation_size,
+            TEST: test_size,
+        }
+        if min(self.sizes.values()) < 1 or data_seed < 0:
+            raise ValueError(
+                "training_examples, validation_size and test_size are numbers of sequences from 1 "
+                f"on, and data_seed counts from 0: got {[*self.sizes.values()]} and {data_seed}"
+            )
+        self.data_seed = data_seed
+        _check_room(synthetic, self.rule)
+        self._order: tuple[tuple[int, int], np.ndarray] | None = None
+
+    @cached_property
+    def splits(self) -> dict[int, Examples]:
+        """The fixed sequences of TRAIN, VALIDATION and TEST."""
+        return {split: self._drawn(split, size) for split, size in self.sizes.items()}
+
+    def specification(self) -> SequenceSpecification:
+        rule = self.rule
+        places = rule.length if self._compresses else 1
+        return SequenceSpecification(rule.length, vocabulary=rule.vocabulary * places)
+
+    def data_hashes(self) -> dict[str, str]:
+        names = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+        return {name: _hash(self.splits[split]) for name, split in names.items()}
+
+    def steps_per_epoch(self, size: int) -> int:
+        return -(-self.sizes[TRAIN] // size)
+
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        """int64 (batch, time). An epoch's last batch is filled up with the first of its order."""
+        epoch, place = divmod(step, self.steps_per_epoch(size))
+        if self._order is None or self._order[0] != (seed, epoch):
+            order = self._generator(ORDER, seed, epoch).permutation(self.sizes[TRAIN])
+            self._order = (seed, epoch), order
+        rows = np.resize(self._order[1], self.steps_per_epoch(size) * size)
+        chosen = self.splits[TRAIN].rows(rows[place * size : (place + 1) * size])
+        inputs, targets = torch.from_numpy(chosen.inputs), torch.from_numpy(chosen.trained)
+        return Batch(inputs, targets, tokens=inputs.numel())
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return functional.cross_entropy(
+            self._scores(outputs).flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED
+        )
+
+    def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.loss(self._outputs(model, batch.inputs), batch)
+
+    def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        examples = self.splits[VALIDATION if split == "validation" else TEST]
+        loss, answers = 0.0, []
+        for inputs, targets in _parts(examples):
+            scores = self._scores(self._outputs(model, inputs.to(device))).cpu()
+            loss += functional.cross_entropy(
+                scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+            ).item()
+            answers.append(scores.argmax(-1).numpy())
+        asked = int((examples.targets != IGNORED).sum())
+        return _measured(examples, np.concatenate(answers), loss / asked)
+
+    def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        def oracle(split: Split) -> Evaluation:
+            examples = self.splits[VALIDATION if split == "validation" else TEST]
+            return _measured(examples, examples.targets, 0.0)
+
+        return {"uniform": lambda split: self._uniform(), "oracle": oracle}
+
+    @property
+    def _compresses(self) -> bool:
+        return self.synthetic == "compression"
+
+    def _outputs(self, model: nn.Module, inputs: Tensor) -> Tensor:
+        """All outputs; for compression the last one alone, where the model can give it alone."""
+        if self._compresses and hasattr(model, "hidden"):
+            last = model.hidden(inputs)[:, -1:]  # type: ignore[operator]
+            return last @ model.output_matrix.T
+        outputs: Tensor = model(inputs)
+        return outputs
+
+    def _scores(self, outputs: Tensor) -> Tensor:
+        """float32 (batch, time, vocabulary): what is said of every place."""
+        if self._compresses:
+            outputs = outputs[:, -1].unflatten(-1, (self.rule.length, self.rule.vocabulary))
+        return outputs.float()
+
+    def _uniform(self) -> Evaluation:
+        """A guess among the tokens that may be the answer at a position."""
+        rule, places = self.rule, 1
+        if self.synthetic == "selective_copying":
+            choices = rule.vocabulary - 2
+        elif self._compresses:  # the last place holds its own token
+            choices, places = rule.vocabulary - 1, rule.length
+        elif self.synthetic == "memorisation":
+            choices = (rule.vocabulary - 1) // 2
+        else:
+            tokens = rule.vocabulary - (NOISE_VOCABULARY if rule.noise else 0)
+            tokens -= self.synthetic == "fuzzy_recall"
+            choices = tokens - tokens // 2
+        free = 1 / places if places > 1 else 0.0
+        accuracy = free + (1 - free) / choices
+        return Evaluation({"accuracy": accuracy, "loss": (1 - free) * math.log(choices)})
+
+    def _drawn(self, split: int, size: int) -> Examples:
+        blocks = [
+            self._draw(self._generator(split, block), BLOCK, self.rule, split == TRAIN)
+            for block in range(-(-size // BLOCK))
+        ]
+        parts = ("inputs", "targets", "trained")
+        return Examples(*(np.concatenate([getattr(b, p) for b in blocks])[:size] for p in parts))
+
+    @cached_property
+    def _draw(self) -> Draw:
+        draws: dict[str, Draw] = {
+            "fuzzy_recall": fuzzy_recall,
+            "selective_copying": selective_copying,
+            "compression": compression,
+            "memorisation": memorisation(self._seed(MAP)),
+        }
+        return draws.get(self.synthetic, recall)
+
+    def _generator(self, *key: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(self._seed(*key)))
+
+    def _seed(self, *key: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence([self.data_seed, *key])
+
+
+def _parts(examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
+    size = max(1, POSITIONS_AT_ONCE // examples.inputs.shape[1])
+    both = (torch.from_numpy(x).split(size) for x in (examples.inputs, examples.targets))
+    yield from zip(*both, strict=True)
+
+
+def _measured(examples: Examples, answers: np.ndarray, loss: float) -> Evaluation:
+    """All metrics of answers int64 (sequences, length)."""
+    asked = examples.targets != IGNORED
+    right = (answers == examples.targets) & asked
+    places = np.flatnonzero(asked.any(0))
+    by_place = right.sum(0)[places] / asked.sum(0)[places]
+    return Evaluation(
+        metrics={"accuracy": float(right.sum() / asked.sum()), "loss": loss},
+        per_sequence={"accuracy": (right.sum(1) / asked.sum(1)).tolist()},
+        curves={
+            "accuracy_by_position": {"x": places.astype(float).tolist(), "y": by_place.tolist()}
+        },
+    )
+
+
+def _hash(examples: Examples) -> str:
+    sha256 = hashlib.sha256()
+    for part in (examples.inputs, examples.targets, examples.trained):
+        sha256.update(part.astype("<i8").tobytes())
+    return sha256.hexdigest()
+
+
+def _check_room(synthetic: str, rule: Rule) -> None:
+    """Raises:
+    ValueError: a rule that cannot be drawn.
+    """
+    noisy, copies = synthetic == "noisy_recall", synthetic == "selective_copying"
+    if not (0 < rule.noise < 1 if noisy else rule.noise == 0):
+        wanted = "a share between 0 and 1" if noisy else "none, which only noisy_recall has"
+        raise ValueError(f"noise={rule.noise} of {synthetic}: expected {wanted}")
+    if copies != (rule.to_copy > 0):
+        wanted = "1 or more" if copies else "none, which only selective_copying has"
+        raise ValueError(f"to_copy={rule.to_copy} of {synthetic}: expected {wanted}")
+    tokens = {"noisy_recall": NOISE_VOCABULARY + 4, "fuzzy_recall": 2 * LONGEST_MOTIF + 1}
+    least = tokens.get(synthetic, 4)
+    if rule.vocabulary < least:
+        raise ValueError(f"vocabulary={rule.vocabulary} of {synthetic}: give at least {least}")
+    length = {"fuzzy_recall": 8 * LONGEST_MOTIF, "selective_copying": 2 * rule.to_copy + 2}
+    shortest = length.get(synthetic, 4)
+    if rule.length < shortest or rule.length % 2:
+        raise ValueError(
+            f"length={rule.length} of {synthetic}: give an even number from {shortest} on"
+        )

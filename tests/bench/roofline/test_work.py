@@ -1,0 +1,77 @@
+"""What is counted of a step, against arithmetic by hand and against the same step with numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from bench.roofline.work import Operation, count_here, count_meta
+
+ROWS, INNER, OUTER = 6, 5, 3
+
+
+def test_a_product_by_hand() -> None:
+    a, b = torch.empty(ROWS, INNER, device="meta"), torch.empty(INNER, OUTER, device="meta")
+    work = count_meta(lambda: a @ b)
+    moved = 4 * (ROWS * INNER + INNER * OUTER + ROWS * OUTER)
+    assert dict(work.calls) == {Operation(2 * ROWS * INNER * OUTER, moved): 1}
+
+
+def test_views_move_nothing_and_what_is_expanded_is_as_large_as_its_storage() -> None:
+    a = torch.empty(1, INNER, device="meta")
+    work = count_meta(lambda: a.expand(ROWS, INNER) + a.view(INNER))
+    assert work.launches == 1
+    assert work.views == 2
+    assert work.moved == 4 * (INNER + INNER + ROWS * INNER)
+
+
+def test_shapes_alone_give_what_numbers_give() -> None:
+    def run(device: str) -> None:
+        with torch.device(device):
+            model = nn.Sequential(nn.Linear(INNER, 8), nn.Tanh(), nn.Linear(8, OUTER))
+            model(torch.ones(ROWS, INNER)).square().mean().backward()
+
+    by_shape, by_numbers = (
+        count_meta(lambda: run("meta")),
+        count_here(lambda: run("cpu")),
+    )
+    # Forward; then gradients of both matrices, and of the inputs of the second.
+    assert by_shape.flops == 2 * ROWS * (2 * INNER * 8 + 3 * 8 * OUTER)
+    assert by_numbers.flops == by_shape.flops
+
+
+@pytest.mark.parametrize("blocks", [(), (5,)], ids=["whole", "in blocks"])
+def test_attention_is_one_kernel_with_all_pairs(blocks: tuple[int, ...]) -> None:
+    batch, heads, time, width = 2, 3, 7, 4
+    shape = (batch, heads, *blocks, time, width)
+    q = torch.empty(shape, device="meta", requires_grad=True)
+    work = count_meta(
+        lambda: functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+    )
+    one_product = 2 * batch * heads * math.prod(blocks) * time * time * width
+    assert work.flops == (2 + 5) * one_product  # the backward pass makes the scores again
+    assert work.launches < 12
+
+
+def test_an_lstm_has_the_flops_that_its_kernel_on_a_cpu_has() -> None:
+    def run(device: str) -> None:
+        with torch.device(device):
+            model = nn.LSTM(INNER, 8, num_layers=2, batch_first=True)
+            model(torch.ones(2, ROWS, INNER))[0].sum().backward()
+
+    by_shape, by_numbers = count_meta(lambda: run("meta")), count_here(lambda: run("cpu"))
+    assert by_shape.flops == by_numbers.flops > 0
+    assert by_shape.launches > 2 * 3 * 2 * ROWS  # both layers, position by position
+    assert by_shape.plain_launches > by_shape.launches  # as a stack computes it
+
+
+def test_the_same_work_on_more_data() -> None:
+    a = torch.empty(ROWS, INNER, device="meta")
+    work = count_meta(lambda: a.exp() @ a.T)
+    twice = work.on(2.0)
+    assert (twice.flops, twice.moved) == (2 * work.flops, 2 * work.moved)
+    assert twice.launches == work.launches

@@ -1,0 +1,87 @@
+"""A sweep whose trials are trained together: the records of one that trains each alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.records.schema import RunRecord
+from bench.runs import together
+from bench.runs.together import most_together, shape_of
+from bench.sweep import run_sweep
+from ground.errors import UserError
+from ground.progress import silent
+from settings.config import compose
+from settings.settings import Configuration
+
+SWEEP = [
+    "tasks=multi_query_recall",
+    "preset=smoke",
+    "models=gpt2",
+    "tasks.data_seed=5",
+    "training.steps=6",
+    "training.validate_every=3",
+    "models.width=8",
+    "sweep.search_space={training.lr:[1e-3,1e-2,1e30]}",
+    "n_trials=3",
+    "data_seeds=3",
+]
+
+
+def swept(folder: Path, *words: str) -> list[RunRecord]:
+    records = run_sweep([*SWEEP, f"store={folder}", *words], silent)
+    return [record for record in records if record.role == "final"]
+
+
+def test_a_stacked_sweep_has_the_records_of_one_alone(tmp_path: Path) -> None:
+    single, stacked = swept(tmp_path / "alone"), swept(tmp_path / "stacked", "stack=4")
+    assert [r.run_id for r in stacked] == [r.run_id for r in single]
+    assert [r.identity for r in stacked] == [r.identity for r in single]
+    for one, other in zip(stacked, single, strict=True):
+        assert one.metrics["test"]["loss"] == pytest.approx(other.metrics["test"]["loss"], rel=1e-4)
+        assert one.study is not None
+        assert other.study is not None
+        assert [t.outcome for t in one.study.trials] == [t.outcome for t in other.study.trials]
+        assert "diverged" in {trial.outcome for trial in one.study.trials}
+        assert one.cost.stacked == (3 if one.seed == 0 else 2)  # of the trials, of the finals
+        assert other.cost.stacked is None
+        assert one.cost.training_flops == other.cost.training_flops
+    kept = json.loads((tmp_path / "alone" / "records" / f"{single[0].run_id}.json").read_text())
+    assert "stacked" not in kept["cost"]  # records alone are what they were, byte for byte
+
+
+def configured(*words: str) -> Configuration:
+    return compose(["tasks=regbench", "models=gpt2", "preset=smoke", *words])
+
+
+@pytest.mark.parametrize("other", ["executor=ray", "storage=postgresql://host/studies"])
+def test_stacks_are_refused_where_others_make_the_runs(other: str) -> None:
+    with pytest.raises(UserError) as refused:
+        configured("sweep.stack=auto", f"sweep.{other}")
+    named = "executor=ray" if "ray" in other else "a storage that drivers share"
+    assert str(refused.value) == f"sweep.stack=auto does not go with {named}: leave one out"
+
+
+def test_runs_of_one_shape_differ_in_seeds_rates_and_decay_alone() -> None:
+    shape = shape_of(configured())
+    for word in ("seed=3", "tasks.data_seed=1", "training.lr=1", "training.weight_decay=0"):
+        assert shape_of(configured(word)) == shape
+    for word in ("models.width=32", "training.steps=9", "training.betas=[0.9,0.99]", "store=x"):
+        assert shape_of(configured(word)) != shape
+    assert shape_of(configured("training.micro_batch_size=2")) is None
+
+
+def test_auto_stacks_where_it_was_measured_to_be_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors = [("gpt2", 2, 0.9), ("gpt2", 4, 0.99), ("lstm", 2, 1.1), ("lstm", 4, 1.2)]
+    named = ("task", "preset", "model", "together", "factor")
+    rows = [dict(zip(named, ("regbench", "smoke", *row), strict=True)) for row in factors]
+    (tmp_path / "stacked.json").write_text(json.dumps({"factors": rows}))
+    monkeypatch.setattr(together, "MEASURED", tmp_path / "stacked.json")
+    assert most_together(configured("sweep.stack=auto", "device=cpu")) == 1
+    assert most_together(configured("sweep.stack=auto", "device=cpu", "models=lstm")) == 4
+    assert most_together(configured("sweep.stack=3")) == 3
+    assert most_together(configured()) == 1

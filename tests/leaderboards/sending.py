@@ -1,0 +1,35 @@
+"""Committed records to send, to change and to seal again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.records.equivalence import form
+from bench.records.provenance import sha256_of
+from bench.records.schema import read_record
+from bench.records.store import COMMITTED
+from tests.leaderboards.forgeries import Content
+
+SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]
+SAID += ["training_data=generated anew in every run", "contamination=none: the test is generated"]
+
+
+def current(pattern: str, role: str = "") -> Path:
+    """The first committed record that this checkout can make."""
+    for path in sorted(COMMITTED.glob(f"{pattern}.json")):
+        record = read_record(path)
+        made_here = form(record.config, record.provenance) != "of an earlier form"
+        if made_here and record.outcome == "ok" and record.role in (role or ("final", "single")):
+            return path
+    pytest.skip(f"no record of {pattern} is of the code that is here")
+
+
+def sealed(content: Content, folder: Path) -> Path:
+    content.pop("content_sha256", None)
+    path = folder / f"{content['run_id']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**content, "content_sha256": sha256_of(content)}))
+    return path

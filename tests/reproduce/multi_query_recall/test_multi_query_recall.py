@@ -1,0 +1,189 @@
+"""The figure of multi-query recall on constructed runs whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from bench.records.schema import Cost, RunRecord
+from bench.search.plan import make_plan
+from bench.training.building import build_task
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from pictures.renderer import images
+from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
+from reproduce.multi_query_recall.runs import FIXED_STATE, plan
+from settings.groups import contenders
+from tests.bench.records import make_record
+from tests.reproduce.records import wobble
+
+SEEDS = range(3)
+MODELS = contenders("multi_query_recall", "laptop")
+STATE = {"lstm": 8, "mamba": 150, "s4d": 250}  # bytes for each unit of width, of others 500
+CELLS: dict[str, dict[str, Any]] = {
+    "easy": {"protocol": "easy", "pairs": [4], "rewritten": 0},
+    "plain": {"protocol": "as_set", "pairs": [2, 4, 8], "rewritten": 0},
+    "forgetting": {"protocol": "as_set", "pairs": [2, 4, 6], "rewritten": 2},
+}
+
+
+def run(
+    cell: str, model: str, seed: int, *, width: int = 64, steps: int = 400, **metrics: float
+) -> RunRecord:
+    task = {**CELLS[cell], "evaluated_pairs": None, "test_size": 2000}
+    setting = f"{cell} {model} {width} {steps}"
+    return make_record(
+        seed=seed,
+        task="multi_query_recall",
+        model=model,
+        label=model,
+        preset="laptop",
+        identity=hashlib.sha256(setting.encode()).hexdigest(),
+        config={
+            "tasks": task,
+            "models": {"width": width},
+            "training": {"restarts": 1, "steps": steps},
+        },
+        metrics={"test": {name.replace("_at_", "/"): value for name, value in metrics.items()}},
+        cost=Cost(state_bytes=STATE.get(model, 500) * width),
+    )
+
+
+def easy(memory: float = 1.0, attention: float = 0.998, steps: int = 100) -> list[RunRecord]:
+    return [
+        one
+        for seed in SEEDS
+        for one in (
+            run("easy", "memory_mosaic", seed, steps=steps, accuracy=memory),
+            run("easy", "conv_attention", seed, accuracy=attention),
+        )
+    ]
+
+
+def plain(steps: int = 400, **levels: tuple[float, float]) -> list[RunRecord]:
+    """Runs at two widths whose accuracies at 2 and 8 pairs are ``levels``; half as good at 8 pairs
+    where the width is half."""
+    known = {name: (0.95, 0.4) if name in FIXED_STATE else (1.0, 0.999) for name in MODELS}
+    return [
+        run(
+            "plain",
+            model,
+            seed,
+            width=width,
+            steps=steps,
+            accuracy=few,
+            accuracy_at_2=few + wobble(seed) / 10,
+            accuracy_at_4=(few + many) / 2,
+            accuracy_at_8=many * width / 64 - wobble(seed) / 10,
+        )
+        for model, (few, many) in {**known, **levels}.items()
+        for width in (32, 64)
+        for seed in SEEDS
+    ]
+
+
+def forgetting(**levels: float) -> list[RunRecord]:
+    known = {**dict.fromkeys(MODELS, 0.5), "titans": 0.9, **levels}
+    return [
+        run(
+            "forgetting",
+            model,
+            seed,
+            accuracy=level,
+            accuracy_rewritten=level + wobble(seed),
+            stale_rate=1 - level,
+        )
+        for model, level in known.items()
+        for seed in SEEDS
+    ]
+
+
+def judge(records: list[RunRecord]) -> dict[str, Finding]:
+    selected = REPRODUCTION.select(records)
+    return {claim.name: claim.without_control(selected) for claim in REPRODUCTION.claims}
+
+
+def test_everything_is_reproduced_as_published() -> None:
+    found = judge(easy() + plain() + forgetting())
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    assert "after 100 steps 1.000" in found["one layer of memory units"].evidence
+
+
+@pytest.mark.parametrize(
+    ("records", "claim"),
+    [
+        (easy(memory=0.95), "one layer of memory units"),
+        (easy(attention=0.98), "attention with a short convolution"),
+        (plain(conv_attention=(1.0, 0.9)), "no fall with a state that grows"),
+        (plain(mamba=(0.99, 0.98)), "Mamba falls with the pairs"),
+        (plain(lstm=(1.0, 0.999)), "the gap to fixed states"),
+        (forgetting(memory_mosaic=0.8), "rewritten keys, without order"),
+        (forgetting(titans=0.4), "rewritten keys, with forgetting"),
+    ],
+)
+def test_other_accuracies_contradict(records: list[RunRecord], claim: str) -> None:
+    assert judge(records)[claim].verdict == CONTRADICTED
+
+
+def test_memory_units_that_were_trained_longer_say_nothing_about_100_steps() -> None:
+    found = judge(easy(steps=400))["one layer of memory units"]
+    assert (found.verdict, found.seeds) == (UNDECIDED, 0)
+
+
+def test_a_model_that_only_guesses_says_nothing_about_its_state() -> None:
+    """A guess among D values falls as 1/D by itself."""
+    found = judge(plain(s4d=(0.5, 0.125)))
+    for name in ("S4D falls with the pairs", "S4D recalls more with a larger state"):
+        assert found[name].verdict == UNDECIDED
+        assert "guess among its values (0.5)" in found[name].evidence
+    assert found["Mamba falls with the pairs"].verdict == REPRODUCED
+
+
+def test_short_runs_are_left_out() -> None:
+    found = judge(plain(steps=60))
+    unasked = found["the gap to fixed states"]
+    assert (unasked.verdict, unasked.asked_at) == (NOT_ASKED, "laptop")
+
+
+def test_other_cells_and_trials_do_not_belong() -> None:
+    one = run("plain", "lstm", 0, accuracy=0.5)
+    other = {**one.config, "tasks": {**CELLS["plain"], "pairs": [4]}}
+    changed: list[dict[str, Any]] = [
+        {"role": "trial"},
+        {"config": other},
+        {"task": "bigram"},
+        {"model": "lstm_x"},
+    ]
+    assert REPRODUCTION.select([one.model_copy(update=change) for change in changed]) == []
+
+
+def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
+    runs = [*easy(), *plain(), *forgetting()]
+    lost = {"outcome": "diverged", "cause": "the loss is not finite", "metrics": {}}
+    runs.append(run("plain", "s4d", 7).model_copy(update=lost))
+    selected = REPRODUCTION.select(runs[::-1])
+    assert len(selected) == len(runs)
+    picture = REPRODUCTION.panels(selected)
+    by_state = picture.panels[1]
+    (lstm,) = [trace for trace in by_state.traces if trace.name == "LSTM"]
+    assert lstm.x == (256, 512)  # bytes, of the two widths
+    assert lstm.y[0] == pytest.approx(0.2, abs=0.01)
+    assert "after 100–400" not in by_state.title
+    first = images(picture, "recall")
+    assert first == images(REPRODUCTION.panels(REPRODUCTION.select(runs)), "recall")
+    images(REPRODUCTION.panels([]), "nothing")
+
+
+@pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
+def test_every_planned_run_fits_and_belongs(preset: str) -> None:
+    entries = [
+        entry
+        for words in plan(preset, None).sweeps
+        for entry in make_plan([*words, f"preset={preset}"]).entries
+    ]
+    found = {entry.configuration.model for entry in entries}
+    assert found == set(contenders("multi_query_recall", preset))
+    for configuration in (entry.configuration for entry in entries):
+        if configuration.model == "lstm" or configuration.tasks["protocol"] == "easy":
+            assert build_task(configuration).specification().maximum_length

@@ -1,0 +1,102 @@
+"""The plot of recall against the state on constructed runs whose verdicts are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.records.schema import RunRecord
+from bench.search.plan import make_plan
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from pictures.renderer import images
+from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, SUM
+from tests.reproduce.multi_query_recall.test_multi_query_recall import run
+
+WIDTHS = (16, 64)
+KNOWN = {  # accuracy at the most pairs, by model and taps
+    ("conv_attention", None): 1.0,
+    ("delta_net", 4): 1.0,
+    ("delta_net", 1): 0.13,
+    SUM: 0.4,
+    ("h3", None): 0.5,
+    ("hyena", None): 0.5,
+}
+
+
+def made(known: dict[tuple[str, int | None], float]) -> list[RunRecord]:
+    return [
+        _run(*kind, size, s, a) for kind, a in known.items() for size in WIDTHS for s in range(3)
+    ]
+
+
+def _run(model: str, taps: int | None, width: int, seed: int, accuracy: float) -> RunRecord:
+    wobbled = min(accuracy + 0.001 * seed, 1.0)
+    found = run("plain", model, seed, width=width, accuracy_at_2=1.0, accuracy_at_8=wobbled)
+    config = {**found.config, "models": {**found.config["models"], "convolution": taps}}
+    return found.model_copy(update={"config": config, "run_id": f"{found.run_id}-{taps}"})
+
+
+def judged(known: dict[tuple[str, int | None], float]) -> dict[str, Any]:
+    records = REPRODUCTION.select(made(known))
+    return {c.name: c.rule.judge(records, 0.95).verdict for c in REPRODUCTION.claims}
+
+
+def test_claims_hold_where_they_should() -> None:
+    assert set(judged(KNOWN).values()) == {REPRODUCED}
+
+
+@pytest.mark.parametrize(
+    ("changed", "claim"),
+    [
+        ({("delta_net", 4): 0.9}, "the delta rule keeps every pair"),
+        ({SUM: 1.0}, "the delta rule recalls more than a sum"),
+        ({("delta_net", 1): 1.0}, "one layer needs its convolution"),
+        ({("h3", None): 1.0}, "H3 and Hyena fall behind"),
+    ],
+)
+def test_another_system_does_not_pass(
+    changed: dict[tuple[str, int | None], float], claim: str
+) -> None:
+    assert judged({**KNOWN, **changed})[claim] == CONTRADICTED
+
+
+@pytest.mark.parametrize("failing", WIDTHS)
+def test_every_width_is_asked(failing: int) -> None:
+    """Whichever was trained last."""
+    records = []
+    for width in WIDTHS:
+        started = f"2026-01-{width}T00:00:00+00:00" if width < 30 else "2026-02-01T00:00:00+00:00"
+        accuracy = 0.6 if width == failing else 1.0
+        for seed in range(3):
+            one = _run("delta_net", 4, width, seed, accuracy)
+            made_at = one.provenance.model_copy(update={"started_at": started})
+            records.append(one.model_copy(update={"provenance": made_at}))
+    claim = next(c for c in REPRODUCTION.claims if c.name == "the delta rule keeps every pair")
+    assert claim.rule.judge(REPRODUCTION.select(records), 0.95).verdict == CONTRADICTED
+
+
+def test_a_missing_row_decides_nothing() -> None:
+    known = {kind: value for kind, value in KNOWN.items() if kind != SUM}
+    assert judged(known)["the delta rule recalls more than a sum"] == UNDECIDED
+
+
+def test_each_variant_is_a_row_of_its_own() -> None:
+    records = REPRODUCTION.select(made(KNOWN))
+    assert len(records) == len(KNOWN) * len(WIDTHS) * 3
+    (panel,) = REPRODUCTION.panels(records).panels
+    assert len(panel.traces) == len(KNOWN)
+    assert REPRODUCTION.table is not None
+    assert REPRODUCTION.table(records).count("\n") == len(KNOWN) + 1
+    images(REPRODUCTION.panels([]), "nothing")
+
+
+def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
+    entries = [
+        e
+        for words in REPRODUCTION.plan("laptop", None).sweeps
+        for e in make_plan([*words, "preset=laptop"]).entries
+    ]
+    rows = {(e.configuration.model, e.configuration.models.get("convolution")) for e in entries}
+    assert len({model for model, _ in rows}) >= 10
+    assert len({e.configuration.models["width"] for e in entries}) == 3

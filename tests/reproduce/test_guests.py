@@ -1,0 +1,133 @@
+"""A model of somebody else's package in the figures of this project, by one word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.records.schema import read_records
+from bench.search.plan import make_plan
+from ground.errors import OK, UserError
+from pictures.models import label
+from pictures.panels import Picture
+from reproduce.__main__ import reproductions
+from reproduce.command import main
+from settings import groups
+from settings.groups import choices, contenders, taking_part
+
+FIGURES = reproductions()
+PACKAGE = '''
+from torch import nn
+
+
+class MyModel(nn.Module):
+    """A recurrent network without any of this project's words."""
+
+    def __init__(self, specification, *, channels=8):
+        super().__init__()
+        self.embed = nn.Embedding(specification.vocabulary, channels)
+        self.mix = nn.GRU(channels, channels, batch_first=True)
+        self.read = nn.Linear(channels, specification.output_size)
+
+    def forward(self, inputs):
+        return self.read(self.mix(self.embed(inputs))[0])
+'''
+GUEST = "models=+a_package.MyModel"
+SHORT = ["training.steps=2", "seeds=1", "n_trials=1", "tasks.validation_size=8"]
+SHORT += ["tasks.test_size=8", "device=cpu"]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the user stands: a folder with a package of his own. There are two contenders."""
+    (tmp_path / "a_package").mkdir()
+    (tmp_path / "a_package" / "__init__.py").write_text(PACKAGE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(groups, "_by_cards", lambda task, preset: ("gpt2", "memory_mosaic"))
+    return tmp_path
+
+
+def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_about_it(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for figure, count in (("figure9", 2), ("table3", 2)):
+        assert main([figure, GUEST, *SHORT], FIGURES) == OK
+        assert "models=+a_package.MyModel" in capsys.readouterr().out
+        (folder,) = (package / "runs" / "reproductions" / figure).iterdir()
+        picture = Picture.read(folder / "curves.json")
+        drawn = [t for t in picture.panels[0].traces if "MyModel (not committed)" in t.name]
+        assert sum(len(t.x) for t in drawn if t.seeds) == count
+        named = [*picture.panels[0].x.categories, *(trace.end for trace in drawn)]
+        assert "MyModel (not committed)" in named  # in words, beside its points
+        assert (folder / "figure.png").stat().st_size > 10_000
+        names = (folder / "records.txt").read_text().split()
+        judged = json.loads((folder / "verdicts.json").read_text())["records"]
+        assert {name for name in names if name not in judged} == {
+            name for name in names if "MyModel" in name
+        }
+    rows = (folder / "table.md").read_text().splitlines()
+    assert len([row for row in rows if row.startswith("| MyModel (not committed) |")]) == 1
+    assert [row.count("|") for row in rows] == [rows[0].count("|")] * len(rows)
+
+    # The same records are enough, and the figure of the contenders alone is as it was.
+    assert main(["figure9", GUEST, "records=runs/records", "store=again"], FIGURES) == OK
+    (again,) = (package / "again" / "reproductions" / "figure9").iterdir()
+    assert "MyModel (not committed)" in (again / "curves.json").read_text()
+    assert main(["figure9", "records=runs/records", "store=plain"], FIGURES) == OK
+    plain = package / "plain" / "reproductions" / "figure9" / "smoke"
+    assert "MyModel" not in (plain / "curves.json").read_text()
+    verdicts = [json.loads((one / "verdicts.json").read_text()) for one in (again, plain)]
+    assert verdicts[0]["claims"] == verdicts[1]["claims"]
+    assert {r.model for r in read_records([Path("runs/records")])} >= {"MyModel", "gpt2"}
+
+
+@pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])
+def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
+    with taking_part(["a_package.MyModel"]):
+        plan = FIGURES[figure].plan("smoke", None)
+        entries = [e for words in plan.sweeps for e in make_plan([*words, "preset=smoke"]).entries]
+    own = [entry for entry in entries if entry.guest]
+    assert {entry.configuration.models["_target_"] for entry in own} == {"a_package.MyModel"}
+    assert {entry.words[0] for entry in own} == {"models._target_=a_package.MyModel"}
+    assert label("MyModel") == "MyModel"
+    assert contenders("regbench", "smoke") == ("gpt2", "memory_mosaic")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["figure9", "models=+gtp2"], "there is no model 'gtp2': did you mean 'gpt2'"),
+        (["figure9", "models=+gpt2"], "takes part in regbench at preset smoke already"),
+        (["figure9", "models=+a_package.NoModel"], "has no class 'NoModel'"),
+        (["figure9", "models=+a_package.gpt2"], "give the class a name of its own"),
+        (["figure9", "models=+a.B,+b.B"], "give the class a name of its own"),
+        (["figure9", "models=a_package.MyModel"], r"models=\+MODEL adds a model"),
+        (["figure5", GUEST], "this figure compares models that it names itself"),
+        (["multi_query_recall", GUEST], "this figure compares models by models.width"),
+    ],
+)
+def test_a_guest_that_cannot_take_part_is_a_sentence(
+    words: list[str], sentence: str, package: Path
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        main(words, FIGURES)
+
+
+def test_one_word_adds_to_what_a_sweep_would_run(package: Path) -> None:
+    smoke = ["tasks=regbench", "preset=smoke"]
+
+    def names(*words: str) -> list[tuple[str, bool]]:
+        plan = make_plan([*smoke, *words])
+        return [(entry.configuration.model, entry.guest) for entry in plan.entries]
+
+    own = [("gpt2", False), ("memory_mosaic", False)]
+    assert names() == own
+    assert names(GUEST) == [*own, ("MyModel", True)]
+    assert names("models=+gla,+a_package.MyModel") == [*own, ("gla", True), ("MyModel", True)]
+    assert names("models=[lstm,+gla]") == [("lstm", False), ("gla", True)]
+    measured = make_plan(["tasks=capacity", "models=+a_package.MyModel", "preset=smoke"])
+    assert [entry.guest for entry in measured.entries].count(True) == 1
+    assert "gla" in choices("models")

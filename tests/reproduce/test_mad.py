@@ -1,0 +1,144 @@
+"""The figure of MAD on constructed runs whose verdicts are known, and states of one size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.records.schema import Cost, RunRecord
+from bench.training.building import build_task, build_to_train
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from pictures.renderer import images
+from reproduce.mad.mad import CHANGES, PUBLISHED, REPRODUCTION, STATE, STATE_LENGTH, plan
+from settings.config import compose
+from tests.bench.records import make_record
+from tests.reproduce.records import wobble
+
+SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
+Levels = dict[str, dict[str, float]]
+LEVELS: Levels = {
+    "in_context_recall": {"gpt2_rope": 0.97, "mamba": 0.95},
+    "fuzzy_recall": {"gpt2_rope": 0.4, "mamba": 0.2},
+    "selective_copying": {"gpt2_rope": 0.99, "mamba": 0.8},
+    "compression": {"gpt2_rope": 0.5, "mamba": 0.52},
+    "memorisation": {"gpt2_rope": 0.8, "mamba": 0.9},
+}
+
+
+def run(name: str, model: str, seed: int, accuracy: float, **changes: Any) -> RunRecord:
+    tasks: dict[str, Any] = {**dict.fromkeys(SIZES), "data_seed": 0, "synthetic": name}
+    preset = changes.pop("preset", "laptop")
+    return make_record(
+        seed=seed,
+        role="final",
+        task="mad",
+        model=model,
+        label=model,
+        preset=preset,
+        config={
+            "tasks": {**tasks, **changes},
+            "models": {"width": 64, "layers": 2},
+            "training": {"restarts": 1, "steps": 800},
+        },
+        metrics={"test": {"accuracy": accuracy}},
+        per_sequence={"accuracy": [accuracy] * 100},
+        cost=Cost(state_bytes=STATE * 2 * 4),
+    )
+
+
+def records(preset: str = "laptop", changed: Levels | None = None) -> list[RunRecord]:
+    return [
+        run(name, model, seed, level + wobble(seed) / 10, preset=preset)
+        for name, of_model in LEVELS.items()
+        for model, level in {**of_model, **(changed or {}).get(name, {})}.items()
+        for seed in range(3)
+    ]
+
+
+def judge(found: list[RunRecord]) -> dict[str, Finding]:
+    selected = REPRODUCTION.select(found)
+    return {claim.name: claim.without_control(selected) for claim in REPRODUCTION.claims}
+
+
+def test_the_published_orders_are_reproduced() -> None:
+    found = judge(records())
+    assert {one.verdict for one in found.values()} == {REPRODUCED}, found
+
+
+@pytest.mark.parametrize(
+    ("levels", "claim"),
+    [
+        ({"in_context_recall": {"gpt2_rope": 0.8}}, "attention recalls"),
+        ({"fuzzy_recall": {"gpt2_rope": 0.95}}, "fuzzy recall is harder"),
+        ({"fuzzy_recall": {"gpt2_rope": 0.2}}, "fuzzy recall is harder"),
+        ({"selective_copying": {"mamba": 0.99}}, "attention copies better"),
+        ({"compression": {"mamba": 0.8}}, "compression is alike"),
+        ({"memorisation": {"mamba": 0.6}}, "Mamba memorises better"),
+    ],
+)
+def test_other_accuracies_contradict(levels: Levels, claim: str) -> None:
+    found = judge(records(changed=levels))
+    assert found.pop(claim).verdict == CONTRADICTED
+    assert sum(one.verdict == CONTRADICTED for one in found.values()) <= 1
+
+
+def test_smoke_is_not_asked_and_missing_ones_undecided() -> None:
+    assert {one.verdict for one in judge(records("smoke")).values()} == {NOT_ASKED}
+    assert {one.verdict for one in judge([]).values()} <= {UNDECIDED, NOT_ASKED}
+
+
+def test_rows_that_are_not_tuned_leave_an_order_open_and_a_level_not() -> None:
+    ranked = replace(REPRODUCTION.claims[-1], control=None).judge(records()).finding
+    assert ranked.verdict == UNDECIDED
+    assert "Mamba on memorisation is untuned" in ranked.evidence
+    level = replace(REPRODUCTION.claims[0], control=None).judge(records()).finding
+    assert level.verdict == REPRODUCED
+
+
+def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
+    harder = [run("compression", "mamba", seed, 0.1, length=64) for seed in range(3)]
+    found = REPRODUCTION.select([*records(), *harder])
+    verdicts = [one.without_control(found) for one in REPRODUCTION.claims]
+    assert {one.verdict for one in verdicts} == {REPRODUCED}
+    assert REPRODUCTION.table is not None
+    row = next(line for line in REPRODUCTION.table(found).splitlines() if "| Mamba" in line)
+    kept, *scores = [part.strip() for part in row.split("|")[2:-1]]
+    assert kept == "2,048"
+    assert scores[list(CHANGES).index("compression")].startswith("0.31")  # of 0.52 and 0.1
+    assert scores[-1] == "none"  # noisy recall was not run
+
+
+def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
+    for preset in ("laptop", "gpu"):
+        own = [words for words in plan(preset, None).sweeps[:3] if "models=[" not in words[2]]
+        for words in own:
+            configuration = compose([*words, f"preset={preset}"])
+            model = build_to_train(configuration, build_task(configuration), 0)
+            layers = int(configuration.models["layers"])
+            assert model.state_bytes(128) == STATE * 4 * layers  # type: ignore[operator]
+        assert len(own) == len(STATE_LENGTH)
+
+
+def test_the_paper_has_all_changes_of_the_suite() -> None:
+    cells = {tuple(w for w in words if "tasks." in w) for words in plan("paper", None).sweeps}
+    # Baselines; 10, 10, 13, 12, 10 and 5 changes.
+    assert len(cells) == 6 + 60
+    assert ("tasks.synthetic=noisy_recall", "tasks.noise=0.8") in cells
+    for words in sorted(cells):
+        build_task(compose(["tasks=mad", "models=lstm", "preset=paper", *words]))
+
+
+def test_every_model_and_the_published_scores_are_drawn() -> None:
+    found = REPRODUCTION.select(records())
+    picture = REPRODUCTION.panels(found)
+    assert images(picture, "mad")
+    panels = [panel for row in picture.rows for panel in row.panels]
+    assert [panel.title for panel in panels][:2] == ["in-context recall", "fuzzy recall"]
+    traces = {trace.name: trace for trace in panels[0].traces}
+    assert list(traces["Mamba"].y) == [pytest.approx(0.95, abs=0.01)]
+    shown = next(t for name, t in traces.items() if name.startswith("published"))
+    assert dict(zip(shown.x, shown.y, strict=True)) == {
+        sorted(PUBLISHED).index(model): score[0] for model, score in PUBLISHED.items()
+    }

@@ -1,0 +1,189 @@
+"""The figures of state tracking and of regression in context on runs whose verdicts are known."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from bench.records.schema import Curve, RunRecord
+from bench.search.plan import make_plan
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, Finding
+from pictures.renderer import images
+from reproduce.in_context_regression import in_context_regression as regression
+from reproduce.reproduction import Reproduction
+from reproduce.state_tracking import state_tracking as tracking
+from settings.config import choices
+from tests.bench.records import make_record
+from tests.reproduce.records import wobble
+
+SEEDS = range(3)
+FOLLOWS = {"lstm", "delta_net_negative", "gated_delta_net_negative"}
+MODELS = {*FOLLOWS, *tracking.POSITIVE, *tracking.ATTENTION}
+
+
+def run(task: str, model: str, seed: int, steps: int, **fields: Any) -> RunRecord:
+    config = {"tasks": fields.pop("tasks"), "models": {}, "training": {"steps": steps}}
+    setting = f"{task} {model} {config['tasks']}"
+    fields = {"role": "final", "label": model, "preset": "laptop", "config": config, **fields}
+    identity = hashlib.sha256(setting.encode()).hexdigest()
+    return make_record(task=task, model=model, seed=seed, identity=identity, **fields)
+
+
+def judge(figure: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+    known = [*figure.select(records), *(one for one in records if one.role == "control")]
+    return {claim.name: claim.judge(known).finding for claim in figure.claims}
+
+
+def tracked(steps: int = 3000, **far: float) -> list[RunRecord]:
+    """Accuracies far beyond training; a model's is given as ``mamba_s5=0.3``."""
+    return [
+        run(
+            "state_tracking",
+            model,
+            seed,
+            steps,
+            tasks={"group": group, "letters": letters, "length": 16},
+            metrics={
+                "test": {
+                    "accuracy/1x": 0.995,
+                    "accuracy/4x": max(0.0, level - wobble(seed) / 100),
+                }
+            },
+            per_sequence={"accuracy/1x": [0.995] * 256, "accuracy/4x": [level] * 256},
+            curves={"accuracy_by_position": Curve(x=[1.0, 64.0], y=[1.0, level])},
+        )
+        for model in sorted(MODELS)
+        for group, (_, letters, guess) in tracking.GROUPS.items()
+        for seed in SEEDS
+        for level in [far.get(f"{model}_{group}", 0.999 if model in FOLLOWS else guess)]
+    ]
+
+
+def test_state_tracking_is_as_theory_says() -> None:
+    found = judge(tracking.REPRODUCTION, tracked())
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    assert "fails as it must" in found["S₅ needs more than diagonal"].evidence
+
+
+@pytest.mark.parametrize(
+    ("far", "claim"),
+    [
+        ({"lstm_parity": 0.9}, "a nonlinear state keeps parity"),
+        ({"delta_net_negative_parity": 0.6}, "negative eigenvalues keep parity"),
+        ({"mamba_parity": 0.9}, "positive eigenvalues lose parity"),
+        ({"delta_net_parity": 0.9}, "positive eigenvalues lose parity"),
+        ({"gpt2_rope_parity": 0.97}, "attention falls off"),
+        ({"s4d_s5": 0.2}, "S₅ needs more than diagonal"),
+    ],
+)
+def test_a_model_out_of_its_class_contradicts(far: dict[str, Any], claim: str) -> None:
+    assert judge(tracking.REPRODUCTION, tracked(**far))[claim].verdict == CONTRADICTED
+
+
+def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
+    found = judge(tracking.REPRODUCTION, tracked(lstm_s5=0.01))
+    assert found["S₅ needs more than diagonal"].verdict not in (REPRODUCED, CONTRADICTED)
+    few = judge(tracking.REPRODUCTION, tracked(steps=60))
+    assert {finding.verdict for finding in few.values()} == {NOT_ASKED}
+
+
+ERRORS = {  # at the end, from ridge, from one step
+    "gpt2": (0.02, 0.05, 0.3),
+    "ridge": (0.0, 0.002, 0.33),
+    "delta_rule": (0.12, 0.16, 0.17),
+    "outer_product": (2.7, 1.0, 0.9),
+    "kernel": (0.65, 0.7, 0.5),
+}
+
+
+def regressed(steps: int = 3000, **changes: tuple[float, float, float]) -> list[RunRecord]:
+    made = []
+    known = {**ERRORS, **changes, "1 gradient step": (0.35, 0.34, 0.0)}
+    for model, levels in known.items():
+        sequence_model = model in choices("models") or model == "1 gradient step"
+        baseline = model == "1 gradient step"
+        for seed in range(1) if baseline else SEEDS:
+            names = ("error_at_end", "from_ridge", "from_1_step")
+            values = dict(zip(names, (x + wobble(seed) / 100 for x in levels), strict=True))
+            one = run(
+                "in_context_regression" if sequence_model else "in_context_regression_memories",
+                model,
+                seed,
+                steps,
+                tasks={"dimension": 8, "pairs": 16, "sequences": 512},
+                role="baseline" if baseline else "final" if sequence_model else "single",
+                metrics={"test": {"error": 0.4, **values}},
+                per_sequence={name: [value, value + 0.001] * 128 for name, value in values.items()},
+                curves={"error_by_pairs": Curve(x=[0.0, 16.0], y=[1.0, levels[0]])},
+            )
+            made.append(one)
+            if model == "gpt2":
+                untrained = {"error_at_end": 1.0, "from_ridge": 0.8, "from_1_step": 0.4}
+                twin = {"metrics": {"test": untrained}, "role": "control", "per_sequence": {}}
+                training = {**one.config, "training": {"steps": 1}}
+                made.append(one.model_copy(update={**twin, "config": training}))
+    return made
+
+
+def test_regression_is_as_claimed() -> None:
+    found = judge(regression.REPRODUCTION, regressed(steps=50_000))
+    assert {finding.verdict for finding in found.values()} == {REPRODUCED}
+    early = judge(regression.REPRODUCTION, regressed())
+    assert early.pop("attention is near least squares").verdict == NOT_ASKED
+    assert {finding.verdict for finding in early.values()} == {REPRODUCED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        ({"gpt2": (0.5, 0.05, 0.3)}, "attention learns from the pairs"),
+        ({"gpt2": (0.2, 0.3, 0.05)}, "attention is near least squares"),
+        ({"ridge": (0.3, 0.3, 0.3)}, "exact sums are least squares"),
+        ({"delta_rule": (0.5, 0.3, 0.3)}, "corrected writes beat one step"),
+        ({"kernel": (0.1, 0.1, 0.3)}, "averages do not regress"),
+    ],
+)
+def test_other_errors_contradict(changes: dict[str, Any], claim: str) -> None:
+    records = regressed(steps=50_000, **changes)
+    assert judge(regression.REPRODUCTION, records)[claim].verdict == CONTRADICTED
+
+
+def test_untrained_models_are_not_asked() -> None:
+    few = judge(regression.REPRODUCTION, regressed(steps=60))
+    assert few["attention learns from the pairs"].verdict == NOT_ASKED
+    assert few["exact sums are least squares"].verdict == REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("figure", "records"),
+    [(tracking.REPRODUCTION, tracked()), (regression.REPRODUCTION, regressed())],
+    ids=["state_tracking", "in_context_regression"],
+)
+def test_both_are_drawn(figure: Reproduction, records: list[RunRecord]) -> None:
+    picture = figure.panels(figure.select(records))
+    assert all(images(picture, "figure").values())
+    assert all(images(figure.panels([]), "nothing").values())
+
+
+@pytest.mark.parametrize("preset", ["smoke", "paper"])
+def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
+    for figure in (tracking.REPRODUCTION, regression.REPRODUCTION):
+        plan = figure.plan(preset, None)
+        for words in plan.sweeps:
+            names = {
+                one.configuration.model for one in make_plan([*words, f"preset={preset}"]).entries
+            }
+            assert {"lstm", "gpt2", "mamba", "s4d"} <= names
+    assert len({words[1] for words in plan.runs}) == 9
+
+
+def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
+    by_group = {}
+    for words in tracking.plan("laptop", None).sweeps:
+        entries = make_plan([*words, "preset=laptop"]).entries
+        group = entries[0].configuration.tasks["group"]
+        by_group[group] = {entry.configuration.model for entry in entries}
+    assert by_group["parity"] >= MODELS
+    assert by_group["s5"] == {*tracking.NONLINEAR, *tracking.DIAGONAL}
