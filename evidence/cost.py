@@ -53,6 +53,14 @@ class Cost:
         )
 
 
+class Kind(NamedTuple):
+    """What runs of about the same pace have in common."""
+
+    task: str
+    model: str
+    preset: str
+
+
 class Alike(NamedTuple):
     """A run, and the work of another one by it.
 
@@ -82,16 +90,31 @@ class Speeds:
             if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
+        self._trained = [
+            record
+            for (_, baseline), found in self._of_task.items()
+            for record in found
+            if not baseline and record.cost.training_flops and record.cost.training_steps
+        ]
+        self._of_kind: dict[Kind, list[RunRecord]] = defaultdict(list)
+        # Of runs that differ in their seed the first stands for all: their steps are alike.
+        first = {r.identity: r for r in sorted(self._trained, key=lambda r: r.run_id, reverse=True)}
+        for record in first.values():
+            self._of_kind[Kind(record.task, record.model, record.preset)].append(record)
         self._known: dict[str, Cost] = {}
+        self._asked: dict[tuple[str, str], Cost] = {}  # by the run, to look up what is known
 
     def of(self, run: PlannedRun) -> Cost:
         """The cost of one run."""
         configuration = run.configuration
-        own = training_key(configuration.resolved(), 0)
-        key = f"{run.role == 'baseline'} {configuration.preset} {own}"
-        if key not in self._known:
-            self._known[key] = self._cost(configuration, run.role == "baseline")
-        return self._known[key]
+        asked = configuration.preset, run.key
+        if asked not in self._asked:
+            own = training_key(configuration.resolved(), 0)
+            key = f"{run.role == 'baseline'} {configuration.preset} {own}"
+            if key not in self._known:
+                self._known[key] = self._cost(configuration, run.role == "baseline")
+            self._asked[asked] = self._known[key]
+        return self._asked[asked]
 
     def together(self, runs: Iterable[PlannedRun], paid: Iterable[str] = ()) -> Cost:
         """The cost of runs, of which each training is paid once and those ``paid`` not at all."""
@@ -131,24 +154,19 @@ class Speeds:
 
     def nearest_by_work(self, configuration: Configuration) -> Alike | None:
         """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
-        resolved = configuration.resolved()
-        trained = [
-            record
-            for (_, baseline), records in self._of_task.items()
-            for record in records
-            if not baseline and record.cost.training_flops and record.cost.training_steps
-        ]
+        resolved, trained = configuration.resolved(), self._trained
         if not trained:
             return None
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
-
-            def distance(record: RunRecord) -> tuple[list[bool], float, str]:
-                other = [getattr(record, key) != getattr(configuration, key) for key in first]
-                return other, abs(math.log(_work_ratio(resolved, record))), record.run_id
-
-            return min(trained, key=distance)
+            unlike = {
+                kind: [getattr(kind, key) != getattr(configuration, key) for key in first]
+                for kind in self._of_kind
+            }
+            least = min(unlike.values())
+            close = [r for kind in unlike if unlike[kind] == least for r in self._of_kind[kind]]
+            return min(close, key=lambda r: (abs(math.log(_work_ratio(resolved, r))), r.run_id))
 
         own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
         if kin.task != configuration.task:  # never run: as many as it has in the middle of others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from bench.records.schema import Role, RunRecord
@@ -15,8 +14,6 @@ from reproduce.reproduction import Plan
 from settings.config import training_configuration
 from settings.seeded import compose_seeded
 from settings.settings import Configuration
-
-_make_plan = lru_cache(maxsize=256)(make_plan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +45,7 @@ def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[Pl
         found.append(_single(twin, shelf, "control"))
     without = [compose_seeded(words) for words in plan.baselines]
     for words in plan.sweeps:
-        entries = _make_plan(words).entries
+        entries = make_plan(words).entries
         without.append(entries[0].configuration)
         for entry in entries:
             found += _searched(entry, shelf)
@@ -62,15 +59,19 @@ def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
-    trained = training_configuration(configuration)
     own = training_key(configuration.resolved(), configuration.seed)
+    trained = training_configuration(configuration)
+    training = own
+    if trained is not configuration:
+        training = training_key(trained.resolved(), configuration.seed)
+    names = shelf.identities(configuration)
     return PlannedRun(
         configuration,
         role,
         f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{own}",
-        training_key(trained.resolved(), configuration.seed),
-        shelf.identities(configuration),
-        shelf.find(configuration, trial=role == "trial"),
+        training,
+        names,
+        shelf.find(names, configuration.seed, trial=role == "trial"),
     )
 
 

@@ -9,7 +9,7 @@ counts until the engine, which reads the text, says otherwise.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -59,10 +59,9 @@ class Shelf:
             for data in self._data.get(_text(name.config["tasks"]), ())
         )
 
-    def find(self, configuration: Configuration, *, trial: bool = False) -> RunRecord | None:
-        """The finished record of a run with the configuration's seed, if there is one."""
-        shelf, seed = self._trials if trial else self._runs, configuration.seed
-        names = self.identities(configuration)
+    def find(self, names: Iterable[str], seed: int, *, trial: bool = False) -> RunRecord | None:
+        """The finished record of a run by any of its :meth:`identities`, if there is one."""
+        shelf = self._trials if trial else self._runs
         return next((shelf[n, seed] for n in names if (n, seed) in shelf), None)
 
     def finals(self, configuration: Configuration) -> Iterator[RunRecord]:

@@ -5,6 +5,7 @@ The survey reads records and configurations alone. It makes no data, no step and
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,6 +150,7 @@ class Survey:
         self._reproductions, self._words = reproductions, words
         self.preset, self.store, self.device_like = preset, store, device_like
         self.shelf = Shelf(preset, Store(store))
+        gc.freeze()  # records are kept to the end: the collector need not walk them again
         self.speeds = Speeds(self.shelf.every)
         if device_like is not None:  # it takes torch to import
             from evidence.elsewhere import SpeedsElsewhere

@@ -26,6 +26,7 @@ from bench.search.plan import (
     in_full,
     list_models,
     make_plan,
+    some_model,
     warn_of_warmup,
 )
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
@@ -41,6 +42,7 @@ from reproduce.writing import judge_again, write
 from settings.config import compose, parse
 from settings.groups import choices, taking_part
 from settings.network import with_text
+from settings.seeded import compose_seeded
 
 if TYPE_CHECKING:
     from settings.settings import Configuration
@@ -356,7 +358,9 @@ def task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
     if preset.removeprefix("preset=") not in choices("preset"):
         return {}
     plan = reproduction.plan(preset.removeprefix("preset="), None)
-    first = _examples(plan, preset)[0]
+    first_words = (plan.sweeps or plan.runs or plan.baselines)[0]
+    of_task = [word for word in first_words if word.startswith(("tasks=", "tasks."))]
+    first = compose_seeded([f"models={some_model(of_task)}", *of_task, preset])
     return {key: key in first.locations for key in first.tasks if key != "_target_"}
 
 

@@ -6,7 +6,7 @@ beside each task and each model: dropping a file in is the whole registration.
 
 from __future__ import annotations
 
-import copy
+import pickle
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,15 @@ from ground.files import ROOT
 from ground.words import word as quoted_word
 from settings.automatic import settle
 from settings.external import kind_of, use_external_model
-from settings.groups import DESCRIPTIVE, GROUPS, GUEST, choices, entrants, model_groups
+from settings.groups import (
+    DESCRIPTIVE,
+    GROUPS,
+    GUEST,
+    choices,
+    entrants,
+    model_groups,
+    own_file,
+)
 from settings.limits import check_counts, check_sizes
 from settings.settings import Configuration
 
@@ -227,9 +235,13 @@ def load_groups(
     models are of ``group``."""
     loaded = dict(_load(root))
     for name, file in chosen.items():
-        below = f"{group}/" if name == "models" and group != "models" else ""
-        loaded[name] = _load(root, name, below + file)[name]
-    return copy.deepcopy(loaded)
+        place = group if name == "models" else name
+        # Hydra puts defaults together; a file without them is read as it lies, in a tenth of the
+        # time, which a plan of all figures feels.
+        own = own_file(place, file) if root == ROOT else {"defaults": []}
+        below = f"{group}/" if place != name else ""
+        loaded[name] = own if "defaults" not in own else _load(root, name, below + file)[name]
+    return pickle.loads(pickle.dumps(loaded))  # a deep copy, ten times as fast as copy's
 
 
 # A file that is edited meanwhile must not split one sweep in two. Files know nothing of each other,

@@ -48,13 +48,30 @@ def folder_of(group: str) -> Path:
 
 def choices(group: str) -> list[str]:
     """The names that can be chosen in a group: the YAML files of its folder."""
-    return sorted(path.stem for path in folder_of(group).glob("*.yaml"))
+    folder = folder_of(group)
+    return list(_names(folder, _changed(folder)))
 
 
 def model_groups() -> list[str]:
     """ "models", and the folders below it with models that only some tasks take."""
-    below = sorted(path.parent.name for path in GROUPS["models"].glob("*/*.yaml"))
-    return ["models", *dict.fromkeys(below)]
+    folder = GROUPS["models"]
+    return ["models", *(name for name in _folders(folder, _changed(folder)) if choices(name))]
+
+
+# A plan of thousands of runs asks for the names at each. A folder's time tells whether some file
+# came or went.
+def _changed(folder: Path) -> int:
+    return folder.stat().st_mtime_ns if folder.is_dir() else 0
+
+
+@lru_cache(maxsize=64)
+def _names(folder: Path, changed: int) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+
+
+@lru_cache(maxsize=16)
+def _folders(folder: Path, changed: int) -> tuple[str, ...]:
+    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir()))
 
 
 def card(group: str, name: str) -> dict[str, Any]:

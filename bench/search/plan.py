@@ -7,14 +7,14 @@ import math
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
 from settings.config import compose, models_of, parse
-from settings.groups import GUEST, choices, taking_part
+from settings.groups import GUEST, choices, guests, taking_part
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
 JOURNAL = "journal"  # the storage that is a file in the store
@@ -98,6 +98,11 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
+    return _made(tuple(words), guests())
+
+
+@lru_cache(maxsize=512)  # a figure asks for its sweeps to check, to count, to cost and to run them
+def _made(words: Sequence[str], _: tuple[str, ...]) -> Plan:
     by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
@@ -203,10 +208,10 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
             "there is no model 'all': leave models= out to take those that the task lists, "
             'or name them: "models=[a,b]"'
         )
-    if guests := guests_in(chosen):  # beside all that the task lists
-        with taking_part(guests):
+    if beside := guests_in(chosen):  # beside all that the task lists
+        with taking_part(beside):
             names = _names(shared, None)
-        return list(dict.fromkeys([*names, *(f"{GUEST}{guest}" for guest in guests)]))
+        return list(dict.fromkeys([*names, *(f"{GUEST}{guest}" for guest in beside)]))
     if isinstance(chosen, str):
         return [chosen]
     if chosen is None:

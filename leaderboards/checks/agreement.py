@@ -77,7 +77,7 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     if (
         record.role != "control"
     ):  # one batch of sequences of many lengths: another seed's is another
-        training = record.config["training"], cost.training_steps
+        training = record.config.get("training"), cost.training_steps
         yield LENGTH, sha256_of([model, *training]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
