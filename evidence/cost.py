@@ -98,9 +98,12 @@ class Speeds:
         ]
         self._of_kind: dict[Kind, list[RunRecord]] = defaultdict(list)
         # Of runs that differ in their seed the first stands for all: their steps are alike.
-        first = {r.identity: r for r in sorted(self._trained, key=lambda r: r.run_id, reverse=True)}
-        for record in first.values():
-            self._of_kind[Kind(record.task, record.model, record.preset)].append(record)
+        first = {
+            (Kind(r.task, r.model, r.preset), r.identity): r
+            for r in sorted(self._trained, key=lambda r: r.run_id, reverse=True)
+        }
+        for (kind, _), record in first.items():
+            self._of_kind[kind].append(record)
         self._known: dict[str, Cost] = {}
         self._asked: dict[tuple[str, str], Cost] = {}  # by the run, to look up what is known
 
