@@ -102,7 +102,7 @@ def make_plan(words: Sequence[str]) -> Plan:
 
 
 @lru_cache(maxsize=512)  # a figure asks for its sweeps to check, to count, to cost and to run them
-def _made(words: Sequence[str], _: tuple[str, ...]) -> Plan:
+def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):

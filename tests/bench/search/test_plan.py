@@ -121,6 +121,7 @@ def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
         sweep = configuration.sweep.model_copy(update={"search_space": space})
         return configuration.model_copy(update={"sweep": sweep})
 
+    plan._made.cache_clear()
     monkeypatch.setattr(plan, "compose", with_typing_error)
     with pytest.raises(UserError, match=r"did you mean .models[.]heads"):
         make_plan(words)
