@@ -7,9 +7,10 @@ from collections.abc import Hashable, Sequence
 from bench.records.schema import RunRecord
 from judging.grammar import Records, any_of
 from judging.observations import latest
+from judging.presets import preset_settings
 from pictures import models
 from reproduce.reproduction import Plan
-from settings.groups import contenders
+from settings.groups import choices, contenders
 
 # What a model is called here, where one layer of it stands for a kind of memory.
 LABELS = {
@@ -79,7 +80,7 @@ def kind(record: RunRecord) -> str | None:
     """``EASY``, one number of pairs; ``PLAIN``, several; ``FORGETTING``, several, and keys that are
     written again. None of other tasks, models and cells."""
     contends = record.model in contenders("multi_query_recall", record.preset)
-    if record.task != "multi_query_recall" or not contends:
+    if record.task != "multi_query_recall" or not contends or not _as_it_comes(record):
         return None
     task = record.config["tasks"]
     if task["protocol"] == "easy" and task["pairs"] == [4] and not task["rewritten"]:
@@ -87,6 +88,15 @@ def kind(record: RunRecord) -> str | None:
     if task["protocol"] != "as_set" or len(task["pairs"]) < 2:
         return None
     return FORGETTING if task["rewritten"] else PLAIN
+
+
+def _as_it_comes(record: RunRecord) -> bool:
+    """Not one with another convolution than the model's own, which another figure asks about."""
+    if record.model not in choices("models"):  # a guest comes from another package
+        return True
+    own = preset_settings(record.task, record.model, record.preset)["models"]
+    key = "convolution"
+    return bool(record.config["models"].get(key, own.get(key)) == own.get(key))
 
 
 def width(record: RunRecord) -> int:

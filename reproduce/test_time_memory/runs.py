@@ -57,7 +57,10 @@ TITANS_SETTINGS = {
 }
 STABLE = "README: stable form"
 ONE, MANY, STREAM = "README: one", "README: many", "README: stream"
+ONE_SMALL = "README: one, the step of many"
 CAPACITY, FORGETTING = "README: capacity", "README: forgetting"
+# Eight times fifty sequences tell 0.99 from less, and eight trainings a half from none.
+TRAININGS = {MANY: 8}
 LARGE_STEP, STREAM_ALONE = "README: many, ten times the step", "README: stream, nothing replayed"
 
 
@@ -69,6 +72,7 @@ class Setting:
     model: str
     words: tuple[str, ...] = ()
     many_seeds: bool = False  # as the claims that compare recalls need
+    trainings: int = 0  # so many at least, each from a seed of its own
 
 
 @cache
@@ -85,7 +89,8 @@ def settings(preset: str) -> tuple[Setting, ...]:
     over_tokens = (f"tasks.material={INTEGERS}", "models.vocabulary=1001")
     found.append(Setting(STABLE, WEIGHTS, over_tokens))
     found += [
-        Setting(name, WEIGHTS, (*over_tokens, *words)) for name, words in _readme(preset).items()
+        Setting(name, WEIGHTS, (*over_tokens, *words), trainings=TRAININGS.get(name, 0))
+        for name, words in _readme(preset).items()
     ]
     return tuple(found)
 
@@ -110,6 +115,8 @@ def _readme(preset: str) -> dict[str, tuple[str, ...]]:
 
     return {
         ONE: (*single, "models.lr=5e-4", f"models.tolerance={ends['one']}", only("one")),
+        # A share of 0.99 is told from less by some 400 sequences, of a third of a second each.
+        ONE_SMALL: (*small, only("one"), "tasks.trials=150"),
         MANY: (*small, only("one,many")),
         LARGE_STEP: (*single, "models.lr=1e-4", "models.tolerance=0.001", only("many")),
         STREAM: (*small, only("stream")),
@@ -124,7 +131,8 @@ def plan(preset: str, seeds: int | None) -> Plan:
     runs = []
     for setting in settings(preset):
         few = 1 if preset == "smoke" else 3
-        count = seeds or ((3 if preset == "smoke" else SEEDS) if setting.many_seeds else few)
+        usual = (3 if preset == "smoke" else SEEDS) if setting.many_seeds else few
+        count = seeds or max(usual, 0 if preset == "smoke" else setting.trainings)
         words = (f"tasks={TASK}", f"models={setting.model}", *setting.words)
         runs += [(*words, f"seed={seed}") for seed in range(count)]
     return Plan(runs=tuple(runs))

@@ -302,7 +302,7 @@ EXPERIMENTS = (
         )
         for smaller, step, script in (
             ("", "its script (5e-4)", runs.ONE),
-            (" with a smaller step", "the script that memorises many (1e-5)", runs.MANY),
+            (" with a smaller step", "the script that memorises many (1e-5)", runs.ONE_SMALL),
         )
     ),
     Claim(

@@ -195,6 +195,7 @@ def test_claims_over_materials_need_every_material() -> None:
 def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     records = [
         *readme("one", one_recall=0.0, one_diverged=0.99),
+        *readme("one, the step of many", one_recall=0.999, one_diverged=0.0),
         *readme("many", many_recall_50=0.995, many_50_diverged=0.01),
         *readme("many, ten times the step", many_50_diverged=0.99),  # which nobody asks
         *readme("stream", stream_recall=0.9),
@@ -204,6 +205,7 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
     ]
     for name, verdict in (
         ("one sequence is memorised", CONTRADICTED),
+        ("one sequence is memorised with a smaller step", REPRODUCED),
         ("fifty sequences are memorised", REPRODUCED),
         ("gradients explode", CONTRADICTED),
         ("a stream needs replay", REPRODUCED),

@@ -10,6 +10,7 @@ from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from pictures.renderer import images
+from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, SUM
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
@@ -79,6 +80,19 @@ def test_every_width_is_asked(failing: int) -> None:
 def test_a_missing_row_decides_nothing() -> None:
     known = {kind: value for kind, value in KNOWN.items() if kind != SUM}
     assert judged(known)["the delta rule recalls more than a sum"] == UNDECIDED
+
+
+def test_an_untrained_network_needs_no_convolution() -> None:
+    """Both are at a guess, whatever joins a value to its key."""
+    guess = {("delta_net", 4): 0.125, ("delta_net", 1): 0.125}
+    assert judged({**KNOWN, **guess})["one layer needs its convolution"] == CONTRADICTED
+
+
+def test_the_figure_beside_it_shows_models_as_they_come() -> None:
+    """Its rows are told by width alone: a delta rule without a convolution is no second setting."""
+    kinds = {r.config["models"]["convolution"] for r in multi_query_recall.select(made(KNOWN))}
+    assert 4 in kinds
+    assert 1 not in kinds
 
 
 def test_each_variant_is_a_row_of_its_own() -> None:
