@@ -45,6 +45,11 @@ board, and so is how far its records were verified (leaderboards/verifications).
 example: python -m leaderboards.build local=true"""
 
 
+def default_board() -> Path:
+    """The board of one's own runs if there is one, else the committed one."""
+    return LOCAL if LOCAL.exists() else COMMITTED
+
+
 def main(words: list[str]) -> int:
     """Build the board, or compare it with the records."""
     if wants_help(words):

@@ -6,13 +6,12 @@ import socket
 import sys
 import threading
 import time
-from importlib import import_module
 from pathlib import Path
 
 from ground.errors import OK, UserError, command
 from ground.words import wants_help
 from leaderboards.arguments import read
-from leaderboards.build import COMMITTED, FOLDER, LOCAL
+from leaderboards.build import FOLDER, default_board
 
 SECONDS_BETWEEN_KNOCKS = 0.1
 
@@ -25,9 +24,6 @@ usage: python -m leaderboards.serve [key=value ...]
   address=NAME   default localhost, for this machine alone; 0.0.0.0 for every machine that reaches
                  this one
 Ctrl-C ends it."""
-
-# What the first page loads; loaded before the server listens, so that no visitor waits for it.
-FIRST_NEEDS = ("leaderboards.screens.overview", "pandas", "pyarrow.parquet", "pyarrow.dataset")
 
 
 def main(words: list[str]) -> int:
@@ -44,12 +40,7 @@ def main(words: list[str]) -> int:
     port = free_port(address, given.one("port", "8501"))
     print(f"board {board}", flush=True)
     threading.Thread(target=_say_when_it_listens, args=(address, port), daemon=True).start()
-    return _run(streamlit_arguments(address, port, board))
-
-
-def default_board() -> Path:
-    """The board of one's own runs if there is one, else the committed one."""
-    return LOCAL if LOCAL.exists() else COMMITTED
+    return _run(streamlit_arguments(address, port, board), board.resolve())
 
 
 def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
@@ -71,13 +62,15 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
     return ["run", app, *flags, "--", str(board.resolve())]
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], board: Path) -> int:
     from streamlit.web import cli
 
     if str(FOLDER.parent) not in sys.path:
         sys.path.insert(0, str(FOLDER.parent))
-    for name in FIRST_NEEDS:
-        import_module(name)
+    # Before the server listens, so that no visitor waits for it.
+    from leaderboards.screens import overview, page  # noqa: F401
+
+    page.prepare(board)
     return int(cli.main(arguments, prog_name="streamlit", standalone_mode=False) or OK)
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from leaderboards.build import COMMITTED, LOCAL, default_board
 from leaderboards.contents import OpenBoard
 from leaderboards.data.folder import MANIFEST
 from leaderboards.markup import markup
-from leaderboards.serve import COMMITTED, LOCAL, default_board
 from leaderboards.views.columns import FORMATS, LINKS
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
@@ -54,9 +54,16 @@ def described() -> str:
     return f"This is {kind}: {board().count('records'):,} records."
 
 
-def state() -> tuple[str, int]:
+def prepare(path: Path) -> None:
+    """Make the first page of a board before anybody asks for it."""
+    known = state(path)
+    if _opened(*known).tasks():
+        _overview(*known)
+
+
+def state(path: Path | None = None) -> tuple[str, int]:
     """The board and when it was written: what is remembered of a board goes by it."""
-    path = board_path()
+    path = path or board_path()
     listed = path / MANIFEST
     return str(path), listed.stat().st_mtime_ns if listed.exists() else 0
 

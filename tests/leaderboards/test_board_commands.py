@@ -125,7 +125,7 @@ def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     assert record.run_id in {line.run_id for line in board.records}
     claim = next(c for c in board.claims if c.figure == "figure5" and c.run_ids == ("a",))
     assert (claim.sentence, claim.seeds_needed) == ("What is claimed.", 7)
-    assert serve.default_board() == build.LOCAL
+    assert build.default_board() == build.LOCAL
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_of_one_figure_at_one_preset_the_last_verdicts_count(tmp_path: Path) -> 
 def test_the_address_is_told_when_the_server_listens(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def start_slowly(arguments: list[str]) -> int:
+    def start_slowly(arguments: list[str], board: Path) -> int:
         time.sleep(0.3)
         assert "open" not in capsys.readouterr().out
         port = next(int(word.rpartition("=")[2]) for word in arguments if "server.port" in word)
