@@ -227,7 +227,7 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
 def test_the_plan_names_every_row_and_its_seeds() -> None:
     counts = Counter(run[:-1] for run in plan("laptop", None).runs)
     assert {words[0]: n for words, n in counts.items()} == {
-        "tasks=three_gradient_steps": 3,
+        "tasks=three_gradient_steps": 30,
         "tasks=bigram_probes": 5,
     }
     assert set(Counter(run[:-1] for run in plan("laptop", 2).runs).values()) == {2}
