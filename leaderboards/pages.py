@@ -18,6 +18,7 @@ from leaderboards.render import (
     NOT_ASKED,
     VERDICTS,
     WAYS,
+    asked_at,
     covered,
     doubts,
     from_items,
@@ -96,7 +97,7 @@ def summary(board: Board) -> str:
     claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
     verdicts = Counter(claim.verdict for claim in claims)
     left_out = verdicts.pop(NOT_ASKED, 0)
-    rest = f"; {left_out} more are asked only at a larger preset" if left_out else ""
+    rest = f"; for {left_out} more no runs are made yet" if left_out else ""
     line = (
         f"**{verdicts.total()} published claims of {len({one.figure for one in claims})} figures "
         f"and tables**, each at the most demanding preset run so far: {in_words(verdicts)}{rest} "
@@ -106,8 +107,8 @@ def summary(board: Board) -> str:
     small.pop(NOT_ASKED, None)
     apart = (
         f"Preset `{SMALLEST}` tests the machinery in minutes and counts for nothing above: "
-        f"{in_words(small)} of {len({one.figure for one in tests})} more figures and tables, which "
-        "were run at no other preset."
+        f"{in_words(small)}, claims of {len({one.figure for one in tests})} more figures and "
+        "tables, which were run at no other preset."
     )
     return "\n".join([*shown, line, *(["", apart] if small.total() else []), ""])
 
@@ -124,10 +125,11 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
     tests = [claim for claim in decided if claim.stays is not None]
     stay, late = sum(claim.stays is True for claim in tests), sum(c.after_runs for c in decided)
     return (
-        f"Of the {len(decided)} decided ones {len(decided) - len(tests)} rest on no test, and "
-        f"{stay} of {len(tests)} tests stay at a false discovery rate of {FALSE_DISCOVERIES:.0%} "
-        "among all questions of their preset (Benjamini and Hochberg); "
-        f"{late} are on claims that were set, or last reworded, after their runs had begun."
+        f"Of the {len(decided)} decided, {len(tests)} were decided by a statistical test and the "
+        f"others by values without chance; {stay} of the tests also hold when all questions of "
+        f"their preset are counted (Benjamini and Hochberg, false discovery rate "
+        f"{FALSE_DISCOVERIES:.0%}). {late} are on claims that were set, or last reworded, after "
+        "their runs had begun."
     )
 
 
@@ -248,13 +250,15 @@ def verdicts(figure: Figure) -> str:
     """A figure's claims with their verdicts, and the evidence folded."""
     counts = Counter(claim.verdict for claim in figure.claims)
     again = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
+    texts = any("corpus: local" in claim.evidence for claim in figure.claims)
+    by_whom = ", with the paths of your texts ([how](../language.md))" if texts else ""
     lines = [
         f'<a id="{figure.anchor}"></a>',
         "",
         f"### {markdown(figure.title)} (preset `{figure.preset}`)",
         "",
         ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        + f". Make it again: {markdown_code(again)}",
+        + f". Make it again: {markdown_code(again)}{by_whom}",
         "",
         *row_of("verdict", "claim"),
         "|---|---|",
@@ -278,8 +282,7 @@ def _verdict(claim: ClaimLine) -> str:
         needed = f"{claim.seeds_needed} seeds would settle it with 80 % probability"
         return f"{sign} {claim.verdict} ({needed})"
     if claim.asked_at:
-        cost = f", {markdown(claim.cost)}" if claim.cost else ""
-        return f"{sign} {claim.verdict} (asked at {markdown_code(claim.asked_at)}{cost})"
+        return f"{sign} {claim.verdict} ({markdown(asked_at(claim))})"
     return f"{sign} {claim.verdict}" + "".join(f"; {doubt}" for doubt in doubts(claim))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterable
 
 from ground.escaping import spreadsheet
@@ -78,10 +79,16 @@ def p_of(claim: ClaimLine) -> str:
 
 
 def asked_at(claim: ClaimLine) -> str:
-    """Which preset asks a claim that this one does not, and what that would cost."""
+    """What a claim needs that has no verdict: runs of this preset, or those of a larger one, and
+    what they would cost."""
     if not claim.asked_at:
         return "no preset asks it of these runs"
-    return f"preset {claim.asked_at} asks it" + (f", with {claim.cost}" if claim.cost else "")
+    cost = f", with {claim.cost}" if claim.cost else ""
+    if claim.asked_at == claim.preset:
+        return f"its runs at this preset are not made yet{cost}"
+    if claim.asked_at in itertools.takewhile(lambda one: one != claim.preset, PRESETS):
+        return "its runs at this preset are not made yet"
+    return f"preset {claim.asked_at} asks it{cost}"
 
 
 def covered(rows: Iterable[Row]) -> str:

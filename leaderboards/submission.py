@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from bench.records.equivalence import form
@@ -57,9 +58,21 @@ def take(together: Together, record: RunRecord) -> set[str]:
 
 def in_store(name: str, store: Path) -> Path:
     """The file of a record of one's own, by its path or its run id in a store."""
-    if name.endswith(".json") or "/" in name:
+    if is_path(name):
         return Path(name)
     return Store(store).records / f"{check_name(name, 'run id')}.json"
+
+
+def is_path(name: str) -> bool:
+    """Whether a word names a file, and not a run."""
+    return name.endswith(".json") or "/" in name
+
+
+def no_such_run(name: str, places: str, known: Iterable[str]) -> UserError:
+    """That no place has a run of that id, with the one that is spelled most like it."""
+    close = get_close_matches(name, list(known), n=1)
+    hint = f"did you mean '{close[0]}'?" if close else "a run id is the name of such a file"
+    return UserError(f"there is no record '{name}' in {places}: {hint}")
 
 
 def examine(

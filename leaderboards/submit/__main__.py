@@ -59,12 +59,16 @@ def _write(given: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
     from leaderboards.standing.statement import disagreement, read_submission, write_statement
-    from leaderboards.submission import examine, in_store
+    from leaderboards.submission import examine, in_store, is_path, no_such_run
 
     target, store = Path(given.one("to", "")), Path(given.one("store", "runs"))
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is there already: name a new folder by to=")
     paths = [in_store(name, store) for name in given.names]
+    own = Store(store).records
+    for name, path in zip(given.names, paths, strict=True):
+        if not is_path(name) and not path.is_file():
+            raise no_such_run(name, str(own), (path.stem for path in own.glob("*.json")))
     found = [
         (read_record(p), p.parent.parent if p.parent.name == "records" else store) for p in paths
     ]
@@ -81,7 +85,7 @@ def _write(given: Arguments) -> int:
     write_statement(statement, target)
     read_submission(target)
     print(
-        f"{target}: {len(records)} records, {len(statement.weights)} of them with weights; look at "
+        f"{target}: records: {len(records)}, with weights: {len(statement.weights)}; look at "
         f"it as others will: python -m leaderboards.verify {shlex.quote(str(target))}"
     )
     return OK

@@ -14,7 +14,7 @@ from ground.errors import UserError
 from leaderboards.shapes.sketches import beside_data
 from leaderboards.standing.levels import FOLDER, OWN, SUBMISSIONS
 from leaderboards.standing.statement import FILE, read_submission
-from leaderboards.submission import in_store
+from leaderboards.submission import in_store, no_such_run
 from leaderboards.verify.steps import Asked
 
 
@@ -86,7 +86,9 @@ def _files(name: str, store: Path) -> list[Path]:
         # Else "regbench" would be all runs of s4d.
         if found := [p for p in seeds if p.stem.removeprefix(f"{own.stem}-s").isdecimal()]:
             return sorted(found)
-    return [own]
+    known = [path.stem for folder in (COMMITTED, SUBMISSIONS) for path in folder.rglob("*.json")]
+    known += [path.stem for path in own.parent.glob("*.json")]
+    raise no_such_run(name, f"{own.parent}, and none is committed", known)
 
 
 def beside(own: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:

@@ -128,7 +128,7 @@ def test_the_headline_count_leaves_the_smallest_preset_out(make_record):
     shown = summary(board.__class__(board.rows, board.lines, claims, board.records))
     assert "**1 published claims of 1 figures and tables**" in shown
     assert "1 reproduced ([by figure]" in shown
-    assert "counts for nothing above: 1 contradicted of 1 more figures" in shown
+    assert "counts for nothing above: 1 contradicted, claims of 1 more figures" in shown
 
 
 def test_a_committed_row_is_of_one_data_seed_and_knows_its_parts(honest):

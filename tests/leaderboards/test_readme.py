@@ -124,9 +124,10 @@ def test_what_a_preset_does_not_ask_is_no_verdict(board: Board) -> None:
     counted = [claim for figure in best if figure.preset != "smoke" for claim in figure.claims]
     left_out = sum(claim.verdict == NOT_ASKED for claim in counted)
     made = pages(replace(board, claims=claims))
-    assert f"; {left_out} more are asked only at a larger" in summary(replace(board, claims=claims))
+    shown = summary(replace(board, claims=claims))
+    assert f"; for {left_out} more no runs are made yet" in shown
     page = made["wikipedia.md"].partition('id="figure8-laptop"')[2].partition("</details>")[0]
-    assert page.count("○ not asked here (asked at `gpu`, about 3 hours)") == len(mine) > 0
+    assert page.count("○ not asked here (preset gpu asks it, with about 3 hours)") == len(mine) > 0
     [line] = [line for line in made["README.md"].splitlines() if "#figure8-laptop" in line]
     assert line.endswith(f"| 0 | 0 | 0 | {len(mine)} |")
 
