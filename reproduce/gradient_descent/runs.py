@@ -122,7 +122,7 @@ OTHERS = (
     # W_O² alone is trained at the first width only.
     (*TRANSFORMER, "models.width=128", "tasks.output_lrs=[]"),
 )
-LEARNED_WORDS = (f"tasks={LEARNED.task}", f"models={LEARNED.model}")
+LEARNED_WORDS: tuple[str, ...] = (f"tasks={LEARNED.task}", f"models={LEARNED.model}")
 # Ten trials each. Two classes are told from an error of 0.05 by some 75 tokens, of which the
 # weights of a trial leave 2.4.
 LEARNED_SEEDS = {"laptop": 4}
