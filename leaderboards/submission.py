@@ -98,12 +98,15 @@ def examine(
 
 
 def of_tasks_of(records: Iterable[RunRecord], target: Path = COMMITTED) -> Iterator[RunRecord]:
-    """The records below ``target`` of the tasks of some others, checked.
+    """The committed records of the tasks of some others, checked, and before them those below
+    ``target``.
 
     Raises:
         UserError: at the first that cannot be trusted.
     """
-    return read_checked(target / task for task in sorted({record.task for record in records}))
+    tasks = sorted({record.task for record in records})
+    places = dict.fromkeys(folder.resolve() for folder in (target, COMMITTED))
+    return read_checked(place / task for place in places for task in tasks)
 
 
 def contradiction(run_id: str, what: str, other: str) -> UserError:

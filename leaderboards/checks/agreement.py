@@ -85,8 +85,8 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield "weights_sha256 by equal code", twin, weights
     # A first step of the rate 0 leaves the weights that a seed begins with, whatever the dropout or
     # the positions: untrained twins share them, and with no run that was trained.
-    own = None if record.role == "control" else settings
-    yield "seed with its weights_sha256", weights, (record.seed, record.model, own)
+    own = None if record.role == "control" else (settings, record.config.get("training"))
+    yield "seed or settings with its weights_sha256", weights, (record.seed, record.model, own)
     # Another seed has other weights, and other weights another loss.
     curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])
     yield "weights_sha256 with its curve 'training_loss'", curve, weights

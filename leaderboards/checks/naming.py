@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from ground.errors import RUN_FAILED, UserError
 from settings.groups import DESCRIPTIVE, card, model_groups
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+FIRST_RECORD = datetime(2024, 1, 1, tzinfo=UTC)  # older than this program
 SHA256 = re.compile(r"[0-9a-f]{64}")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MAXIMUM_LABEL = 80
@@ -181,12 +182,16 @@ def _provenance(record: RunRecord) -> str | None:
         return f"its provenance.precision is {made_by.precision!a:.80}, unknown here"
     if made_by.commit is not None and not COMMIT.fullmatch(made_by.commit):
         return "its provenance.commit is no commit"
+    if not f"{made_by.python}.".startswith(f"{made_by.libraries['python']}."):
+        return "its provenance.python is not that of its libraries"
     try:
-        offset = datetime.fromisoformat(made_by.started_at).utcoffset()
+        started = datetime.fromisoformat(made_by.started_at)
     except ValueError:
         return "its provenance.started_at is no time"
-    if offset != timedelta(0):
+    if started.utcoffset() != timedelta(0):
         return "its provenance.started_at is no time in UTC"
+    if not FIRST_RECORD <= started <= datetime.now(UTC) + timedelta(days=1):
+        return "its provenance.started_at is before this program or to come"
     return None
 
 

@@ -16,6 +16,8 @@ from leaderboards.checks.naming import card_of
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_COST = 1e30  # more floating-point operations than any machine has made
+LONGEST_RUN = 1e9  # seconds, some 30 years
+FASTEST = 1e19  # floating-point operations a second, ten times those of the fastest computer
 LARGEST_SEED = 2**32 - 1  # that a run can have
 MANY_ITEMS = 100
 ROUNDING = 1e-6  # of sums in another order
@@ -141,6 +143,19 @@ def _curves(record: RunRecord) -> str | None:
     return None
 
 
+def _items(record: RunRecord) -> str | None:
+    """Every sequence of the test set has its numbers, and of several test sets every one."""
+    size = record.config["tasks"].get("test_size")
+    if not isinstance(size, int) or size < 1:
+        return None
+    for name, values in record.per_sequence.items():
+        if len(values) % size:
+            return (
+                f"its per_sequence.{name} has {len(values)} items, and its tasks.test_size {size}"
+            )
+    return None
+
+
 def _cost(record: RunRecord) -> str | None:
     cost = record.cost
     if not 0 <= record.seed <= LARGEST_SEED:
@@ -150,6 +165,11 @@ def _cost(record: RunRecord) -> str | None:
             return f"its cost.{name} is negative or larger than anything costs"
         if isinstance(value, int) and value > LARGEST_INTEGER:
             return f"its cost.{name} is larger than 64 bits hold"
+    work = cost.training_flops or 0.0
+    if cost.wall_seconds > LONGEST_RUN or (work and work > FASTEST * cost.wall_seconds):
+        return f"its cost.wall_seconds is {cost.wall_seconds:g}, which no machine takes for it"
+    if cost.stacked is not None and cost.stacked < 1:
+        return "its cost.stacked is less than the run itself"
     if record.role == "baseline" and (cost.parameters or cost.state_bytes):
         return "its cost has parameters or state_bytes, and a predictor has none"
     if cost.position_parameters > cost.parameters:
@@ -160,4 +180,4 @@ def _cost(record: RunRecord) -> str | None:
     return None
 
 
-RULES = (_metrics, _cost, _curves, _follows)
+RULES = (_metrics, _cost, _curves, _items, _follows)

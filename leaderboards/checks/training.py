@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pydantic import ValidationError
@@ -80,10 +81,18 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     curve = record.curves.get("training_loss")
     if curve is None or not curve.x:
         return "its curve 'training_loss' is missing"
+    for name in ("training_loss", "validation_loss"):
+        at = record.curves[name].x if name in record.curves else []
+        if any(later <= step for step, later in pairwise([-1, *at])):
+            return f"its curve {name!a} goes back in time, or begins before step 0"
     if settings.steps is None:
         return None
     if curve.x[-1] != settings.steps:
         return f"its curve 'training_loss' does not end at step {settings.steps}"
+    every = settings.validate_every
+    validated = record.curves["validation_loss"].x if "validation_loss" in record.curves else []
+    if every and any(step % every and step != settings.steps for step in validated):
+        return f"its curve 'validation_loss' is not of every {every} steps, as its config has it"
     if steps > settings.steps * starts or (None not in losses and steps != settings.steps * starts):
         return f"its cost.training_steps is {steps}, not as its config has it"
     return None
@@ -107,6 +116,8 @@ def _study(record: RunRecord) -> str | None:
     chosen = any(v == best and _has(record.config, setting) for v, setting in tried)
     if not chosen or not study.selected_by.startswith(f"{record.headline.name} "):
         return "its config is not the best one of its study's trials"
+    if record.seed == 0 and record.run_id not in {trial.run_id for trial in study.trials}:
+        return "it has the seed of its study's trials, and is none of them"
     found = record.metrics.get("validation", {}).get(record.headline.name)
     if (
         record.seed == 0

@@ -132,8 +132,41 @@ FORGERIES = {
     "another number of items": Forgery(
         TRAINED,
         put("per_sequence.tvd", lambda old: old[:-1]),
-        "number of items in per_sequence.tvd",
+        "per_sequence.tvd has 99 items",
     ),
+    "more sequences than have items": Forgery(
+        TRAINED, put("config.tasks.test_size", 9999), "its tasks.test_size 9999", identified=True
+    ),
+    "validated at other steps": Forgery(
+        TRAINED,
+        put("config.training.validate_every", 7),
+        "is not of every 7 steps",
+        identified=True,
+    ),
+    "a curve that goes back": Forgery(
+        TRAINED,
+        put("curves.validation_loss.x", lambda old: [*old[:-2], old[-1], old[-2]]),
+        "goes back in time",
+    ),
+    "a curve from before the start": Forgery(
+        TRAINED, put("curves.training_loss.x", lambda old: [-3.0, *old[1:]]), "begins before step 0"
+    ),
+    "started in the year 2099": Forgery(
+        TRAINED, put("provenance.started_at", "2099-01-01T00:00:00+00:00"), "or to come"
+    ),
+    "started in the year 1970": Forgery(
+        TRAINED, put("provenance.started_at", "1970-01-01T00:00:00+00:00"), "before this program"
+    ),
+    "a Python that its libraries are not of": Forgery(
+        TRAINED, put("provenance.python", "3.99.1"), "provenance.python is not that"
+    ),
+    "trained in no time": Forgery(
+        TRAINED, put("cost.wall_seconds", 1e-9), "cost.wall_seconds is 1e-09"
+    ),
+    "trained for an age": Forgery(
+        TRAINED, put("cost.wall_seconds", 1e29), "cost.wall_seconds is 1e+29"
+    ),
+    "stacked with nothing": Forgery(TRAINED, put("cost.stacked", 0), "cost.stacked is less"),
     "headline that its curve does not end in": Forgery(
         BY_SIZE,
         several(put("headline.value", 0.001), put("metrics.test.error", 0.001)),

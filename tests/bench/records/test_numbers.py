@@ -11,6 +11,7 @@ from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord, read_records
 from ground.statistics import COUNT, KINDS, LOSS, REAL, SHARE
 from settings.groups import card, choices
+from leaderboards.checks.numbers import ROUNDING
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
@@ -39,12 +40,13 @@ def test_every_card_states_kinds_that_exist() -> None:
 def test_every_committed_number_lies_in_the_range_of_its_kind() -> None:
     records = list(read_records([RECORDS]))
     assert len(records) > 500
-    outside = {
-        (record.task, name, value)
-        for record in records
-        for name, value in record.metrics.get("test", {}).items()
-        if not kind_of(record.task, name).low <= value <= kind_of(record.task, name).high
-    }
+    outside = set()
+    for record in records:
+        for name, value in record.metrics.get("test", {}).items():
+            kind = kind_of(record.task, name)
+            # A divergence of equal distributions is a sum that may round to less than zero.
+            if not kind.low - ROUNDING <= value <= kind.high + ROUNDING:
+                outside.add((record.task, name, value))
     assert not outside
 
 

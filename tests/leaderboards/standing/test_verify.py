@@ -123,7 +123,13 @@ def _first_of_all(items: bool, code: str | None, identified: bool, folder: Path)
     if identified:
         identify(content)
         parts = ("task", "model", "preset", "identity", "seed")
-        content["run_id"] = make_run_id(**{name: content[name] for name in parts})
+        before, content["run_id"] = (
+            content["run_id"],
+            make_run_id(**{name: content[name] for name in parts}),
+        )
+        for trial in (content["study"] or {}).get("trials", []):  # a careful forger's study agrees
+            if trial["run_id"] == before:
+                trial["run_id"] = content["run_id"]
     return sealed(content, folder)
 
 
