@@ -10,8 +10,8 @@ import pytest
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord, read_records
 from ground.statistics import COUNT, KINDS, LOSS, REAL, SHARE
-from settings.groups import card, choices
 from leaderboards.checks.numbers import ROUNDING
+from settings.groups import card, choices
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
