@@ -77,6 +77,7 @@ class _Lines:
         self._last_line: dict[str, float] = {}
         self._running: dict[str, tuple[str, int, int]] = {}  # the latest report comes last
         self._spoke = time.monotonic()
+        self._after = ""  # which work ended last
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._watch = threading.Thread(target=self._break_silence, daemon=True)
 
@@ -108,7 +109,7 @@ class _Lines:
                 if self._running:
                     self._say(next(reversed(self._running)))
                 else:
-                    self._print("still at work, nothing to count yet")
+                    self._print(f"still at work{self._after}, nothing to count yet")
 
     def _say(self, work: str) -> None:
         now, (description, done, total) = time.monotonic(), self._running[work]
@@ -118,6 +119,7 @@ class _Lines:
         if done >= total:
             del self._started[work], self._last_line[work], self._running[work]
             ending = f"done in {duration(elapsed)}"
+            self._after = f" after: {terminal(description)}"
         elif done > first:
             ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
         else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.records.command import words_of
+from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
 from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, read_records
@@ -79,6 +79,12 @@ class Bench:
     def _trust(self) -> list[str]:
         return [word("trust", self.package)] if self.package else []
 
+    def lacks(self, record: RunRecord) -> str:
+        """Which words are missing to tell where the data of a record lie, in a sentence."""
+        keys = [key for key in places_of(record) if key not in self.places]
+        words = " ".join(f"{key}=PLACE" for key in keys)
+        return f"it was made of data that are not in this repository: give {words}" if keys else ""
+
     def count(self, files: Sequence[Path]) -> list[Counted]:
         """What is counted again of some records.
 
@@ -111,6 +117,8 @@ class Bench:
                     f"its model is of the package {target.partition('.')[0]!a}, which is imported "
                     "only if you name it by package="
                 )
+            if lacks := self.lacks(record):
+                raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]
             done = self.command("bench.train", [*words, *here, *self._words])
             return _made(record, Store(self.store), done)

@@ -107,7 +107,8 @@ class Verifier:
 
     def _consistent(self, asked: Asked, counts: Counted) -> Verification:
         record = asked.record
-        told = counts.refused or other_data(record, counts.data) or ""
+        refused = counts.refused and (self.bench.lacks(record) or counts.refused)
+        told = refused or other_data(record, counts.data) or ""
         check = self._check("consistent", not told, told=told)
         return about(record, asked.to, left_open(record)).with_check(check)
 

@@ -70,6 +70,10 @@ def test_a_reader_of_a_file_is_never_left_in_silence(monkeypatch: pytest.MonkeyP
         report("a run", 1, 1)  # what has ended is not said again
         assert said.get(timeout=10).startswith("a run: 1/1, done")
         assert said.get(timeout=10) == line
+        report("runs of the sweep", 12, 12)
+        while not (line := said.get(timeout=10)).startswith("still"):  # what ends is said at once
+            pass
+        assert line == "still at work after: runs of the sweep, nothing to count yet"
     while not said.empty():
         said.get()
     with pytest.raises(queue.Empty):

@@ -29,6 +29,16 @@ def test_views_move_nothing_and_what_is_expanded_is_as_large_as_its_storage() ->
     assert work.moved == 4 * (INNER + INNER + ROWS * INNER)
 
 
+def test_a_product_and_a_function_of_complex_numbers_by_hand() -> None:
+    a = torch.empty(ROWS, INNER, device="meta", dtype=torch.complex64)
+    b = torch.empty(INNER, OUTER, device="meta", dtype=torch.complex64)
+    work = count_meta(lambda: a @ b)
+    assert work.flops == 4 * 2 * ROWS * INNER * OUTER  # (x + iy)(u + iv) has four real products
+    assert work.moved == 8 * (ROWS * INNER + INNER * OUTER + ROWS * OUTER)
+    (real,), (complex_,) = count_meta(lambda: a.real.exp()).calls, count_meta(lambda: a.exp()).calls
+    assert complex_.functions > real.functions == ROWS * INNER
+
+
 def test_shapes_alone_give_what_numbers_give() -> None:
     def run(device: str) -> None:
         with torch.device(device):

@@ -232,6 +232,14 @@ def test_a_package_is_imported_only_where_it_is_named(
         again.Bench(tmp_path / "here", "their_package").run(theirs)
 
 
+def test_a_run_on_data_of_its_own_asks_for_their_place() -> None:
+    prompts = read_record(next(COMMITTED.glob("story_prompts/laptop/*-s0.json")))
+    never = again.Bench(Path("unused"), command=lambda module, words: pytest.fail("it ran"))
+    assert "give tasks.stories=PLACE" in str(never.run(prompts))
+    told = again.Bench(Path("unused"), places={"tasks.stories": "here"})
+    assert not told.lacks(prompts)
+
+
 def test_the_spread_holds_what_seeds_explain_as_often_as_it_says() -> None:
     """Two draws of one normal distribution differ by more than the bound in one of a hundred."""
     draw = random.Random(0)
