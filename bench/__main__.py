@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ground.errors import OK, UserError, command
+import shutil
+import textwrap
+
+from ground.errors import OK, UserError, command, nearest
 from ground.words import wants_help
+from settings.groups import card, choices, model_groups
 
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
@@ -31,7 +35,7 @@ COMMANDS = {
 
 
 def main(words: list[str]) -> int:
-    """List commands, tasks, models and presets, or call the doctor."""
+    """List commands, tasks, models and presets; tell all of one of them; or call the doctor."""
     if words == ["doctor"]:
         from bench.doctor import examine
 
@@ -39,20 +43,52 @@ def main(words: list[str]) -> int:
     if words[:1] == ["doctor"] and not wants_help(words):
         raise UserError(f"doctor takes no settings, got '{words[1]}': try `python -m bench doctor`")
     if words and not wants_help(words):
-        raise UserError(f"there is no command '{words[0]}': try `python -m bench` or `... doctor`")
-    from settings.groups import card, choices, model_groups
-
+        return _tell(words)
     print("commands (each answers --help):")
     for name, purpose in COMMANDS.items():
         print(f"  {name:30} {purpose}")
-    for group in ("tasks", *model_groups(), "preset"):
-        print(f"\n{'models/' if group in model_groups()[1:] else ''}{group}:")
+    print("\npython -m bench NAME tells all of one of these:")
+    for title, group in _groups():
+        print(f"\n{title}:")
         for name in choices(group):
             content = card(group, name)
-            label, note = content.get("label", ""), content.get("note", "")
-            text = content.get("description") or (f"{label}: {note}" if note else label)
-            print(f"  {name:22} {text}")
+            first = " ".join(str(content.get("note", "")).split()).partition(". ")[0].rstrip(".")
+            label = content.get("label") or content.get("description", "")
+            _print(f"  {name:22} ", f"{label}: {first}" if first else label)
     return OK
+
+
+def _tell(words: list[str]) -> int:
+    """The label, note and source of what has a name."""
+    found = [
+        (title, card(group, words[0]))
+        for title, group in _groups()
+        if words[0] in choices(group) and len(words) == 1
+    ]
+    if not found:
+        names = [name for _, group in _groups() for name in choices(group)]
+        what = "a command, a task, a model or a preset"
+        raise UserError(f"'{' '.join(words)}' is not {what}; {nearest(words[0], names)}")
+    for title, content in found:
+        _print("", f"{title}: {words[0]}, {content.get('label') or content.get('description')}")
+        for key in ("note", "source"):
+            if key in content:
+                _print(f"  {key}: ", " ".join(str(content[key]).split()))
+    return OK
+
+
+def _groups() -> list[tuple[str, str]]:
+    """Title and name of each group of settings."""
+    models, *others = model_groups()
+    return [("tasks", "tasks"), (models, models), *((f"models/{g}", g) for g in others)] + [
+        ("preset", "preset")
+    ]
+
+
+def _print(beginning: str, text: str) -> None:
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    indent = " " * min(len(beginning), 25)
+    print(textwrap.fill(text, width, initial_indent=beginning, subsequent_indent=indent))
 
 
 if __name__ == "__main__":

@@ -241,6 +241,10 @@ def test_mistakes_end_without_a_traceback(run_command: Command) -> None:
     assert done.stderr.startswith("error: there is no model 'gpt3'")
     assert "Traceback" not in done.stderr
     assert run_command("-m", "bench", "dokter").returncode == 2
+    near = run_command("-m", "bench", "rwkv4_as_realesed")
+    assert (near.returncode, "rwkv4_as_released" in near.stderr) == (2, True)
+    whole = run_command("-m", "bench", "rwkv4_as_released").stdout
+    assert "the decay has the wrong sign" in whole and "source: RegBench code" in whole
     doctor = run_command("-m", "bench", "doctor", "foo")
     assert (doctor.returncode, doctor.stderr.count("\n")) == (2, 1)
     assert "doctor takes no settings, got 'foo'" in doctor.stderr
@@ -259,6 +263,7 @@ def test_the_list_names_every_task_model_and_preset(run_command: Command) -> Non
     for group in ("tasks", "models", "preset"):
         for name in choices(group):
             assert f"  {name}" in listing
+    assert max(map(len, listing.splitlines())) <= 100
     assert (ROOT / "tasks" / "regbench.yaml").exists()
 
 
