@@ -80,9 +80,8 @@ def _tell(words: list[str]) -> int:
 def _groups() -> list[tuple[str, str]]:
     """Title and name of each group of settings."""
     models, *others = model_groups()
-    return [("tasks", "tasks"), (models, models), *((f"models/{g}", g) for g in others)] + [
-        ("preset", "preset")
-    ]
+    rest = [(f"models/{group}", group) for group in others]
+    return [("tasks", "tasks"), (models, models), *rest, ("preset", "preset")]
 
 
 def _print(beginning: str, text: str) -> None:
