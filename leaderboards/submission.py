@@ -22,12 +22,12 @@ from ground.errors import RUN_FAILED, UserError
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
-from leaderboards.checks import naming, numbers, training
+from leaderboards.checks import following, naming, numbers, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
-RULES = (*naming.RULES, *numbers.RULES, *training.RULES)
+RULES = (*naming.RULES, *numbers.RULES, *following.RULES, *training.RULES)
 
 
 def check(record: RunRecord) -> RunRecord:
@@ -128,7 +128,7 @@ def left_open(record: RunRecord) -> str:
     metric = record.headline.name
     if form(record.config, record.provenance) == "of an earlier form":
         return "its code is neither here nor proven equal"
-    if record.outcome != "ok" or metric in dict(numbers.derived(record)):
+    if record.outcome != "ok" or following.derives(record, metric):
         return ""
     return f"the card of its task does not say what else in a record {metric} follows from"
 
@@ -142,7 +142,7 @@ def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], li
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = metric in dict(numbers.derived(record)) and role != "control"
+    follows = following.derives(record, metric) and role != "control"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for what, words in others.items() if training.is_trained(record) else ():

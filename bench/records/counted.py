@@ -21,8 +21,8 @@ class Counted(BaseModel):
     Attributes:
         data: split -> SHA-256 of its content, as its configuration gives it here.
         cost: sizes, and tokens and FLOPs of as many steps as the record says, estimated from some
-            of their batches; None where the engine trains nothing, or the model's package is not
-            trusted.
+            of their batches; None where the engine trains nothing, or ``uncounted``.
+        uncounted: why sizes and work were not counted, though there is a model to count.
         refused: why nothing could be counted.
     """
 
@@ -31,6 +31,7 @@ class Counted(BaseModel):
     run_id: str
     data: dict[str, str] = {}
     cost: Cost | None = None
+    uncounted: str = ""
     refused: str = ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from bench.records.code import code_hash
 from bench.records.command import words_of
 from bench.records.counted import Counted
 from bench.records.registry import known_model, model_group, names
@@ -39,7 +40,8 @@ def recount(
         configuration, trained = _configuration(record, places or {}, trust)
         prepare_data(configuration, report)
         cost = _cost(configuration, record) if trained else None
-        return Counted(run_id=record.run_id, data=data_hashes(configuration), cost=cost)
+        found = Counted(run_id=record.run_id, data=data_hashes(configuration), cost=cost)
+        return found.model_copy(update={"uncounted": _stranger(record, trust)})
     except (UserError, UnfitModel) as error:
         return Counted(run_id=record.run_id, refused=str(error))
 
@@ -50,15 +52,33 @@ def _configuration(
     """The configuration of a record, and whether the engine trains its model. Any other model
     stands for one that is not to be imported: the data do not depend on it."""
     words = words_of(record)
-    target = str(record.config.get("models", {}).get("_target_"))
-    known = known_model(record) is not None
-    usable = record.role != "baseline" and (known or target.partition(".")[0] == trust)
+    usable = record.role != "baseline" and not _stranger(record, trust)
     if not usable:
         kept = [w for w in words if not w.startswith(("models", "predictors="))]
         words = [*kept, f"models={names(model_group(record.task))[0]}"]
+    elif known_model(record) is None:
+        _check_code(record, str(record.config["models"]["_target_"]))
     words += [word(key, value) for key, value in places.items()]
     configuration = compose(words)
     return configuration, usable and configuration.takes is None
+
+
+def _stranger(record: RunRecord, trust: str | None) -> str:
+    """Why the model of a record is not made here, in a clause; "" if it is."""
+    package = str(record.config.get("models", {}).get("_target_")).partition(".")[0]
+    if record.role == "baseline" or known_model(record) is not None or package == trust:
+        return ""
+    return f"its model is of the package {package!a:.80}, which is imported only if it is named"
+
+
+def _check_code(record: RunRecord, target: str) -> None:
+    """What is counted with other code of a package says nothing of the record.
+
+    Raises:
+        UserError: the package that lies here is not what the record was made by.
+    """
+    if code_hash(target) != record.provenance.model_code:
+        raise UserError(f"the code of {target:.200} is not that of its provenance.model_code")
 
 
 def _cost(configuration: Configuration, record: RunRecord) -> Cost:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import cache
-from typing import Any
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
-from ground.statistics import mean_of
 from leaderboards.checks.naming import card_of
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
@@ -19,16 +16,7 @@ LARGEST_COST = 1e30  # more floating-point operations than any machine has made
 LONGEST_RUN = 1e9  # seconds, some 30 years
 FASTEST = 1e19  # floating-point operations a second, ten times those of the fastest computer
 LARGEST_SEED = 2**32 - 1  # that a run can have
-MANY_ITEMS = 100
 ROUNDING = 1e-6  # of sums in another order
-ABOUT = 0.05  # of means that weigh items by their length
-TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as cards call it
-    "mean": mean_of,
-    "last": lambda values: values[-1],
-    "middle": lambda values: values[len(values) // 2],
-    "largest": max,
-    "first in units of the mean": lambda values: values[0] / (mean_of(values) or 1.0),
-}
 
 
 def _metrics(record: RunRecord) -> str | None:
@@ -65,72 +53,6 @@ def _is_stated(task: str, metric: str) -> bool:
     """Whether the card of a task knows a metric; a card that says nothing of numbers knows all."""
     patterns = [p for some in card_of(task).get("numbers", {}).values() for p in some]
     return not patterns or any(fnmatch(metric, pattern) for pattern in patterns)
-
-
-def follows(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The metrics that the card derives from what else the record holds, and how, only for the
-    settings of the task that it names; any other metric that the items have too is about their
-    mean."""
-    stated = card_of(record.task).get("follows", {})
-    for metric, how in stated.items():
-        given = record.config["tasks"]
-        if all(given.get(key) in allowed for key, allowed in how.get("only_with", {}).items()):
-            yield metric, how
-    for metric in record.per_sequence.keys() - stated.keys():
-        yield metric, {"mean": f"per_sequence.{metric}", "within": ABOUT}
-
-
-def derived(record: RunRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The metrics for which the record holds what they follow from."""
-    for metric, how in follows(record):
-        _, place = next(iter(how.items()))
-        if any(_values(record, place)):
-            yield metric, how
-
-
-def _follows(record: RunRecord) -> str | None:
-    """A metric is what the card says that it follows from, in the same record. What has not learned
-    is right in few sequences, by chance: the weights of these do not even out."""
-    if record.outcome != "ok" or record.role in ("trial", "control"):
-        return None
-    for metric, how in follows(record):
-        take, place = next(iter(how.items()))
-        lists = [values for values in _values(record, place) if values]
-        found = record.metrics["test"].get(metric)
-        if not lists and record.role != "baseline":
-            return f"it has no {place}, which its {metric} follows from"
-        if not lists or found is None:
-            continue
-        expected, count = min(
-            ((TAKES[take](values), len(values)) for values in lists),
-            key=lambda one: abs(one[0] - found),
-        )
-        few = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
-        if abs(found - expected) > float(how["within"]) * few * max(1.0, abs(expected)):
-            return f"its metrics.test.{metric} is {found}, and the {take} of {place} {expected:g}"
-    return None
-
-
-def _values(record: RunRecord, place: str) -> list[list[float]]:
-    """The lists of numbers at a place: all curves or items of that name, each row of an array, or
-    the metrics of that name together. A ``*`` in the place stands for any letters."""
-    section, _, pattern = place.partition(".")
-    held: dict[str, Mapping[str, Any]] = {
-        "per_sequence": record.per_sequence,
-        "curves": {name: curve.y for name, curve in record.curves.items()},
-        "arrays": record.arrays,
-        "metrics": record.metrics["test"],
-    }
-    found = [value for name, value in held[section].items() if fnmatch(name, pattern)]
-    if section == "metrics":
-        return [found]
-    if section == "arrays":
-        found = [row for array in found if isinstance(array, list) for row in array]
-    return [row for row in found if isinstance(row, list) and all(map(_is_number, row))]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _curves(record: RunRecord) -> str | None:
@@ -180,4 +102,4 @@ def _cost(record: RunRecord) -> str | None:
     return None
 
 
-RULES = (_metrics, _cost, _curves, _items, _follows)
+RULES = (_metrics, _cost, _curves, _items)

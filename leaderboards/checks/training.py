@@ -91,7 +91,7 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
         return f"its curve 'training_loss' does not end at step {settings.steps}"
     every = settings.validate_every
     validated = record.curves["validation_loss"].x if "validation_loss" in record.curves else []
-    if every and any(step % every and step != settings.steps for step in validated):
+    if every and validated != [*range(every, settings.steps, every), settings.steps]:
         return f"its curve 'validation_loss' is not of every {every} steps, as its config has it"
     if steps > settings.steps * starts or (None not in losses and steps != settings.steps * starts):
         return f"its cost.training_steps is {steps}, not as its config has it"

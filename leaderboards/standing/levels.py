@@ -70,7 +70,8 @@ class Verification(_Frozen):
 
     Attributes:
         record_sha256: its content hash; of another record of that name nothing was checked.
-        open: why its headline cannot be worked out from the record, as a clause; "" if it can.
+        open: why its headline cannot be worked out from the record, or its size not be counted, as
+            a clause; "" if both can.
     """
 
     schema_version: Literal[1] = 1
@@ -139,7 +140,7 @@ def about(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verificat
     found = read_verification(path) if path.exists() else None
     if found is None or found.record_sha256 != sha256:
         return Verification(run_id=record.run_id, record_sha256=sha256, open=open)
-    return found.model_copy(update={"open": open}) if open else found
+    return found.model_copy(update={"open": open})
 
 
 def write_verification(verification: Verification, path: Path) -> None:

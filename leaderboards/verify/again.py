@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
 from bench.records.equivalence import todays_name
-from bench.records.schema import RunRecord, read_records
+from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from ground.errors import OK, RUN_FAILED, UserError
 from ground.files import ROOT
@@ -126,25 +126,26 @@ class Bench:
             return str(error)
 
 
+TOLD = "record: "  # where bench.train says that it has put a record
 METRICS = Kind[dict[str, dict[str, float]]](
     "measurement", dict[str, dict[str, float]], how="verify again"
 )
 
 
 def _made(record: RunRecord, store: Store, done: Done) -> RunRecord:
-    """What a command made of the run of a record: of that name, or of its settings, where other
-    libraries give it another name.
+    """What a command made, or served from its own store, of the run of a record. Its last words are
+    where the records lie. Other code or libraries give the run another name, so settings tell
+    which one it is; the store may hold the same settings by code that is gone.
 
     Raises:
-        UserError: nothing.
+        UserError: the command came to none.
     """
     today = todays_name(record.config, record.provenance)
     config = today.config if today else record.config
-    found = read_records([store.records]) if store.records.is_dir() else []
-    for made in found:
-        same = (made.task, made.model, made.preset, made.seed)
-        if same == (record.task, record.model, record.preset, record.seed) and (
-            made.config == config
-        ):
+    same = (record.task, record.model, record.preset, record.seed, config)
+    said = [line.removeprefix(TOLD) for line in done.output.splitlines() if line.startswith(TOLD)]
+    for path in (store.records / Path(place).name for place in said):
+        made = read_record(path)
+        if (made.task, made.model, made.preset, made.seed, made.config) == same:
             return made
     raise UserError(done.sentence() if done.code != OK else "its command made no such run")

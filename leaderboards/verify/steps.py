@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.records.counted import Counted, contradiction, data_are_rounded, other_data
+from bench.records.equivalence import settled_name
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -85,9 +86,10 @@ class Verifier:
         Args:
             counted: as :meth:`count` gives it.
         """
-        found = [self._consistent(one, counted[one.record.run_id]) for one in asked]
+        counts = [counted[one.record.run_id] for one in asked]
+        found = [self._consistent(*pair) for pair in zip(asked, counts, strict=True)]
         if self.level != "consistent":
-            found = [self._scored(one, so_far) for one, so_far in zip(asked, found, strict=True)]
+            found = [self._scored(*three) for three in zip(asked, counts, found, strict=True)]
         if self.level == "re-run":
             found = self._run(asked, found)
         for one, verification in zip(asked, found, strict=True):
@@ -108,12 +110,12 @@ class Verifier:
     def _consistent(self, asked: Asked, counts: Counted) -> Verification:
         record = asked.record
         refused = counts.refused and (self.bench.lacks(record) or counts.refused)
-        told = refused or other_data(record, counts.data) or ""
-        check = self._check("consistent", not told, told=told)
-        return about(record, asked.to, left_open(record)).with_check(check)
+        wrong = refused or other_data(record, counts.data) or ""
+        check = self._check("consistent", not wrong, told=wrong or _not_counted(counts))
+        return about(record, asked.to, left_open(record) or counts.uncounted).with_check(check)
 
-    def _scored(self, asked: Asked, found: Verification) -> Verification:
-        if asked.weights is None:
+    def _scored(self, asked: Asked, counts: Counted, found: Verification) -> Verification:
+        if asked.weights is None or counts.refused:  # what stands in the way is told already
             return found
         record = asked.record
         self.report(f"scoring the weights of {record.run_id}", 0, 1)
@@ -177,8 +179,17 @@ def _machine_of(again: RunRecord) -> dict[str, object]:
     return {**found, "libraries": made.libraries}
 
 
+def _not_counted(counts: Counted) -> str:
+    why = counts.uncounted or "its task measures without training"
+    return "" if counts.cost else f"sizes and FLOPs were not counted, since {why}"
+
+
 def _differs(record: RunRecord, again: RunRecord) -> str:
     """What another machine cannot change, and is otherwise nevertheless."""
+    there, here = (settled_name(r.config, r.provenance).code for r in (record, again))
+    for what in ("model", "task") if there != here else ():
+        if getattr(there, f"{what}_code") != getattr(here, f"{what}_code"):
+            return f"the code of its {what} is other than here, and not proven to give the same"
     if record.outcome != again.outcome:
         return f"it ended as {again.outcome} here, and its record says {record.outcome}"
     if not data_are_rounded(record) and (why := other_data(record, again.provenance.data)):
@@ -192,6 +203,8 @@ def _differs(record: RunRecord, again: RunRecord) -> str:
 
 def _other_libraries(record: RunRecord, again: RunRecord) -> str:
     there, here = record.provenance.libraries, again.provenance.libraries
-    differing = [f"{name} {there.get(name)} there, {v} here" for name, v in here.items()]
-    pairs = zip(differing, here, strict=True)
-    return "; ".join(text for text, name in pairs if there.get(name) != here[name])
+    return "; ".join(
+        f"{name} {there.get(name)} there, {version} here"
+        for name, version in here.items()
+        if there.get(name) != version
+    )

@@ -35,7 +35,7 @@ def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[
 
 def _told(record: RunRecord, check: Check) -> str:
     if check.bound is None:
-        done = "data, sizes and FLOPs are as counted" if check.passed else "not confirmed"
+        done = "what was counted is as recorded" if check.passed else "not confirmed"
         return f"{done}; {check.told}" if check.told else done
     name, recorded, here = record.headline.name, _number(check.recorded), _number(check.found)
     numbers = f"{name} {recorded} recorded, {here} here"

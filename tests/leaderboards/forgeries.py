@@ -128,6 +128,9 @@ FORGERIES = {
     ),
     "no test metrics": Forgery(TRAINED, drop("metrics.test"), "headline.value"),
     "headline that its items do not give": Forgery(TRAINED, headline(0.999), "the mean of per_seq"),
+    "a metric that its task always has": Forgery(
+        TRAINED, drop("metrics.test.tvd"), "no metrics.test.tvd"
+    ),
     "no items": Forgery(TRAINED, put("per_sequence", {}), "no per_sequence.accuracy"),
     "another number of items": Forgery(
         TRAINED,
@@ -143,6 +146,12 @@ FORGERIES = {
         "is not of every 7 steps",
         identified=True,
     ),
+    "a curve of validations that leaves some out": Forgery(
+        TRAINED,
+        put("curves.validation_loss", lambda old: {axis: old[axis][-2:] for axis in old}),
+        "is not of every",
+    ),
+    "without validations": Forgery(TRAINED, drop("curves.validation_loss"), "is not of every"),
     "a curve that goes back": Forgery(
         TRAINED,
         put("curves.validation_loss.x", lambda old: [*old[:-2], old[-1], old[-2]]),
