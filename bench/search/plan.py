@@ -113,6 +113,8 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     target, _ = by_key.pop("models._target_", (None, ""))
     own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
     shared = [word for key, (_, word) in by_key.items() if key not in own]
+    if guests_in(chosen) and "committed" not in by_key:
+        shared.append("committed=true")  # a guest is what is asked about, not those beside it
     entries = [_entry(name, own, shared, by_key) for name in _names(shared, target or chosen)]
     keys = _model_keys(entry.configuration for entry in entries)
     used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}

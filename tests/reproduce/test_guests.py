@@ -128,6 +128,9 @@ def test_one_word_adds_to_what_a_sweep_would_run(package: Path) -> None:
     assert names(GUEST) == [*own, ("MyModel", True)]
     assert names("models=+gla,+a_package.MyModel") == [*own, ("gla", True), ("MyModel", True)]
     assert names("models=[lstm,+gla]") == [("lstm", False), ("gla", True)]
+    for words, served in (((), False), ((GUEST,), True), ((GUEST, "committed=false"), False)):
+        plan = make_plan([*smoke, *words])
+        assert {entry.configuration.committed for entry in plan.entries} == {served}
     measured = make_plan(["tasks=capacity", "models=+a_package.MyModel", "preset=smoke"])
     assert [entry.guest for entry in measured.entries].count(True) == 1
     assert "gla" in choices("models")
