@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.progress import Report, silent
+from ground.progress import Report
 from ground.words import wants_help
 from leaderboards.arguments import read
 
@@ -125,26 +125,6 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
         known.insert(0, STORE / OWN)  # of one record the last counts
         verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
     return Inputs(found, FOLDER.parent / "published", verdicts, known)
-
-
-def gather(
-    folders: Sequence[Path],
-    local: bool = False,
-    refused: list[UserError] | None = None,
-    report: Report = silent,
-) -> Board:
-    """The board of :func:`inputs`, in memory. With ``refused``, it is made without what cannot be
-    trusted, which is put there.
-
-    Raises:
-        UserError: without ``refused``, an input cannot be trusted.
-    """
-    from leaderboards.contents import Board
-    from leaderboards.data.growing import each_task
-
-    made = [one for _, one in each_task(inputs(folders, local), refused, report)]
-    sections = ("rows", "lines", "claims", "records", "replications")
-    return Board(*(tuple(x for one in made for x in getattr(one, name)) for name in sections))
 
 
 def in_words(board: OpenBoard, refused: list[UserError] | None) -> str:

@@ -1,7 +1,7 @@
 """A figure as data: a picture has rows of panels, a panel has traces and remarks.
 
-Whoever draws (``pictures.renderer`` on paper, ``leaderboards.panels`` on the board)
-reads nothing else, and ``curves.json`` is a dump of it. Neither torch nor matplotlib is imported.
+``pictures.renderer`` draws it and reads nothing else, and ``curves.json`` is a dump of it. Neither
+torch nor matplotlib is imported.
 Example::
 
     panel = Panel(

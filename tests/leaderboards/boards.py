@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ground.files import write_atomically
+from ground.progress import silent
+from leaderboards.build import inputs
+from leaderboards.contents import Board
 from leaderboards.data.folder import LIST, MANIFEST, Manifest, Part
+from leaderboards.data.growing import each_task
 
 
 def listed_again(board: Path) -> Path:
@@ -29,3 +34,14 @@ def with_table(board: Path, name: str, table: pa.Table) -> Path:
     """A board that holds another table, with the hash that it needs."""
     pq.write_table(table, board / f"{name}.parquet")
     return listed_again(board)
+
+
+def gather(folders: Sequence[Path]) -> Board:
+    """The board of some records, in memory.
+
+    Raises:
+        UserError: one of them cannot be trusted.
+    """
+    made = [one for _, one in each_task(inputs(folders), None, silent)]
+    sections = ("rows", "lines", "claims", "records", "replications")
+    return Board(*(tuple(x for one in made for x in getattr(one, name)) for name in sections))

@@ -18,7 +18,6 @@ from ground.errors import UserError
 from ground.escaping import terminal
 from leaderboards import add, render
 from leaderboards.board import build_board
-from leaderboards.build import gather
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
 from leaderboards.data.replications import together
 from leaderboards.export import parts
@@ -32,6 +31,7 @@ from leaderboards.views.overview import Cell, Line, Matrix, Measured, Overview, 
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import Table, lines
 from leaderboards.views.trust import Bar
+from tests.leaderboards.boards import gather
 
 
 def rewrite(path, change, seal=True):

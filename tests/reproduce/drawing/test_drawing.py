@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from bench.records.schema import Curve
 from ground.errors import UserError
 from judging.grammar import metric
-from leaderboards.panels import picture_chart
 from pictures import models, style
 from pictures.looks import edges, look_of, moved
 from pictures.marks import legend_entries
@@ -77,7 +76,6 @@ def test_every_kind_is_drawn_and_comes_back_from_its_dump() -> None:
     picture = every_kind()
     assert Picture.from_json(picture.to_json()) == picture
     assert images(picture, "x") == images(Picture.from_json(picture.to_json()), "x")
-    assert picture_chart(picture).to_dict()["vconcat"]
     assert render(Picture("nothing", rows=[]))
 
 

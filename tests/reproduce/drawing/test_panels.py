@@ -14,7 +14,6 @@ import pytest
 from bench.records.schema import RunRecord, read_records
 from ground.errors import UserError
 from leaderboards.build import FOLDER
-from leaderboards.panels import picture_chart
 from pictures.panels import Picture
 from pictures.renderer import render
 from reproduce.__main__ import reproductions
@@ -119,29 +118,3 @@ def test_the_order_of_records_does_not_matter(name: str, preset: str) -> None:
     assert reproduction.panels is not None
     again = reproduction.panels(reproduction.select(records[::-1]))
     assert again.to_json() == reproduction.panels(records).to_json()
-
-
-@pytest.mark.parametrize(
-    ("name", "preset"), {**dict.fromkeys(DRAWN, "none"), **dict(with_records())}.items()
-)
-def test_the_board_draws_the_same_panels(name: str, preset: str) -> None:
-    chart = picture_chart(picture(name, preset)).to_dict(validate=False)
-    shown = [panel for row in chart["vconcat"] for panel in row["hconcat"]]
-    panels = [panel for panel in picture(name, preset).panels if not panel.empty]
-    assert [panel["title"] for panel in shown] == [panel.title for panel in panels]
-    for one, panel in zip(shown, panels, strict=True):
-        # Altair puts what all layers have in common into the panel.
-        layers = [{"data": one.get("data", {}), **layer} for layer in one["layer"]]
-        drawn = {row.get("y") for layer in layers for row in values(chart, layer)}
-        for trace in panel.traces:
-            if trace.mark not in ("heat", "contour"):
-                assert {y for y in trace.y if y is not None} <= drawn
-
-
-def values(chart: dict[str, Any], layer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a layer, which Altair may have put into the chart's own table of data sets."""
-    data = layer["data"]
-    rows: list[dict[str, Any]] = data.get("values") or chart.get("datasets", {}).get(
-        data.get("name"), []
-    )
-    return rows
