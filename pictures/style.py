@@ -25,7 +25,6 @@ PALETTE = {
 }
 MODELS = ("blue", "vermillion", "green", "purple", "orange", "sky", "black")  # for any of them
 HEAT, CONTOUR = "cividis", "Greys"  # maps of colours, of matrices and of landscapes with paths
-HEAT_STOPS = ("#00204d", "#31446b", "#666970", "#958f78", "#cbba69", "#ffea46")  # of the first
 
 # Points, by what is written: the picture's title, a panel's, axes and subtitles, all the rest.
 TITLE, PANEL, LABEL, SMALL = 11.0, 9.5, 8.5, 7.0

@@ -70,7 +70,9 @@ def place_of(target: Link) -> str:
         return claim_page(asked["claim"])
     if target.page == "claims":
         return f"{CLAIMS}#{slug(asked['verdict'])}" if "verdict" in asked else CLAIMS
-    return OVERVIEW
+    if target.page == "overview":
+        return OVERVIEW
+    raise ValueError(f"the site has no page '{target.page}': link to one in the app alone")
 
 
 def relative(page: str, place: str) -> str:

@@ -64,8 +64,8 @@ class Site:
     def own(self, report: Report = silent) -> Iterator[File]:
         """Every file but those that the sites of all boards share."""
         each = (self.tasks, self.models, self.board.claims(), self.run_ids)
-        total = 3 + sum(map(len, each))
         years = [""]
+        total = sum(map(len, each)) + len(self._lists)
         for done, page in enumerate(self._pages(years)):
             report("pages", done, total)
             yield page.place, page.written(self.digest)
@@ -80,12 +80,19 @@ class Site:
         yield from self.own(report)
         yield from ((place, make().encode()) for place, make in ASSETS.items())
 
-    def _pages(self, years: list[str]) -> Iterator[Page]:
+    @cached_property
+    def _lists(self) -> list[Page]:
+        """The pages that lead to all others."""
         labels = sorted(self.models.items(), key=lambda one: one[1].lower())
         names = [task.name for task in self.tasks]
-        yield pages.overview_page(self.board, self.overview, names, labels)
-        yield pages.claims_page(self.board, self.overview)
-        yield pages.records_page(self.board)
+        return [
+            pages.overview_page(self.board, self.overview, names, labels),
+            pages.claims_page(self.board, self.overview),
+            pages.records_page(self.board),
+        ]
+
+    def _pages(self, years: list[str]) -> Iterator[Page]:
+        yield from self._lists
         for task in self.tasks:
             yield task_pages(self.board, task, self._linked(task.name))
         for model in self.models:

@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.records.schema import Curve
+from leaderboards.app import PAGES
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard, write_board
@@ -239,9 +240,7 @@ def test_no_torch_lightning_or_mlflow(board, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize(
-    "name", ["overview", "task", "model", "compare", "claims", "cost", "record"]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_drawn_again_in_a_third_of_a_second(name, monkeypatch):
     """On the committed board, of the processor's time of this machine."""
     monkeypatch.setenv("BOARD", str(COMMITTED))

@@ -127,3 +127,17 @@ def broken(files: Mapping[str, bytes]) -> Iterator[str]:
                 yield f"{place}: there is no {address}"
             elif parts.fragment and unquote(parts.fragment) not in pages[target].ids:
                 yield f"{place}: no place of {address}"
+
+
+def unreached(files: Mapping[str, bytes]) -> set[str]:
+    """Pages to which no links lead from the first one."""
+    pages = {place: Read(file.decode()) for place, file in files.items() if place[-5:] == ".html"}
+    waiting, found = ["index.html"], set()
+    while waiting:
+        place = waiting.pop()
+        found.add(place)
+        paths = (unquote(urlsplit(address).path) for address in pages[place].addresses)
+        folder = posixpath.dirname(place)
+        near = {posixpath.normpath(posixpath.join(folder, path)) for path in paths if path}
+        waiting += (near & pages.keys()) - found - set(waiting)
+    return pages.keys() - found

@@ -18,7 +18,7 @@ import yaml
 from leaderboards.build import FOLDER
 from leaderboards.contents import KeptBoard, OpenBoard, write_board
 from leaderboards.export import folder
-from leaderboards.export.addresses import from_page, slug, task_page
+from leaderboards.export.addresses import from_page, place_of, slug, task_page
 from leaderboards.export.assets import ASSETS
 from leaderboards.export.site import Site
 from leaderboards.export.tasks import task_of
@@ -26,10 +26,10 @@ from leaderboards.views import curves, models
 from leaderboards.views.charts import chart, chart_spec
 from leaderboards.views.columns import columns, written
 from leaderboards.views.dots import dots, dots_spec
-from leaderboards.views.links import claim_id
+from leaderboards.views.links import Link, claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
-from tests.leaderboards.export.sites import LABEL, Read, broken, sample_board
+from tests.leaderboards.export.sites import LABEL, Read, broken, sample_board, unreached
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,17 @@ def pages(files: dict[str, bytes]) -> dict[str, Read]:
 def test_every_address_leads_to_a_place_of_the_site(files: dict[str, bytes]) -> None:
     assert list(broken(files)) == []
     assert ".nojekyll" in files
+
+
+def test_links_lead_from_the_first_page_to_every_other(files: dict[str, bytes]) -> None:
+    assert unreached(files) == set()
+    two = {"index.html": b'<a href="a/b.html"></a>', "a/b.html": b"<p></p>", "c.html": b"<p></p>"}
+    assert unreached(two) == {"c.html"}
+
+
+def test_a_link_to_a_page_that_the_site_lacks_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="the site has no page 'history'"):
+        place_of(Link("history", ()))
 
 
 def test_a_broken_link_would_be_found() -> None:
