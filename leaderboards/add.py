@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
     from ground.files import write_atomically
-    from leaderboards.submission import examine, levels, of_tasks_of, tells
+    from leaderboards.checks.admission import examine, levels, of_tasks_of, tells
 
     records = [record for record, _, _ in copies]
     said = examine(records, of_tasks_of(records, target))
@@ -66,7 +66,7 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
         UserError: the record is refused, or another one of that name stands there already.
     """
     from bench.records.schema import read_record
-    from leaderboards.submission import check, in_store
+    from leaderboards.checks.admission import check, in_store
 
     source = in_store(name, STORE)
     record = read_record(source)

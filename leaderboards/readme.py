@@ -53,7 +53,7 @@ def wanted_texts() -> dict[Path, str]:
         UserError: the README lacks a marker, or the board cannot be read.
     """
     from leaderboards.contents import read_board
-    from leaderboards.pages import pages, summary
+    from leaderboards.markdown import pages, summary
 
     board = read_board(COMMITTED)
     readme = ROOT / "README.md"

@@ -43,8 +43,8 @@ from ground.processes import module_command
 from ground.progress import progress
 from leaderboards import add, contents
 from leaderboards.board import build_board
-from leaderboards.pages import pages
-from leaderboards.submission import read_checked
+from leaderboards.checks.admission import read_checked
+from leaderboards.markdown import pages
 from leaderboards.verdicts import read_verdicts
 from published.numbers import read_published
 from tasks.text.recipe import __main__ as recipe

@@ -154,9 +154,12 @@ def test_every_link_in_the_documentation_leads_to_a_file() -> None:
 
 def test_the_map_names_every_room() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    houses = "ground settings models tasks bench published pictures judging leaderboards reproduce"
+    houses = "ground settings models tasks bench published pictures judging leaderboards "
+    houses += "reproduce evidence"
     for house in houses.split():
         assert f"| `{house}/` |" in page
-    for house in ("bench", "reproduce"):
+    for house in ("bench", "reproduce", "leaderboards"):
         for room in sorted(path.parent.name for path in (ROOT / house).glob("*/__init__.py")):
             assert re.search(rf"`{room}/?`", page), f"{house}/{room} is not on the map"
+    for module in sorted(path.name for path in (ROOT / "leaderboards").glob("[a-z]*.py")):
+        assert f"`{module}`" in page or f"`leaderboards/{module}`" in page, f"{module} is missing"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.records.counted import SAME_WORK
 from bench.records.identity import settled
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
 from bench.records.schema import Curve, RunRecord
 
-SAME_WORK = 1.25  # FLOPs for a token differ so much at most, by what batches are padded with
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
 NEAR = (SPEED, LENGTH)

@@ -24,9 +24,9 @@ from bench.records.schema import RECORD, RunRecord, read_record
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.progress import Report, counted, silent
+from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
 from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Facts, Sketch, sketch_of
-from leaderboards.submission import check, contradiction
 
 # Everything that a line of a board follows from beside records, verdicts and published numbers.
 DECIDING = (

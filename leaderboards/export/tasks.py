@@ -23,7 +23,7 @@ from leaderboards.export.parts import badge as shown_badge
 from leaderboards.render import ARROWS
 from leaderboards.views import curves as drawn
 from leaderboards.views.claims import AT_FIRST as CLAIM_COLUMNS
-from leaderboards.views.claims import in_words, tasks_of
+from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.claims import lines as claim_lines
 from leaderboards.views.dots import dots_spec
 from leaderboards.views.links import to_model
@@ -227,7 +227,7 @@ def _other_metrics(board: OpenBoard, task: Task, headlines: set[str]) -> Iterato
 
 
 def _claims(board: OpenBoard, task: Task) -> Iterator[Markup]:
-    mine = [claim for claim in board.claims() if task.name in tasks_of(claim)]
+    mine = [claim for claim in counted(board) if task.name in tasks_of(claim)]
     if mine:
         found = claim_lines(mine, from_page(task.place))
         yield table(task.place, "Claims", found, CLAIM_COLUMNS, lead=in_words(mine))

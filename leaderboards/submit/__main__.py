@@ -58,8 +58,8 @@ def main(words: list[str]) -> int:
 def _write(given: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
+    from leaderboards.checks.admission import examine, in_store, is_path, no_such_run
     from leaderboards.standing.statement import disagreement, read_submission, write_statement
-    from leaderboards.submission import examine, in_store, is_path, no_such_run
 
     target, store = Path(given.one("to", "")), Path(given.one("store", "runs"))
     if target.exists() and any(target.iterdir()):

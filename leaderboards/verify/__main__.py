@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
 from ground.words import wants_help
@@ -99,14 +99,15 @@ def _prepare(
     Raises:
         UserError: one of them is refused, or a word is wrong.
     """
-    from leaderboards.submission import examine, of_tasks_of
+    from leaderboards.checks.admission import examine, of_tasks_of
+    from leaderboards.standing.levels import Checked
     from leaderboards.verify.again import Bench
     from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
 
     level = given.one("level", "re-run")
-    if level not in ("consistent", "re-scored", "re-run"):
-        raise UserError(f"level={level} is unknown: consistent, re-scored or re-run")
+    if level not in get_args(Checked):
+        raise UserError(f"level={level} is unknown: {', '.join(get_args(Checked))}")
     to = Path(given.one("to", "")) if "to" in given.settings else None
     if "sample" in given.settings:
         number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))

@@ -11,10 +11,10 @@ from bench.records.identity import settled
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from ground.errors import UserError
+from leaderboards.checks.admission import in_store, no_such_run
 from leaderboards.shapes.sketches import beside_data
 from leaderboards.standing.levels import FOLDER, OWN, SUBMISSIONS
 from leaderboards.standing.statement import FILE, read_submission
-from leaderboards.submission import in_store, no_such_run
 from leaderboards.verify.steps import Asked
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from bench.records.schema import RunRecord
 from ground.escaping import markdown_code
 from leaderboards.board import build_board
+from leaderboards.checks.admission import of_tasks_of
 from leaderboards.contents import Row
 from leaderboards.standing.levels import Standings, Verification, read_standings
-from leaderboards.submission import of_tasks_of
 
 Place = tuple[str, ...]
 COLUMNS = (

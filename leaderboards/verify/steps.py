@@ -15,10 +15,10 @@ from bench.records.store import Store
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.privacy import told_system
 from ground.progress import Report, silent
+from leaderboards.checks.admission import left_open
 from leaderboards.standing.levels import Check, Checked, Verification, about, path_of
 from leaderboards.standing.levels import write_verification as write
 from leaderboards.standing.spread import Spread, spread_of
-from leaderboards.submission import left_open
 from leaderboards.verify.again import Bench
 
 RESCORED = 1e-3  # of a number of size 1: the same weights on another processor

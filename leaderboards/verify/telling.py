@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from bench.records.schema import RunRecord
 from ground.escaping import terminal
 from leaderboards.standing.levels import Check, Checked, Verification
 
-ORDER: tuple[Checked, ...] = ("consistent", "re-scored", "re-run")
+ORDER: tuple[Checked, ...] = get_args(Checked)
 
 
 def latest(found: Verification, level: Checked) -> list[Check]:

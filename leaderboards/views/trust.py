@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
 from leaderboards.data.replications import Replicated, together
+from leaderboards.standing.levels import LEVELS
 
-LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated")  # the weakest first
 YOURS = "yours"
 
 
@@ -71,7 +71,8 @@ def replications(board: OpenBoard) -> list[Replication]:
 def explained() -> str:
     """The levels in a sentence."""
     return (
-        "reported: somebody's records; consistent: its numbers follow from its own scores; "
-        "re-scored: from its weights; re-run: from its command; replicated ×k: so on k kinds of "
-        "machine, or by k people. A row has the level of its least checked seed"
+        "reported: somebody's records; consistent: data and sizes are as counted again, and the "
+        "headline follows from the record's own scores; re-scored: from its weights; re-run: from "
+        "its command; replicated ×k: so on k kinds of machine, or by k people. A row has the level "
+        "of its least checked seed"
     )

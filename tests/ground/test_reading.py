@@ -26,10 +26,10 @@ from bench.records.store import COMMITTED
 from ground.errors import UserError
 from leaderboards import add, build, contents
 from leaderboards.board import build_board
+from leaderboards.checks.admission import read_checked
 from leaderboards.contents import read_board, to_parquet, write_board
 from leaderboards.data.folder import MANIFEST
 from leaderboards.render import PRESETS
-from leaderboards.submission import read_checked
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
 from published.numbers import PublishedFile, read_published

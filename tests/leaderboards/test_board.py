@@ -16,7 +16,7 @@ from leaderboards.board import build_board
 from leaderboards.build import FOLDER, describe_difference
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
 from leaderboards.forms import count_forms, forms_in_words
-from leaderboards.pages import pages
+from leaderboards.markdown import pages
 from leaderboards.views.sentences import summary
 from published.numbers import read_published
 from tests.bench.records import make_record as plain_record

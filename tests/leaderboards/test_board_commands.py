@@ -17,8 +17,8 @@ from bench.records.store import COMMITTED
 from ground import progress
 from ground.errors import UserError
 from leaderboards import add, build, serve
+from leaderboards.checks.admission import read_checked
 from leaderboards.contents import read_board
-from leaderboards.submission import read_checked
 from leaderboards.verdicts import read_verdicts
 
 ROOT = build.FOLDER.parent

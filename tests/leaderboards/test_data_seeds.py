@@ -15,7 +15,7 @@ from judging.verdicts import REPRODUCED, UNDECIDED
 from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine
 from leaderboards.grouping import arrange
-from leaderboards.pages import summary
+from leaderboards.markdown import summary
 from leaderboards.shapes.sketches import sketch_of
 from leaderboards.verdicts import corrected
 from tests.leaderboards.conftest import digest, record

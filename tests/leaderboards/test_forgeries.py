@@ -16,8 +16,8 @@ from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.records.store import COMMITTED
 from ground.errors import UserError
 from leaderboards import add
+from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together
-from leaderboards.submission import check, take
 from tests.leaderboards.forgeries import (
     ASKED,
     BY_DIMENSION,

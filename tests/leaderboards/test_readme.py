@@ -22,7 +22,7 @@ from leaderboards import readme
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.pages import NOT_ASKED, homes_of, pages, summary
+from leaderboards.markdown import NOT_ASKED, homes_of, pages, summary
 from leaderboards.render import VERDICTS
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding

@@ -20,6 +20,7 @@ from bench.records.store import COMMITTED
 from bench.runs.recounting import recount
 from ground.errors import UserError
 from leaderboards.board import build_board
+from leaderboards.checks.admission import check, left_open, take
 from leaderboards.checks.agreement import Together
 from leaderboards.shapes.sketches import SUBMITTED, sketch_of
 from leaderboards.standing.levels import (
@@ -33,7 +34,6 @@ from leaderboards.standing.levels import (
 )
 from leaderboards.standing.spread import spread_of
 from leaderboards.standing.statement import read_submission
-from leaderboards.submission import check, left_open, take
 from leaderboards.submit.__main__ import main as submit
 from leaderboards.verify import __main__ as command
 from leaderboards.verify import again
