@@ -13,35 +13,31 @@ A class of another package is tested by its name, from the folder that has it:
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
-import os
-from collections.abc import Callable
 from fnmatch import fnmatch
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils import _pytree as pytree
 
-import models
-from models.specification import SequenceModel, SequenceSpecification
+from models.specification import SequenceModel
 from tests.closeness import assert_near
+from tests.models.built import (
+    GUESTS,
+    NAMES,
+    SPECIFICATIONS,
+    configuration,
+    constructor,
+    hyperparameters,
+    model_or_skip,
+    sequences,
+    small_model,
+)
 
-FOLDER = Path(models.__file__).parent
-GUESTS = os.environ.get("MODEL", "").split()  # package.Class: it has no file and no card
-NAMES = [*sorted(path.stem for path in FOLDER.glob("*.yaml")), *GUESTS]
-SPECIFICATIONS = {
-    "tokens": SequenceSpecification(maximum_length=64, vocabulary=11),
-    "channels": SequenceSpecification(maximum_length=64, input_channels=6, output_channels=6),
-}
-SMALL = {"width": 32, "layers": 2, "heads": 2}
 # Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
 # the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
 # quotients stretch errors, has 1000 times that room; a mistake is still a billion times larger.
@@ -49,62 +45,6 @@ NETWORK = {"terms": 1000, "condition": 1000.0}
 
 on_every_model = pytest.mark.parametrize("name", NAMES)
 on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
-
-
-@cache
-def configuration(name: str) -> dict[str, Any]:
-    if name in GUESTS:
-        module, _, attribute = name.rpartition(".")
-        _, *parameters = inspect.signature(
-            getattr(importlib.import_module(module), attribute)
-        ).parameters.values()
-        return {"_target_": name, "card": {}} | {p.name: p.default for p in parameters}
-    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}
-
-
-def hyperparameters(name: str) -> dict[str, Any]:
-    return {k: v for k, v in configuration(name).items() if k not in ("_target_", "card")}
-
-
-def constructor(name: str) -> Callable[..., nn.Module]:
-    module, _, attribute = configuration(name)["_target_"].rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
-    """A small model; a ValueError if it refuses this kind of sequence.
-
-    The small number of heads need not fit where the task sets the width; then its own does.
-    """
-    own = hyperparameters(name)
-    small = {key: SMALL.get(key, value) for key, value in own.items()}
-    torch.manual_seed(seed)
-    try:
-        return constructor(name)(SPECIFICATIONS[kind], **small)
-    except ValueError:
-        if "heads" not in own:
-            raise
-        torch.manual_seed(seed)
-        return constructor(name)(SPECIFICATIONS[kind], **small | {"heads": own["heads"]})
-
-
-def model_or_skip(name: str, kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
-    """A small model in eval mode; most tests need float64 to tell rounding from mistakes."""
-    try:
-        return small_model(name, kind, seed).to(dtype).eval()
-    except ValueError as refusal:
-        pytest.skip(f"{name} does not take {kind}: {refusal}")
-
-
-def sequences(
-    kind: str, batch: int, length: int, seed: int = 0, dtype: torch.dtype = torch.float64
-) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    if kind == "tokens":
-        return torch.randint(0, 11, (batch, length), generator=generator)
-    return torch.randn(batch, length, 6, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def random_projection(outputs: Tensor) -> Tensor:

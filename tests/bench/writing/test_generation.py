@@ -16,7 +16,7 @@ from models.generation import Continuation, beam_search, greedy
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
-from tests.models.test_conformance import NAMES, model_or_skip
+from tests.models.built import NAMES, model_or_skip
 
 PROMPT = torch.tensor([3, 1, 0, 1, 3])
 END = 2
