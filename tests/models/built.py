@@ -1,4 +1,4 @@
-"""Every model of ``models/``, found by its YAML file and built small, for the tests of all of them."""
+"""Every model of ``models/``, found by its YAML file and built small, for tests of all of them."""
 
 from __future__ import annotations
 
