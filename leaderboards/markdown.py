@@ -24,6 +24,7 @@ from leaderboards.render import (
     from_items,
     p_of,
     plain,
+    rank,
 )
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.verdicts import DECIDED
@@ -324,13 +325,7 @@ def _line(row: Row, alone: bool, marked: bool) -> list[str]:
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
     words = ", ".join(dict.fromkeys(mark.partition(":")[0] for mark in row.marks))
     cells = (interval, row.seeds, parameters, row.trials, *[words] * marked)
-    return row_of(name, _rank(row), markdown(value), *cells)
-
-
-def _rank(row: Row) -> str:
-    if row.rank_best is None or row.rank_best == row.rank_worst:
-        return "" if row.rank_best is None else str(row.rank_best)
-    return f"{row.rank_best}–{row.rank_worst}"
+    return row_of(name, rank(row) if row.rank_best else "", markdown(value), *cells)
 
 
 def row_of(*cells: object) -> list[str]:

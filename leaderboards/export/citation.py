@@ -14,7 +14,7 @@ from leaderboards.render import ARROWS, count, number, rank
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import unique_names
 
-HEAD = ("model", "rank", "score", "95 \\% interval", "seeds", "parameters", "mark")
+HEAD = ("model", "rank", "score", "95 % interval", "seeds", "parameters", "mark")
 HASH = 12  # digits of the board's hash in a key
 
 
@@ -47,7 +47,7 @@ def table(shown: Shown, digest: str) -> bytes:
     """A table of a task for a paper; it needs no package."""
     own = shown.table
     rows, score = own.rows, f"{own.metric} {ARROWS.get(own.rows[0].direction or '', '')}".strip()
-    head = [latex(score) if word == "score" else word for word in HEAD]
+    head = [latex(score if word == "score" else word) for word in HEAD]
     cells = [_line(name, row) for name, row in zip(unique_names(rows), rows, strict=True)]
     caption = f"{own.place}. {notes(rows)[0]} Board {digest[:HASH]}."
     lines = [

@@ -9,6 +9,7 @@ from ground.escaping import markdown_code
 from leaderboards.board import build_board
 from leaderboards.checks.admission import of_tasks_of
 from leaderboards.contents import Row
+from leaderboards.render import rank
 from leaderboards.standing.levels import Standings, Verification, read_standings
 
 Place = tuple[str, ...]
@@ -90,7 +91,4 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _rank(row: Row | None) -> str:
-    if row is None or row.rank_best is None:
-        return "none"
-    same = row.rank_best == row.rank_worst
-    return str(row.rank_best) if same else f"{row.rank_best} to {row.rank_worst}"
+    return rank(row) if row else "none"
