@@ -52,6 +52,14 @@ class Place:
         return self.sketches[0]
 
     @property
+    def origin(self) -> str:
+        """Where its records are from: of each origin how many, where there are several."""
+        counts = Counter(sketch.origin for sketch in self.sketches)
+        if len(counts) == 1:
+            return self.first.origin
+        return ", ".join(f"{count} {origin}" for origin, count in counts.items())
+
+    @property
     def made_from(self) -> str:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
         contents = [(sketch.content, sketch.origin) for sketch in self.sketches]

@@ -273,8 +273,8 @@ def _checked_choice(group: str, name: Any) -> str:
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
-    listing = "" if hint.startswith("valid") else f" {group}: {', '.join(valid)}"
-    raise UserError(f"there is no {kind} '{name}': {hint}{listing}")
+    more = "" if hint.startswith("valid") else " python -m bench lists them all"
+    raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 
 
 def _checked_model(name: Any, group: str, task: str) -> str:

@@ -39,6 +39,7 @@ from leaderboards.data.folder import (
 from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 Item = TypeVar("Item")
+PARQUET = b"PAR1"  # with which such a file begins
 WAITS = 0.05  # seconds for a build that is putting its files in place,
 PATIENCE = 4  # so often
 
@@ -108,10 +109,11 @@ class OpenBoard:
             SHOWN.typed(self.path, SHOWN.tree(self.path, record.content.encode()))
         return found
 
-    def record(self, run_id: str) -> RecordLine | None:
-        """One record, that of the board before one of the same name that is a replication; its
-        name begins with its task."""
-        found = self.records(run_id.partition("-")[0], run_id=run_id)
+    def record(self, run_id: str, origin: str = "") -> RecordLine | None:
+        """One record, of an origin if that is given; else that of the board before one of the same
+        name that is a replication. Its name begins with its task."""
+        where = {"origin": origin} if origin else {}
+        found = self.records(run_id.partition("-")[0], run_id=run_id, **where)
         return found[0] if found else None
 
     def distinct(
@@ -236,8 +238,13 @@ class OpenBoard:
     def _read_list(self) -> Manifest:
         path = self.path / MANIFEST
         if self.path.is_file():
-            raise LIST.refused(self.path, "is the board of an earlier version, in one file")
-        manifest = LIST.read_json(path if self.path.exists() else self.path)
+            with open_regular(self.path) as file:
+                old = file.read(len(PARQUET)) == PARQUET
+            why = "is the board of an earlier version, in one file"
+            raise LIST.refused(self.path, why if old else "is no board, which is a folder")
+        if not self.path.exists():
+            raise UserError(f"there is no board at {self.path}: {LIST.how}")
+        manifest = LIST.read_json(path)
         if manifest.sha256 != manifest.hash():
             raise LIST.refused(path, "is damaged (it does not hold the hash of its content)")
         return manifest

@@ -115,7 +115,7 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
         marks=tuple(map(str, found)),
         share_of_items=parts.share_of_items if parts and items and summary.interval else None,
         data_seeds=len(by_data_seed(setting.records)),
-        origin=place.first.origin,
+        origin=place.origin,
         made_from=place.made_from,
         checked=place.standing.words,
         verified=place.standing.verified,

@@ -9,6 +9,7 @@ import hashlib
 import posixpath
 import re
 
+from leaderboards.shapes.sketches import YOURS
 from leaderboards.views.links import Address, Link
 
 OVERVIEW, CLAIMS, RECORDS = "index.html", "claims/index.html", "records/index.html"
@@ -45,9 +46,9 @@ def claim_page(claim: str) -> str:
     return f"claims/{slug(claim)}.html"
 
 
-def record_page(run_id: str) -> str:
-    """The page of a record."""
-    return f"records/{slug(run_id)}.html"
+def record_page(run_id: str, origin: str = "") -> str:
+    """The page of a record; one's own may have the name of a committed one."""
+    return f"records/{slug(run_id)}{'.yours' if origin == YOURS else ''}.html"
 
 
 def badge(kind: str, name: str) -> str:
@@ -65,7 +66,7 @@ def place_of(target: Link) -> str:
     if target.page == "model":
         return model_page(asked["model"])
     if target.page == "record":
-        return record_page(asked["record"])
+        return record_page(asked["record"], asked.get("origin", ""))
     if "claim" in asked:
         return claim_page(asked["claim"])
     if target.page == "claims":

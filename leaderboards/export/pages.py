@@ -146,7 +146,7 @@ def records_page(board: OpenBoard) -> Page:
     columns = ("run_id", "task", "preset", "model", "label", "role", "seed", "outcome", "origin")
     address = from_page(RECORDS)
     lines = [
-        {"record": address(to_record(line[0])), **dict(zip(columns, line, strict=True))}
+        {"record": address(to_record(line[0], line[-1])), **dict(zip(columns, line, strict=True))}
         for task in board.tasks()
         for line in board.distinct("records", task, *columns)
     ]
@@ -161,10 +161,10 @@ def record_pages(found: recorded.Record, models: Iterable[str]) -> Page:
         models: that have a page.
     """
     run_id, content = found.line.run_id, found.content
-    place = record_page(run_id)
+    place = record_page(run_id, found.line.origin)
     own = [("its model", to_model(found.line.model))] if found.line.model in models else []
     own += [("its table", to_table(found.row))] if found.row else []
-    seeds = [(f"seed {one.seed}", to_record(one.run_id)) for one in found.beside]
+    seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in found.beside]
     checked = recorded.seed_lines(found, from_page(place))
     parts: list[Markup] = [
         text(place, title=run_id),

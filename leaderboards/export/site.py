@@ -53,17 +53,17 @@ class Site:
         return {one.model: one.label for one in lines} | modelled.models(self.board)
 
     @cached_property
-    def run_ids(self) -> list[str]:
-        """Every record."""
+    def records(self) -> list[tuple[str, str]]:
+        """Run id and origin of every record."""
         return [
-            str(run_id)
+            (run_id, origin)
             for task in self.board.tasks()
-            for (run_id,) in self.board.distinct("records", task, "run_id")
+            for run_id, origin in self.board.distinct("records", task, "run_id", "origin")
         ]
 
     def own(self, report: Report = silent) -> Iterator[File]:
         """Every file but those that the sites of all boards share."""
-        each = (self.tasks, self.models, self.board.claims(), self.run_ids)
+        each = (self.tasks, self.models, self.board.claims(), self.records)
         years = [""]
         total = sum(map(len, each)) + len(self._lists)
         for done, page in enumerate(self._pages(years)):
@@ -99,8 +99,8 @@ class Site:
             yield pages.model_pages(self.board, model)
         for claim in self.board.claims():
             yield pages.claim_pages(self.board, claim)
-        for run_id in self.run_ids:
-            found = record(self.board, run_id)
+        for run_id, origin in self.records:
+            found = record(self.board, run_id, origin)
             assert found is not None
             years.append(found.content["provenance"]["started_at"][:4])
             yield pages.record_pages(found, self.models)

@@ -18,10 +18,11 @@ def show() -> None:
     if not board.count("records"):
         page.text(title="Record", lead="These numbers are published ones: there are no records.")
         return
-    asked = st.query_params.get("record")
-    found = records.record(board, asked) if asked else None
+    asked, origin = st.query_params.get("record"), st.query_params.get("origin", "")
+    found = records.record(board, asked, origin) if asked else None
     if asked and found is None:
-        say(f"There is no record '{asked}' on this board.")
+        of = f" of origin '{origin}'" if origin else ""
+        say(f"There is no record '{asked}'{of} on this board.")
     found = found or records.record(board, records.first(board))
     assert found is not None
     _choose(found)
@@ -29,7 +30,7 @@ def show() -> None:
     own = [("its model", to_model(found.line.model))]
     own += [("its table", to_table(found.row))] if found.row else []
     page.links(own)
-    seeds = [(f"seed {one.seed}", to_record(one.run_id)) for one in found.beside]
+    seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in found.beside]
     page.links(seeds, "All seeds:")
     left, right = st.columns(2)
     with left:
@@ -62,4 +63,4 @@ def _choose(found: records.Record) -> None:
     if wanted:
         matched = records.matching(page.board(), wanted)
         told = f"{len(matched)} records:" if matched else "No record has all of these words."
-        page.links([(one, to_record(one)) for one in matched[:MOST]], told)
+        page.links([(run_id, to_record(run_id, of)) for run_id, of in matched[:MOST]], told)

@@ -141,7 +141,8 @@ def _lead_on(rows: Sequence[Row]) -> None:
     for row in rows[:RECORDS]:
         if row.run_ids:
             model = [("model", to_model(row.model))] if row.kind == "measured" else []
-            seeds = [(f"record {n}", to_record(r)) for n, r in enumerate(row.run_ids, start=1)]
+            own = [to_record(run_id, row.origin) for run_id in row.run_ids]
+            seeds = [(f"record {n}", target) for n, target in enumerate(own, start=1)]
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
 
 

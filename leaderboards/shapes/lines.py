@@ -60,7 +60,8 @@ class Row:
     marks: tuple[str, ...] = ()  # all of them, each with its reason
     share_of_items: float | None = None  # of the variance of the mean that is from these
     data_seeds: int | None = None
-    origin: str = ""  # committed | submitted | yours; "" of what is published
+    # committed | submitted | yours, or of each how many ("2 committed, 1 submitted")
+    origin: str = ""
     made_from: str = ""  # hash of the records behind it, and of its place; "" of what is published
     checked: str = ""  # how far, in words (standing.levels); "" of what is published
     verified: bool = True  # whether it may be ranked beside the project's own

@@ -27,7 +27,8 @@ LARGEST_WEIGHTS = 10 * 2**20  # bytes of one run that are sent along; larger one
 MANY = 1000  # records of one submission
 
 Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Text = Annotated[str, Field(min_length=10, max_length=5000)]
+LEAST_SAID = 10  # characters of a sentence
+Text = Annotated[str, Field(min_length=LEAST_SAID, max_length=5000)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]  # a file's name
 

@@ -52,6 +52,14 @@ def main(words: list[str]) -> int:
         what = SAID.get(missing[0], "the folder that is to be written")
         example = " ".join(f"{key}=…" for key in missing)
         raise UserError(f"{missing[0]}= is missing ({what}): give {example}")
+    from leaderboards.standing.statement import LEAST_SAID
+
+    for key in ("training_data", "contamination"):
+        if len(text := given.one(key, "")) < LEAST_SAID:
+            raise UserError(
+                f"{key}={text} says too little: a reader has to learn {SAID[key]}, of "
+                f"{LEAST_SAID} characters or more"
+            )
     return _write(given)
 
 

@@ -77,6 +77,9 @@ def _files(name: str, store: Path) -> list[Path]:
     """The file that a path or a run id names; of a run id without its seed those of all seeds."""
     own = in_store(name, store)
     if own == Path(name):
+        if not own.exists():
+            what = "the folder of a submission, a store, the file of a record, or a run id"
+            raise UserError(f"there is no file or folder {name!a:.200}: give {what}")
         return [own]
     folders = (COMMITTED.glob("*/*"), SUBMISSIONS.glob("*/records"), [own.parent])
     for places in map(list, folders):

@@ -10,8 +10,8 @@ from leaderboards.render import count, quantity
 COMPACT, SEPARATED = "compact", "localized"  # 1.2 M, and 1,200,000
 FORMATS: Mapping[str, str] = {
     **dict.fromkeys(("score", "low", "high"), "%.4f"),
-    **dict.fromkeys(("value", "board", "again", "difference"), "%.4f"),
-    **dict.fromkeys(("mean difference", "largest difference"), "%.4f"),
+    **dict.fromkeys(("value", "board", "again"), "%.6f"),
+    **dict.fromkeys(("difference", "mean difference", "largest difference"), "%.2g"),
     "p": "%.2g",
     **dict.fromkeys(("training FLOPs", "state bytes"), COMPACT),
     **dict.fromkeys(("parameters", "steps", "peak memory"), SEPARATED),

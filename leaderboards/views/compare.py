@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from bench.records.numbers import by_data_seed, items_of, kind_of
+from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store, committed_path
 from ground.errors import UserError
@@ -111,13 +111,20 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
         absent = "The files of these records are not on this machine" if known else ""
         return Comparison(a, b, difference, None, None, None, absent and f"{absent}.")
     metric, kind = a.metric, kind_of(a.task, a.metric)
-    values = [[measured(record)[metric] for record in own] for own in runs]
+    values = [_of_each_seed(own, metric) for own in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
-    single = all(len(by_data_seed(own)) == 1 for own in runs)
-    together = difference_interval(values[0], values[1], kind, items) if single else None
-    by_item = _by_item(runs, metric) if single else None
+    together = difference_interval(values[0], values[1], kind, items)
+    by_item = _by_item(runs, metric)
     missing = "" if by_item else "The records hold no number for each test item of this metric."
     return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
+
+
+def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
+    """What counts as independent: the mean of each data seed, where there are several, as for the
+    intervals of the board and of claims; else the number of each training seed."""
+    parts = by_data_seed(runs)
+    numbers = [[measured(record)[metric] for record in part] for part in parts]
+    return [mean_of(part) for part in numbers] if len(parts) > 1 else numbers[0]
 
 
 def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
@@ -127,13 +134,19 @@ def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
 
 
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
-    a, b = (items_of(own, metric) for own in runs)
-    if a is None or b is None or a.values is None or b.values is None:
-        return None
-    if a.drawn != b.drawn or a.count != b.count:
-        return None
-    differences = [x - y for x, y in zip(a.values, b.values, strict=True)]
-    return _pairs([str(place) for place in range(a.count)], differences, runs[0])
+    """Over the items of all data seeds that both have."""
+    a, b = ({data_seed(own[0]): own for own in by_data_seed(each)} for each in runs)
+    names: list[str] = []
+    differences: list[float] = []
+    for seed in sorted(a.keys() & b.keys()):
+        one, other = items_of(a[seed], metric), items_of(b[seed], metric)
+        if one is None or other is None or one.values is None or other.values is None:
+            return None
+        if one.drawn != other.drawn or one.count != other.count:
+            return None
+        names += [f"{seed}/{place}" for place in range(one.count)]
+        differences += [x - y for x, y in zip(one.values, other.values, strict=True)]
+    return _pairs(names, differences, runs[0])
 
 
 def _pairs(

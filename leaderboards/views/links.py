@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from leaderboards.contents import ClaimLine, Row
+from leaderboards.shapes.sketches import YOURS
 
 
 class Link(NamedTuple):
@@ -41,9 +42,9 @@ def to_table(row: Row, **more: str | None) -> Link:
     return link("task", **place, metric=metric, **more)
 
 
-def to_record(run_id: str) -> Link:
-    """A record."""
-    return link("record", record=run_id)
+def to_record(run_id: str, origin: str = "") -> Link:
+    """A record. One's own may have the name of a committed one, which it repeats."""
+    return link("record", record=run_id, origin=origin if origin == YOURS else None)
 
 
 def to_model(model: str) -> Link:

@@ -13,9 +13,10 @@ from leaderboards.forms import form_of
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.tables import by_scale, first_task
-from leaderboards.views.trust import explained, trust_of
+from leaderboards.views.trust import YOURS, explained, trust_of
 
 Facts = list[tuple[str, str]]
+SEARCHED = ("run_id", "origin", "label", "role")
 
 
 class Seed(NamedTuple):
@@ -55,30 +56,32 @@ def first(board: OpenBoard) -> str:
     return next((row.run_ids[0] for row in leaders if row.run_ids), "")
 
 
-def record(board: OpenBoard, run_id: str) -> Record | None:
-    """A record of the board by its run id."""
-    line = board.record(run_id)
+def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
+    """A record of the board by its run id, and by its origin where that is given."""
+    line = board.record(run_id, origin)
     if line is None:
         return None
     rows = board.summary(task=line.task, preset=line.preset, model=line.model)
-    row = next((row for row in rows if run_id in row.run_ids), None)
+    yours = line.origin == YOURS
+    own_rows = (row for row in rows if (row.origin == YOURS) == yours)
+    row = next((row for row in own_rows if run_id in row.run_ids), None)
     asked = list(row.run_ids) if row else [run_id]
-    beside = board.distinct("records", line.task, *Seed._fields, run_id=asked)
+    every = board.distinct("records", line.task, *Seed._fields, run_id=asked)
+    beside = [one for one in map(Seed._make, every) if (one.origin == YOURS) == yours]
     claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
     again = board.replications(line.task)
     own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
-    seeds = tuple(Seed(*one) for one in beside)
-    return Record(line, json.loads(line.content), row, seeds, claims, own)
+    return Record(line, json.loads(line.content), row, tuple(beside), claims, own)
 
 
-def matching(board: OpenBoard, words: str) -> list[str]:
-    """The run ids of the records in whose id, label or role every word occurs."""
+def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
+    """Run id and origin of the records in whose id, label, role or origin every word occurs."""
     wanted = words.lower().split()
     return [
-        str(run_id)
+        (run_id, origin)
         for task in board.tasks()
-        for run_id, *told in board.distinct("records", task, "run_id", "label", "role")
-        if all(word in " ".join((run_id, *told)).lower() for word in wanted)
+        for run_id, origin, *told in board.distinct("records", task, *SEARCHED)
+        if all(word in " ".join((run_id, origin, *told)).lower() for word in wanted)
     ]
 
 
@@ -91,7 +94,7 @@ def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]
             "checked": one.checked,
             "outcome": one.outcome,
             "origin": one.origin,
-            "record": address(to_record(one.run_id)),
+            "record": address(to_record(one.run_id, one.origin)),
         }
         for one in found.beside
     ]
@@ -129,9 +132,9 @@ def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
             "difference": one.difference,
             "same numbers": "yes" if one.same_numbers else "no",
             "outside what seeds explain": {True: "yes", False: "no", None: ""}[one.outside],
-            "machine": one.machine,
-            "other machine": one.other_machine,
-            "origin": one.origin,
+            "machine of the board": one.machine,
+            "machine again": one.other_machine,
+            "made again": one.origin,
             "by": one.by,
         }
         for one in found
@@ -141,9 +144,11 @@ def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
 def told_again(found: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
     every = together(found)
+    kinds = "" if every.machines == 1 else "s"
     return (
-        f"{every.runs} runs were made again, on {every.machines} kinds of machine: "
-        f"{every.confirmed} gave the very numbers and {every.outside} what seeds do not explain."
+        f"{every.runs} runs were made again, on {every.machines} kind{kinds} of machine: "
+        f"{every.confirmed} gave exactly the same numbers, and {every.outside} "
+        f"{'a number' if every.outside == 1 else 'numbers'} that seeds do not explain."
     )
 
 
@@ -158,6 +163,7 @@ def run_facts(found: Record) -> Facts:
         ("model", f"{plain(line.label)} ({line.model})"),
         ("task, preset", f"{line.task}, {line.preset}"),
         ("seed, role", f"{line.seed}, {line.role}"),
+        ("origin", line.origin),
         ("outcome", ": ".join(part for part in (line.outcome, content["cause"]) if part)),
         (f"{headline['name']} {arrow} on test", result),
         (

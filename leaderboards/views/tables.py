@@ -14,7 +14,7 @@ from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import PRESETS, name, plain, rank
 from leaderboards.views.links import Address, in_app, to_record
-from leaderboards.views.trust import trust_of
+from leaderboards.views.trust import YOURS, trust_of
 from pictures.models import label as model_label
 from pictures.models import model_card
 from settings.groups import card, choices, contenders
@@ -220,7 +220,7 @@ def _line(row: Row, contents: Mapping[str, dict[str, Any]], address: Address) ->
     well = row.outcome == "ok"
     return {
         "rank": "" if row.rank_best is None else rank(row),
-        "model": plain(row.label),
+        "model": plain(row.label) + (f" ({YOURS})" if trust_of(row).yours else ""),
         "setting": row.setting,
         "score": row.mean if well else None,
         "low": row.low if well else None,
@@ -245,7 +245,7 @@ def _line(row: Row, contents: Mapping[str, dict[str, Any]], address: Address) ->
         "device": row.device,
         "trust": trust_of(row).words if row.origin else "",
         "origin": ", ".join(part for part in (row.kind, row.source, row.origin) if part),
-        "record": address(to_record(row.run_ids[0])) if row.run_ids else None,
+        "record": address(to_record(row.run_ids[0], row.origin)) if row.run_ids else None,
     }
 
 

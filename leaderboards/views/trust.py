@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
 from leaderboards.data.replications import Replicated, together
+from leaderboards.shapes.sketches import YOURS
 from leaderboards.standing.levels import LEVELS
-
-YOURS = "yours"
+from leaderboards.views.links import Link, to_table
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ class Trust:
 
 @dataclass(frozen=True)
 class Bar:
-    """The board's trust on one line: measured rows by level, the strongest first, and what
-    replications gave."""
+    """The board's trust on one line: measured rows by level, the strongest first, what replications
+    gave, and how many rows are one's own, with the table that has the first of them."""
 
     levels: tuple[tuple[str, int], ...]
     rows: int
-    yours: int
     replicated: Replicated
+    yours: int = 0
+    to_yours: Link | None = None
 
 
 def trust_of(row: Row | RecordLine) -> Trust:
@@ -56,11 +57,12 @@ def trust_of(row: Row | RecordLine) -> Trust:
 
 def bar(board: OpenBoard) -> Bar:
     """The trust in the rows that were measured."""
-    trusted = [(row.kind, trust_of(row)) for row in board.summary()]
-    counts = Counter(trust.level for kind, trust in trusted if kind == "measured")
+    rows = board.summary(kind=["measured", "replication"])
+    counts = Counter(trust_of(row).level for row in rows if row.kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
-    yours = sum(trust.yours for kind, trust in trusted if kind in ("measured", "replication"))
-    return Bar(levels, counts.total(), yours, together(replications(board)))
+    own = [row for row in rows if trust_of(row).yours]
+    to_own = to_table(own[0], find=YOURS) if own else None
+    return Bar(levels, counts.total(), together(replications(board)), len(own), to_own)
 
 
 def replications(board: OpenBoard) -> list[Replication]:

@@ -17,8 +17,13 @@ from bench.records.schema import RunRecord, make_run_id, read_record, write_reco
 from bench.records.store import COMMITTED
 from leaderboards import build
 from leaderboards.board import build_board
-from leaderboards.contents import Board, OpenBoard, Row
+from leaderboards.contents import Board, OpenBoard, Row, write_board
 from leaderboards.data.replications import together
+from leaderboards.export.addresses import place_of
+from leaderboards.export.site import Site
+from leaderboards.views import records, tables
+from leaderboards.views.links import to_record
+from leaderboards.views.trust import bar
 
 THERE = "Another Processor 9000"
 
@@ -174,3 +179,31 @@ def test_a_build_with_ones_own_runs_keeps_both_and_grows(
     assert build.main(words) == 0
     assert {p.name: p.read_bytes() for p in build.LOCAL.rglob("*.parquet")} == grown
     assert build.main([*words, "--check"]) == 0
+
+
+def test_ones_own_run_is_opened_by_its_origin(committed: list[RunRecord], tmp_path: Path) -> None:
+    """It has the name of the committed run that it repeats, in addresses of app and site."""
+    lstm = of(committed, "lstm")
+    write_board(build_board(committed, own=[elsewhere(one, 0.01) for one in lstm]), tmp_path / "b")
+    board, name = OpenBoard(tmp_path / "b"), lstm[0].run_id
+    theirs, mine = records.record(board, name), records.record(board, name, "yours")
+    assert theirs is not None
+    assert mine is not None
+    assert ("origin", "yours") in records.run_facts(mine)
+    assert ("origin", "committed") in records.run_facts(theirs)
+    for found, origin in ((theirs, "committed"), (mine, "yours")):
+        assert found.row is not None
+        assert found.row.origin == origin
+        assert [(one.seed, one.origin) for one in found.beside] == [(n, origin) for n in range(3)]
+    assert mine.content["headline"]["value"] != theirs.content["headline"]["value"]
+    shown = tables.lines([mine.row, theirs.row], {})  # type: ignore[list-item]
+    assert [line["model"] for line in shown] == ["LSTM (yours)", "LSTM"]
+    assert shown[0]["record"].endswith("&origin=yours")
+    trusted = bar(board)
+    assert trusted.yours == 1
+    assert trusted.to_yours is not None
+    assert ("find", "yours") in trusted.to_yours.query
+    places = [place_of(to_record(name, origin)) for origin in ("committed", "yours")]
+    assert places[0] != places[1]
+    made = {place for place, _ in Site(tmp_path / "b").files()}
+    assert set(places) <= made

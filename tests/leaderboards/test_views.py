@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 from bench.records.schema import write_record
 from leaderboards.board import build_board
+from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, Line, OpenBoard, Replication, write_board
 from leaderboards.views import abilities, compare, cost, overview
 from leaderboards.views.charts import ON_DARK
@@ -262,6 +264,22 @@ def test_the_frontier_is_what_nobody_beats_for_less(make_record):
         )
         assert (point.frontier == "frontier") == (not beaten)
     assert cost.cost_chart(found, "parameters").to_dict()["layer"]
+
+
+def test_several_data_seeds_are_compared_as_the_claims_compare_them():
+    """The interval is that over data seeds, and items are those of all of them."""
+    board = OpenBoard(COMMITTED)
+    table = compare.common_tables(board, "memory_mosaic", "gpt2")[0]
+    assert (table.task, table.preset) == ("regbench", "laptop")
+    mosaic, gpt2 = (compare.row_of(table, model) for model in ("memory_mosaic", "gpt2"))
+    found = compare.compare(board, mosaic, gpt2)
+    (claim,) = board.claims(figure="figure9", preset="laptop", name="accuracy at N = 100")
+    span = re.search(r"Memory Mosaic [\d.]+, GPT2 [^;]*? ([\d.]+) to ([\d.]+)\)", claim.evidence)
+    assert span is not None
+    assert found.together == pytest.approx([float(end) for end in span.groups()], abs=1e-3)
+    assert "is better" in found.verdict
+    assert len(found.by_item.values) == 1500
+    assert found.missing == ""
 
 
 def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_path, monkeypatch):

@@ -114,5 +114,5 @@ def test_the_page_of_a_record_has_its_own_level_and_that_of_each_seed(
     assert list(seeds.value["level"]) == ["replicated ×2"] * 2
     assert says_what_a_level_means(seeds)
     again = page.dataframe[1].value
-    assert list(again["other machine"]) == ["A 1", "B 2"]
+    assert list(again["machine again"]) == ["A 1", "B 2"]
     assert list(again["again"]) == pytest.approx([0.9, 0.91])
