@@ -130,7 +130,7 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
         f"{FALSE_DISCOVERIES:.0%}). {late} are on claims that were set, or last reworded, after "
-        "their runs had begun."
+        "their runs had begun: these describe what was seen, and predicted nothing."
     )
 
 

@@ -182,7 +182,7 @@ def record_pages(found: recorded.Record, models: Iterable[str]) -> Page:
     if tried := recorded.study_lines(content):
         parts.append(table(place, "Settings that its search tried", tried))
     parts += [
-        links(place, [(claim.name, to_claim(claim)) for claim in found.claims], "It counts for:"),
+        links(place, [(claim.name, to_claim(claim)) for claim in found.claims], recorded.WHOSE_RUN),
         code(place, "Configuration", content["config"], folded=True),
         code(place, "The whole record, without curves and arrays", dict(content), folded=True),
     ]

@@ -47,8 +47,8 @@ def show() -> None:
     paid = points(table.rows, cost)
     page.plot(cost_chart(paid, cost, is_dark()), f"{table.metric} against {cost}: {table.place}")
     page.text(
-        "Filled: on the frontier, where no other row is as good for as little, or possibly on it, "
-        "as far as intervals tell. The band is the interval of the rows that the frontier goes "
+        "Filled points are on the frontier, or may be by their intervals: no other row is as good "
+        "for as little. The band is the interval of the rows that the frontier goes "
         "through."
     )
     page.links([("the table", to_table(table.rows[0]))])

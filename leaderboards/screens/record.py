@@ -49,7 +49,7 @@ def show() -> None:
     if tried:
         page.text(heading="Settings that its search tried")
         page.grid(tried, "Trials of the search")
-    page.links([(claim.name, to_claim(claim)) for claim in found.claims], "It counts for:")
+    page.links([(claim.name, to_claim(claim)) for claim in found.claims], records.WHOSE_RUN)
     configuration, everything = st.columns(2)
     configuration.text("Configuration")
     configuration.json(found.content["config"], expanded=2)

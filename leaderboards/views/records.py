@@ -16,6 +16,7 @@ from leaderboards.views.tables import by_scale, first_task
 from leaderboards.views.trust import YOURS, explained, trust_of
 
 Facts = list[tuple[str, str]]
+WHOSE_RUN = "Claims of the figures that it is a run of:"
 SEARCHED = ("run_id", "origin", "label", "role")
 
 
