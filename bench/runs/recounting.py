@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from bench.records.code import code_hash
-from bench.records.command import words_of
+from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
 from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord
@@ -58,7 +58,8 @@ def _configuration(
         words = [*kept, f"models={names(model_group(record.task))[0]}"]
     elif known_model(record) is None:
         _check_code(record, str(record.config["models"]["_target_"]))
-    words += [word(key, value) for key, value in places.items()]
+    own = places_of(record)  # records of several tasks are counted in one call
+    words += [word(key, value) for key, value in places.items() if key in own]
     configuration = compose(words)
     return configuration, usable and configuration.takes is None
 

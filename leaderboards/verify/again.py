@@ -71,9 +71,10 @@ class Bench:
     places: Mapping[str, str] = field(default_factory=dict)
     command: Command = in_its_own_process
 
-    @property
-    def _words(self) -> list[str]:
-        return [word(key, place) for key, place in self.places.items()]
+    def _words(self, record: RunRecord) -> list[str]:
+        """The places that the task of a record asks for: a sample has records of many tasks."""
+        own = places_of(record)
+        return [word(key, place) for key, place in self.places.items() if key in own]
 
     @property
     def _trust(self) -> list[str]:
@@ -92,18 +93,19 @@ class Bench:
             UserError: the engine could not be asked.
         """
         words = [word("run", str(path)) for path in files]
-        done = self.command("bench.recount", [*words, *self._trust, *self._words])
+        places = [word(key, place) for key, place in self.places.items()]
+        done = self.command("bench.recount", [*words, *self._trust, *places])
         lines = [line for line in done.output.splitlines() if line.startswith("{")]
         if len(lines) != len(files):
             raise UserError(f"nothing could be counted again: {done.sentence()}", RUN_FAILED)
         return [Counted.model_validate_json(line) for line in lines]
 
-    def score(self, file: Path) -> dict[str, dict[str, float]] | str:
+    def score(self, record: RunRecord, file: Path) -> dict[str, dict[str, float]] | str:
         """Split -> metric -> value by a run's saved weights, or why there is none."""
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "metrics.json"
             words = [word("run", str(file)), word("output", str(output))]
-            done = self.command("bench.evaluate", [*words, *self._trust, *self._words])
+            done = self.command("bench.evaluate", [*words, *self._trust, *self._words(record)])
             return METRICS.read_json(output) if output.exists() else done.sentence()
 
     def run(self, record: RunRecord) -> RunRecord | str:
@@ -120,7 +122,7 @@ class Bench:
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]
-            done = self.command("bench.train", [*words, *here, *self._words])
+            done = self.command("bench.train", [*words, *here, *self._words(record)])
             return _made(record, Store(self.store), done)
         except UserError as error:
             return str(error)

@@ -119,7 +119,7 @@ class Verifier:
             return found
         record = asked.record
         self.report(f"scoring the weights of {record.run_id}", 0, 1)
-        scored = self.bench.score(asked.path)
+        scored = self.bench.score(record, asked.path)
         if isinstance(scored, str):
             return found.with_check(self._check("re-scored", False, told=scored))
         recorded = record.headline.value

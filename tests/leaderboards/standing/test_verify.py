@@ -236,8 +236,20 @@ def test_a_run_on_data_of_its_own_asks_for_their_place() -> None:
     prompts = read_record(next(COMMITTED.glob("story_prompts/laptop/*-s0.json")))
     never = again.Bench(Path("unused"), command=lambda module, words: pytest.fail("it ran"))
     assert "give tasks.stories=PLACE" in str(never.run(prompts))
-    told = again.Bench(Path("unused"), places={"tasks.stories": "here"})
+    asked: list[str] = []
+
+    def listen(module: str, words: Sequence[str]) -> again.Done:
+        asked.extend(words)
+        return again.Done(1, "", "error: enough")
+
+    told = again.Bench(Path("unused"), places={"tasks.stories": "here"}, command=listen)
     assert not told.lacks(prompts)
+    told.run(prompts)
+    assert 'tasks.stories="here"' in asked
+    asked.clear()  # a task that reads no stories is not asked to
+    told.run(read_record(current("regbench/smoke/*", "final")))
+    assert "tasks=regbench" in asked
+    assert not [word for word in asked if word.startswith("tasks.stories")]
 
 
 def test_the_spread_holds_what_seeds_explain_as_often_as_it_says() -> None:
