@@ -24,6 +24,7 @@ def one_of(
 ) -> str:
     """One of several; the address may name another than the default."""
     index = options.index(default) if default in options else 0
+    _follow(key, options[index])
     asked = st.query_params.get(key)
     if asked is not None and asked not in options:
         say(f"{_unknown(label, asked, options)} This shows {options[index]}.")
@@ -37,8 +38,19 @@ def some_of(
     for asked in st.query_params.get_all(key):
         if asked not in options:
             say(_unknown(label, asked, options))
+    _follow(key, list(default))
     chosen = place.multiselect(label, options, default=list(default), key=key, bind=BOUND)
     return [str(one) for one in chosen]
+
+
+def _follow(key: str, default: Any) -> None:
+    """A control that stands where it stood at first goes with its default, when another control
+    changes that: its value is not in the address, where a new window would take the default."""
+    known = st.session_state.setdefault(f"{key} at first", default)
+    if known != default:
+        if st.session_state.get(key) == known:
+            del st.session_state[key]
+        st.session_state[f"{key} at first"] = default
 
 
 def _unknown(label: str, asked: str, options: Sequence[str]) -> str:
@@ -53,6 +65,7 @@ def words(label: str, key: str, place: Any = st) -> str:
 
 def is_on(label: str, key: str, default: bool = False, place: Any = st) -> bool:
     """A switch."""
+    _follow(key, default)
     return bool(place.toggle(label, value=default, key=key, bind=BOUND))
 
 

@@ -240,6 +240,28 @@ def test_no_torch_lightning_or_mlflow(board, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_a_control_that_nobody_touched_goes_with_its_default(monkeypatch):
+    """Its value is not in the address, so a new window has the default that holds there."""
+    monkeypatch.setenv("BOARD", str(COMMITTED))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    script = "from leaderboards.screens import task\ntask.show()"
+    page = AppTest.from_string(script, default_timeout=120).run()
+
+    def box(label):
+        return next(one for one in page.selectbox if one.label == label)
+
+    assert (box("Task").value, box("Metric").value, box("Curve").value) == (
+        "regbench",
+        "accuracy",
+        "accuracy",
+    )
+    box("Metric").select("tvd").run()
+    assert box("Curve").value == "tvd"
+    box("Curve").select("loss").run()  # what somebody chose stays
+    box("Metric").select("accuracy").run()
+    assert box("Curve").value == "loss"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_drawn_again_in_a_third_of_a_second(name, monkeypatch):
     """On the committed board, of the processor's time of this machine."""
