@@ -36,21 +36,26 @@ def make_all(
     records: list[RunRecord] = []
     deaths = []
     waiting, running = deque(enumerate(jobs)), 0
+    # A control takes a moment where a run takes minutes: together they would have no time left.
+    totals = {"runs": len(configurations), "controls": len(controls)}
+    made = dict.fromkeys(totals, 0)
     with open_executor([*configurations, *controls], report, total) as executor:
+        report(*(("runs", 0, totals["runs"]) if configurations else ("controls", 0, total)))
         while waiting or running:
-            report("runs", total - len(waiting) - running, total)
             while waiting and running < executor.slots:
                 executor.submit(*waiting.popleft())
                 running += 1
             done = executor.wait()
             running -= 1
+            work = "runs" if done.ticket < totals["runs"] else "controls"
+            made[work] += 1
+            report(work, made[work], totals[work])
             if isinstance(done.value, UserError):
                 raise done.value
             if done.death is not None:
                 deaths.append(f"{jobs[done.ticket].name}: {done.death}")
             else:
                 records.append(done.value)
-    report("runs", total, total)
     if deaths:
         raise UserError(f"{'; '.join(deaths)}: try again with fewer workers", RUN_FAILED)
     return records
