@@ -80,6 +80,8 @@ def _unranked(rows: Sequence[Row]) -> str:
     """Why nothing is ranked where every row could be."""
     measured = [row for row in rows if row.kind == "measured"]
     known = [row for row in measured if row.outcome == "ok" and row.direction]
+    if not measured and any(row.origin for row in rows):
+        return "No row here is ranked: these repeat rows of the board, or need no training."
     if not measured:
         return "Nothing of ours is measured here yet: these are published numbers."
     single = any(row.seeds == 1 for row in measured)

@@ -61,7 +61,7 @@ def bar(board: OpenBoard) -> Bar:
     counts = Counter(trust_of(row).level for row in rows if row.kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
     own = [row for row in rows if trust_of(row).yours]
-    to_own = to_table(own[0], find=YOURS) if own else None
+    to_own = to_table(own[0]) if own else None
     return Bar(levels, counts.total(), together(replications(board)), len(own), to_own)
 
 
