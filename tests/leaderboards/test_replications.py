@@ -162,7 +162,7 @@ def test_a_build_with_ones_own_runs_keeps_both_and_grows(
     words = ["local=true", f"records={folder}"]
     assert build.main(words) == 0
     board = OpenBoard(build.LOCAL)
-    found = board.replications("regbench")
+    found = board.replications("regbench", origin="yours")  # those that verify made stand beside
     assert [line.run_id for line in found] == [record.run_id for record in lstm]
     assert all(line.same_numbers and line.other_machine.startswith(THERE) for line in found)
     assert board.rows("regbench", kind="replication", headline=True)[0].mean == pytest.approx(
