@@ -28,6 +28,7 @@ WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
+SHORTEST = 1e-9  # seconds: a clock that counts in ticks may see nothing of a small pass
 
 
 def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
@@ -273,7 +274,7 @@ def _in_turns(
             for key, one in models.items():
                 seconds = getattr(one, kind)()
                 if seconds is not None:
-                    of_models[key].append(seconds)
+                    of_models[key].append(max(seconds, SHORTEST))
                 alive()
         report(said, number + 1, settings.rounds)
     return times

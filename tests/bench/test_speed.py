@@ -101,6 +101,15 @@ def test_lengths_are_tables_and_the_cost_of_a_token_against_length(tmp_path, cap
     assert "forward: microseconds for each token, by length" in shown
 
 
+def test_a_clock_that_sees_nothing_of_a_small_pass_ends_in_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(passes._Model, "forward", lambda self: 0.0)
+    words = ["models=[lstm]", "width=8", "layers=1", "heads=1", "length=[2]", "vocabulary=[5]"]
+    words += ["passes=[forward]", "rounds=2", "engine=false", f"output={tmp_path / 'found.json'}"]
+    assert main(words) == OK
+    rows = json.loads((tmp_path / "found.json").read_text())["models"]
+    assert all(row["forward"]["tokens_per_second"] > 0 for row in rows)
+
+
 def test_the_ratio_of_the_engine_is_of_neighbouring_blocks():
     # A machine that becomes twice as slow in the middle of an order that alternates.
     engine, plain = [0.5, 1.1, 1.1], [0.5, 0.5, 1.0]
