@@ -210,4 +210,6 @@ def _equal(one: object, other: object) -> bool:
 
 
 if __name__ == "__main__":
+    # pyarrow imports pandas to ask whether a list is one of its: a third of a second.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     command(main)
