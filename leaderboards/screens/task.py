@@ -93,6 +93,9 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     found = lines(rows, contents)
     asked = st.query_params.get("selected", "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in asked]
+    lost = [one for one in asked if one and one not in {row.model for row in rows}]
+    if lost and not st.query_params.get("find"):
+        say(f"Selected: there is no '{lost[0]}' in this table.")
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
     order = some_of("Columns", list(found[0]), "columns", AT_FIRST)
     left, right = st.columns([3, 2])

@@ -240,6 +240,19 @@ def test_no_torch_lightning_or_mlflow(board, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_a_selection_that_there_is_not_is_told(monkeypatch):
+    monkeypatch.setenv("BOARD", str(COMMITTED))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    script = "from leaderboards.screens import task\ntask.show()"
+    for asked, told in (("gtp2", True), ("gpt2", False), ("", False)):
+        page = AppTest.from_string(script, default_timeout=120)
+        page.query_params["selected"] = asked
+        page.run()
+        assert not page.exception
+        said = [one.value for one in page.text]
+        assert ("Selected: there is no 'gtp2' in this table." in said) is told
+
+
 def test_a_control_that_nobody_touched_goes_with_its_default(monkeypatch):
     """Its value is not in the address, so a new window has the default that holds there."""
     monkeypatch.setenv("BOARD", str(COMMITTED))
