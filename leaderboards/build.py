@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -210,6 +209,4 @@ def _equal(one: object, other: object) -> bool:
 
 
 if __name__ == "__main__":
-    # pyarrow imports pandas to ask whether a list is one of its: a third of a second.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     command(main)
