@@ -37,16 +37,20 @@ class Mark(NamedTuple):
 def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
     """What the records of one setting lack, the gravest first, or that it is tuned; none where no
     optimiser of the engine trained anything (predictors, memories that are measured by themselves).
+
+    A search chooses a setting: its further seeds, which other commands trained, need no search of
+    their own.
     """
     if not any(is_trained(record) for record in records):
         return ()
-    found = {mark for record in records for mark in _choice(record)}
+    searched = [record for record in records if record.study] or records
+    found = {mark for record in searched for mark in _choice(record)}
     converged, why = convergence(records)
     if not converged:
         found.add(Mark(IMPROVING, why))
     if found:
         return tuple(sorted(found, key=lambda mark: (WORDS.index(mark.word), mark.why)))
-    study = records[0].study
+    study = searched[0].study
     count = len(_tried(study)) if study else 0
     return (Mark(TUNED, f"chosen from {count} settings, none of its values on an edge; {why}"),)
 

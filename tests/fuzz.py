@@ -63,7 +63,7 @@ from tests.ground.test_reading import (
 from tests.hostile_words import DOORS, Door, Draw, words_of
 from tests.leaderboards.boards import listed_again
 from tests.leaderboards.conftest import record
-from tests.leaderboards.test_forgeries import identify
+from tests.leaderboards.forging.changes import identify
 from tests.watching import LONGEST, watch_door
 
 USAGE = "python -m tests.fuzz [minutes=10 seed=0]"

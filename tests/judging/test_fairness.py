@@ -72,6 +72,15 @@ def test_what_only_claims_to_be_tuned_is_untuned(search):
     assert words(trained(search, cost=cost)) == [UNTUNED]
 
 
+def test_a_search_chooses_a_setting_for_all_its_seeds():
+    more = [trained(seed=seed, role="single") for seed in (1, 2)]
+    for rows in ([trained(study()), *more], [*more, trained(study())]):
+        assert words(*rows) == [TUNED]
+        assert "3 settings" in str(marks(rows)[0])
+    assert words(trained(study(chosen=1e-3)), *more) == [UNTUNED]
+    assert words(*more) == [UNTUNED]
+
+
 @given(st.permutations([1e-3, 3e-3, 1e-2]), st.permutations([1e-3, 3e-3, 1e-2]))
 def test_an_edge_is_one_in_whatever_order_the_space_is_written(space, tried):
     found = {lr: words(trained(study(lr, space, tried), lr=lr)) for lr in GRID}
@@ -134,7 +143,6 @@ def test_the_weights_that_were_kept_count_and_the_mean_over_seeds():
     assert words(*seeds) == [IMPROVING]
     assert words(*seeds[:2]) == [TUNED]
     assert words(seeds[0], trained(study(), None, seed=1)) == [IMPROVING]
-    assert words(seeds[0], trained(None, seed=1)) == [UNTUNED]  # what one seed lacks
 
 
 def test_epochs_end_where_their_curve_ends_and_every_mark_is_told_gravest_first():

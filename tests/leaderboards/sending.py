@@ -11,7 +11,7 @@ from bench.records.equivalence import form
 from bench.records.provenance import sha256_of
 from bench.records.schema import read_record
 from bench.records.store import COMMITTED
-from tests.leaderboards.forgeries import Content
+from tests.leaderboards.forging.changes import Content
 
 SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]
 SAID += ["training_data=generated anew in every run", "contamination=none: the test is generated"]

@@ -40,8 +40,8 @@ from leaderboards.verify import again
 from leaderboards.verify.telling import holds
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
-from tests.leaderboards.forgeries import identify
-from tests.leaderboards.generated import generated
+from tests.leaderboards.forging.changes import identify
+from tests.leaderboards.forging.generated import generated
 from tests.leaderboards.sending import SAID, current, sealed
 from tests.leaderboards.standing.engine import in_this_process
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.records.provenance import sha256_of
-from tests.leaderboards.forgeries import Content, Forgery, put
+from tests.leaderboards.forging.changes import Content, put
+from tests.leaderboards.forging.forgeries import Forgery
 
 Rule = Callable[[float], float]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bench.records.equivalence import Code, Name
-from bench.records.identity import identity_of
-from bench.records.provenance import sha256_of
-from bench.records.schema import Provenance
-
-Content = dict[str, Any]
-Change = Callable[[Content], None]
+from tests.leaderboards.forging.changes import (
+    Change,
+    best_trial,
+    better,
+    drop,
+    headline,
+    libraries,
+    put,
+    several,
+    trials,
+    unstudied,
+)
 
 TRAINED = "regbench/smoke/regbench-gpt2-*-s1"  # final, of three seeds
 MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
@@ -24,87 +28,6 @@ BY_LEMMA = "gradient_memory/laptop/*-s0"
 BY_DIMENSION = "scaling_laws/laptop/scaling_laws-outer_product-*-s0"
 BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
 A, B = "a" * 64, "b" * 64
-
-
-def put(place: str, value: Any) -> Change:
-    """Set what a dotted place names; in a list, all of it."""
-
-    def change(content: Content) -> None:
-        *path, last = place.split(".")
-        node = content
-        for key in path:
-            node = node[key]
-        node[last] = value(node[last]) if callable(value) else value
-
-    return change
-
-
-def several(*changes: Change) -> Change:
-    def change(content: Content) -> None:
-        for one in changes:
-            one(content)
-
-    return change
-
-
-def headline(value: Any, items: bool = False) -> Change:
-    """Another accuracy, in the table and among the metrics, and in every item if asked."""
-    changes = [put("headline.value", value), put("metrics.test.accuracy", value)]
-    if items:
-        changes.append(put("per_sequence.accuracy", lambda old: [value] * len(old)))
-    return several(*changes)
-
-
-def better(metric: str, value: float) -> Change:
-    """Another headline, in the table and among the metrics."""
-    return several(put("headline.value", value), put(f"metrics.test.{metric}", value))
-
-
-def trials(**changes: Any) -> Change:
-    """The same in every trial of the study."""
-    return put("study.trials", lambda old: [{**trial, **changes} for trial in old])
-
-
-def unstudied(change: Change) -> Change:
-    """A change of a run that no study chose."""
-    return several(put("role", "single"), put("study", None), put("cost.tuning_trials", 0), change)
-
-
-def drop(place: str) -> Change:
-    def change(content: Content) -> None:
-        *path, last = place.split(".")
-        node = content
-        for key in path:
-            node = node[key]
-        del node[last]
-
-    return change
-
-
-def identify(content: Content) -> None:
-    """Work the identity out again, as a careful forger would."""
-    content["provenance"]["library_lock"] = sha256_of(content["provenance"]["libraries"])
-    provenance = Provenance.model_validate(content["provenance"])
-    baseline = content["label"] if content["role"] == "baseline" else None
-    name = Name(Code.of(content["config"], provenance), content["config"])
-    content["identity"] = identity_of(name, content["preset"], provenance, baseline)
-
-
-def libraries(content: Content) -> None:
-    content["provenance"]["libraries"]["torch"] = "99.0"
-
-
-def best_trial(content: Content) -> None:
-    """A study in which another setting was best."""
-    trials = content["study"]["trials"]
-    other = next(t for t in trials if t["parameters"] != _chosen(content))
-    other["value"] = 0.9999
-
-
-def _chosen(content: Content) -> Content:
-    space = content["study"]["search_space"]
-    split = {key: key.split(".") for key in space}
-    return {key: content["config"][a][b] for key, (a, b) in split.items()}
 
 
 class Forgery(NamedTuple):

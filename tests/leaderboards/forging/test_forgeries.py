@@ -18,7 +18,8 @@ from ground.errors import UserError
 from leaderboards import add
 from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together
-from tests.leaderboards.forgeries import (
+from tests.leaderboards.forging.changes import Change, Content, identify, put, several
+from tests.leaderboards.forging.forgeries import (
     ASKED,
     BY_DIMENSION,
     BY_DISTANCE,
@@ -32,12 +33,7 @@ from tests.leaderboards.forgeries import (
     TRAINED,
     A,
     B,
-    Change,
-    Content,
     Forgery,
-    identify,
-    put,
-    several,
 )
 
 

@@ -1,0 +1,132 @@
+"""The first sentence of a table, and its charts, from records."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.records.schema import Curve
+from leaderboards.board import build_board
+from leaderboards.build import FOLDER
+from leaderboards.render import rank
+from leaderboards.views.charts import chart, is_share, series_name
+from leaderboards.views.sentences import summary
+from pictures.models import look
+from published.numbers import read_published
+
+
+def test_summary_says_what_seeds_settle(make_record):
+    def rows(levels):
+        records = [
+            make_record(name, name, seed, value)
+            for name, values in levels.items()
+            for seed, value in enumerate(values)
+        ]
+        return [row for row in build_board(records).rows if row.headline]
+
+    clear = rows({"a": (0.90, 0.91, 0.92), "b": (0.60, 0.61, 0.62)})
+    assert summary(clear) == (
+        "a is best: accuracy 0.9100, and its 95 % interval overlaps no other."
+    )
+    overlap = rows({"a": (0.60, 0.61, 0.63), "b": (0.60, 0.61, 0.62), "c": (0.1, 0.11, 0.12)})
+    assert summary(overlap) == (
+        "Not settled: a or b may be best, since their 95 % intervals overlap."
+    )
+    assert [rank(row) for row in overlap] == ["1–2", "1–2", "3"]
+    assert "nothing to rank" in summary(rows({"a": (0.9, 0.91)}))
+    only = rows({"a": (0.9,), "b": (0.60, 0.61, 0.62)})
+    assert summary(only).startswith("Only b is measured with two seeds or more")
+    assert "a rank needs two seeds" in summary(rows({"a": (0.9,), "b": (0.6,)}))
+
+
+def test_one_hurried_run_of_one_seed_changes_neither_the_leader_nor_the_headline(make_record):
+    records = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    records += [make_record("b", "B", seed, 0.6 + seed / 100) for seed in range(3)]
+    before = [row for row in build_board(records).rows if row.headline]
+    hurried = make_record("b", "B", 0, 0.95, width=8)
+    after = [row for row in build_board([*records, hurried]).rows if row.headline]
+    assert summary(after) == summary(before)
+    assert [rank(row) for row in after] == ["–", *map(rank, before)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "value", "named"),
+    [("4_gram", 0.95, True), ("4_gram", 0.85, False), ("oracle", 0.99, False)],
+)
+def test_a_better_predictor_without_training_is_in_the_headline(
+    make_record, reference, value, named
+):
+    records = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    records += [make_record("b", "B", seed, 0.6 + seed / 100) for seed in range(3)]
+    records.append(make_record(reference, reference, 0, value, role="baseline"))
+    said = summary([row for row in build_board(records).rows if row.headline])
+    assert ("is best of the trained models: accuracy 0.9100" in said) == named
+    assert ("Without training the 4 gram reaches 0.9500." in said) == named
+
+
+def drawn_of(names, lines):
+    return [(name, line, (1,) * len(line.x)) for name, line in zip(names, lines, strict=True)]
+
+
+def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed(make_record):
+    def curve(*y):
+        return {"accuracy": Curve(x=[1.0, 2.0], y=list(y))}
+
+    records = [make_record(seed=seed, curves=curve(0.9 + seed / 10, seed)) for seed in range(2)]
+    for model in ("1_gram", "2_gram"):
+        records.append(make_record(model, model, role="baseline", curves=curve(0.4, 0.5)))
+    lines = [line for line in build_board(records).lines if not line.by_size]
+    names = [series_name(line) for line in lines]
+    models = {
+        name: line.model for name, line in sorted(zip(names, lines, strict=True), reverse=True)
+    }
+    content = chart(drawn_of(names, lines), models, "").to_dict()
+    values = content["data"]["values"]
+    ends = [(point["low"], point["high"]) for point in values if point["low"] is not None]
+    assert len(ends) == 2
+    assert all(0 <= low < 0.5 < 0.95 < high <= 1 for low, high in ends)
+    drawn = content["layer"][1]["encoding"]
+    assert drawn["color"]["scale"]["domain"] == drawn["strokeDash"]["scale"]["domain"]
+    styles = {
+        name: (colour, dash)
+        for name, colour, dash in zip(
+            drawn["color"]["scale"]["domain"],
+            drawn["color"]["scale"]["range"],
+            map(tuple, drawn["strokeDash"]["scale"]["range"]),
+            strict=True,
+        )
+    }
+    assert styles["Memory Mosaic"] == (look("memory_mosaic").colour, (1, 0))
+    greys = [styles[name] for name in ("1 gram", "2 gram")]
+    assert len(set(greys)) == len(greys)
+    assert all(len({c[1:3], c[3:5], c[5:7]}) == 1 and dash != (1, 0) for c, dash in greys)
+
+
+@pytest.mark.parametrize("sizes", [(100,), (100, 1000)])
+def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_record, sizes):
+    ours = [make_record(seed=seed, size=size) for seed in range(2) for size in sizes]
+    board = build_board(ours, read_published(FOLDER.parent / "published"))
+    lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
+    names = [series_name(line) for line in lines]
+    models = {name: line.model for name, line in zip(names, lines, strict=True)}
+    _, curve, markers = chart(drawn_of(names, lines), models, "").to_dict()["layer"]
+    dashes = curve["encoding"]["strokeDash"]["scale"]
+    filled = markers["encoding"]["fillOpacity"]["scale"]
+    assert {
+        (name.startswith("ours, "), dash == [1, 0], fill)
+        for name, dash, fill in zip(dashes["domain"], dashes["range"], filled["range"], strict=True)
+    } == {(True, True, 1), (False, False, 0)}
+    assert filled["domain"] == dashes["domain"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "share"),
+    [
+        ("accuracy_last", True),
+        ("token_accuracy", True),
+        ("tvd", True),
+        ("validation_loss", False),
+        ("error/1,2,3", False),
+    ],
+)
+def test_accuracies_and_distances_are_shares(metric, share):
+    assert is_share(metric) == share
