@@ -27,7 +27,7 @@ from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.multi_query_recall import runs
-from reproduce.multi_query_recall.runs import EASY, FORGETTING, PLAIN
+from reproduce.multi_query_recall.runs import EASY, FORGETTING, LONG, PLAIN
 from reproduce.reproduction import Reproduction
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
@@ -68,6 +68,8 @@ def _by_pairs(records: Records, cell: str, title: str) -> Panel:
         _of_pairs(runs.widest(records, cell, model), model, numbers)
         for model in runs.models_of(shown)
     ]
+    if cell == PLAIN:
+        traces += _longer(records, numbers)
     return Panel(title, Axis("pairs in a sequence", "log2", ticks=numbers), ACCURACY, traces)
 
 
@@ -77,6 +79,21 @@ def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
     known = {n: one for n, one in means.items() if one.mean is not None}
     y, intervals = [m.mean for m in known.values()], [m.interval for m in known.values()]
     return Trace(runs.label(model), [*known], y, intervals, mark="both", colour=model)
+
+
+def _longer(records: Records, numbers: Sequence[int]) -> list[Trace]:
+    """The lines of models that were trained for more steps than the others."""
+    found = {model: runs.widest(records, LONG, model) for model in runs.SLOW}
+    return [
+        replace(
+            _of_pairs(longer, model, numbers),
+            name=f"{runs.label(model)}, {max(map(runs.steps, longer)):,} steps",
+            line="dotted",
+            hollow=True,
+        )
+        for model, longer in found.items()
+        if longer
+    ]
 
 
 def _by_state(records: Records) -> Panel:
@@ -134,15 +151,24 @@ def accuracy(
     return number.of(Runs(runs.label(model), model=model, choose=chosen), label)
 
 
-def at_pairs(records: Records, model: str, place: int, of_width: int | None = None) -> Measured:
+def at_pairs(
+    records: Records, model: str, place: int, of_width: int | None = None, cell: str = PLAIN
+) -> Measured:
     """The accuracy at the fewest (0) or the most (-1) pairs, at the largest width."""
-    found = runs.widest(records, PLAIN, model)
+    found = runs.widest(records, cell, model)
     size = of_width or max(map(runs.width, found), default=0)
     number = (runs.pairs(found) or [0])[place]
     says = f"at {number} pairs"
     if of_width is not None:
-        says = f"{says}, {runs.state_of(runs.of(records, PLAIN, model, size)):,} bytes"
-    return accuracy(model, PLAIN, f"accuracy/{number}", says, lambda r: runs.width(r) == size)
+        says = f"{says}, {runs.state_of(runs.of(records, cell, model, size)):,} bytes"
+    if cell == LONG:
+        says = f"{says}, {max(map(runs.steps, found), default=0):,} steps"
+    return accuracy(model, cell, f"accuracy/{number}", says, lambda r: runs.width(r) == size)
+
+
+def longest(records: Records, model: str) -> str:
+    """The cell of the longest trainings that there are of a model."""
+    return LONG if runs.of(records, LONG, model) else PLAIN
 
 
 def trained(needed: int, cell: str) -> Ready:
@@ -159,10 +185,11 @@ def recalls_something(model: str) -> Ready:
     """No verdict on how a model falls that has not learned to recall in the first place."""
 
     def ready(records: Records) -> Finding | None:
-        found = runs.widest(records, PLAIN, model)
+        cell = longest(records, model)
+        found = runs.widest(records, cell, model)
         if not runs.pairs(found):
-            return no_runs(accuracy(model, PLAIN).sample(records))
-        fewest, one = runs.pairs(found)[0], at_pairs(records, model, 0)
+            return no_runs(accuracy(model, cell).sample(records))
+        fewest, one = runs.pairs(found)[0], at_pairs(records, model, 0, cell=cell)
         rule = within(one, low=1 / fewest + BETTER_THAN_A_GUESS)
         if rule.judge(records, 0.95).verdict == REPRODUCED:
             return None
@@ -179,8 +206,14 @@ def recalls_something(model: str) -> Ready:
 
 def falls(model: str) -> Rule:
     """The accuracy of a model falls from the fewest pairs to the most."""
+
+    def rules(records: Records) -> list[Rule]:
+        cell = longest(records, model)
+        few, many = (at_pairs(records, model, place, cell=cell) for place in (0, -1))
+        return [above(few, many, FALL)]
+
     return each(
-        lambda records: [above(at_pairs(records, model, 0), at_pairs(records, model, -1), FALL)],
+        rules,
         f"accuracy falls by more than {FALL:g}; judged where it is surely {BETTER_THAN_A_GUESS:g} "
         "better than a guess at the fewest pairs",
     )
@@ -190,8 +223,9 @@ def grows_with_the_state(model: str) -> Rule:
     """A model is better at the most pairs with its largest state than with its smallest."""
 
     def rules(records: Records) -> list[Rule]:
-        sizes = runs.widths(records, PLAIN, model)
-        large, small = (at_pairs(records, model, -1, size) for size in (sizes[-1], sizes[0]))
+        cell = longest(records, model)
+        sizes = runs.widths(records, cell, model)
+        large, small = (at_pairs(records, model, -1, size, cell) for size in (sizes[-1], sizes[0]))
         return [above(large, small)]
 
     text = (
@@ -199,7 +233,7 @@ def grows_with_the_state(model: str) -> Rule:
         f"judged where it is surely {BETTER_THAN_A_GUESS:g} better than a guess at the fewest pairs"
     )
     several = where(
-        lambda records: len(runs.widths(records, PLAIN, model)) > 1,
+        lambda records: len(runs.widths(records, longest(records, model), model)) > 1,
         "size of the state",
         "one width says nothing of it",
         "laptop",

@@ -13,7 +13,7 @@ from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
-from reproduce.multi_query_recall.runs import FIXED_STATE, plan
+from reproduce.multi_query_recall.runs import FIXED_STATE, LONG_STEPS, SLOW, plan
 from settings.groups import contenders
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
@@ -138,6 +138,32 @@ def test_a_model_that_only_guesses_says_nothing_about_its_state() -> None:
         assert found[name].verdict == UNDECIDED
         assert "guess among its values (0.5)" in found[name].evidence
     assert found["Mamba falls with the pairs"].verdict == REPRODUCED
+
+
+def longer(**levels: tuple[float, float]) -> list[RunRecord]:
+    """The records of slow models in :func:`plain`, after the steps that these need."""
+    steps = LONG_STEPS["laptop"]
+    return [record for record in plain(steps=steps, **levels) if record.model in SLOW]
+
+
+def test_a_slow_model_is_judged_by_the_runs_that_were_long_enough_for_it() -> None:
+    """And by no others: what it guesses after few steps says nothing, nor what it learns later."""
+    guessing = {"lstm": (0.5, 0.125)}
+    claims = ["LSTM falls with the pairs", "LSTM recalls more with a larger state"]
+    learned = judge(plain(**guessing) + longer())
+    assert {learned[name].verdict for name in claims} == {REPRODUCED}
+    assert "8,000 steps" in learned[claims[0]].evidence
+    assert (
+        learned["the gap to fixed states"].evidence
+        == judge(plain(**guessing))["the gap to fixed states"].evidence
+    )
+    guessed = judge(plain() + longer(**guessing))
+    assert {guessed[name].verdict for name in claims} == {UNDECIDED}
+    assert judge(longer(lstm=(0.99, 0.98)))[claims[0]].verdict == CONTRADICTED
+    figure = REPRODUCTION.panels(REPRODUCTION.select(plain(**guessing) + longer()))
+    names = [[trace.name for trace in panel.traces] for panel in figure.panels]
+    assert "LSTM, 8,000 steps" in names[0]
+    assert not any("8,000 steps" in name for panel in names[1:] for name in panel)
 
 
 def test_short_runs_are_left_out() -> None:
