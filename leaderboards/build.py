@@ -209,5 +209,14 @@ def _equal(one: object, other: object) -> bool:
     return one == other
 
 
+def _alone(words: list[str]) -> int:
+    """``main`` in a process of its own, which needs no pandas and ends soon."""
+    if not wants_help(words):
+        from leaderboards.data.lean import be_lean
+
+        be_lean()
+    return main(words)
+
+
 if __name__ == "__main__":
-    command(main)
+    command(_alone)

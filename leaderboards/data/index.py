@@ -97,15 +97,12 @@ class Index:
         Raises:
             UserError: without ``refused``, a record cannot be trusted, or contradicts another.
         """
-        known = {
-            path: (number, state)
-            for number, path, state in self._database.execute("SELECT id, path, state FROM files")
-        }
+        known = dict(self._database.execute("SELECT path, state FROM files"))
         there = list(_files(self.folders))
         gone = known.keys() - {path for _, path, _ in there}
-        new = [one for one in there if known.get(one[1], (0, ""))[1] != one[2]]
+        new = [one for one in there if known.get(one[1]) != one[2]]
         changed = [path for _, path, _ in new if path in known]
-        touched, keys = self._forget([known[path][0] for path in [*gone, *changed]])
+        touched, keys = self._forget(map(self._number_of, [*gone, *changed]))
         all_of_them = len(new) > MANY
         for place, path, state in counted(new, "reading records", report):
             try:
@@ -130,11 +127,12 @@ class Index:
         (found,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
         return int(found)
 
-    def contents(self) -> set[str]:
-        """The content hashes of all records, of those too that no board shows."""
+    def contents(self, run_ids: Iterable[str]) -> set[str]:
+        """The content hashes of the records of some names, of those too that no board shows."""
         place = _FIELDS.index("content")
-        query = f"SELECT json_extract(sketch, '$[{place}]') FROM files"
-        return {str(content) for (content,) in self._database.execute(query)}
+        query = f"SELECT json_extract(sketch, '$[{place}]') FROM files WHERE run_id = ?"
+        found = (self._database.execute(query, (run_id,)) for run_id in run_ids)
+        return {str(content) for rows in found for (content,) in rows}
 
     def sketches(self, task: str) -> Iterator[Sketch]:
         """The sketches of the records of a task; of equal run ids that of the first folder, and one
@@ -177,6 +175,10 @@ class Index:
             (content,) = self._database.execute(query, (identity,)).fetchone()
             self._facts[identity] = Facts(*json.loads(content))
         return self._facts[identity]
+
+    def _number_of(self, path: str) -> int:
+        found = self._database.execute("SELECT id FROM files WHERE path = ?", (path,))
+        return int(found.fetchone()[0])
 
     def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
         """Forget files; their tasks, and of what they said something."""

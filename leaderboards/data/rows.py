@@ -35,7 +35,9 @@ def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] 
     """
     by_metric: dict[str, list[Row]] = defaultdict(list)
     for row in kept:
-        by_metric[row.metric].append(replace(row, rank_best=None, rank_worst=None))
+        ranked = row.rank_best is not None or row.rank_worst is not None
+        unranked = replace(row, rank_best=None, rank_worst=None) if ranked else row
+        by_metric[row.metric].append(unranked)
     names = {name for setting in settings for name in setting.metrics} | set(by_metric)
     for setting in settings:
         for metric in sorted({setting.first.headline.name, *names}):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from bench.records.identity import settled
@@ -183,7 +184,9 @@ class TaskMaker:
         else:
             kept = self._kept(old, new)
             settings = {m: self._setting(new[m]) for m in new if m not in kept}
-            before = [replace(row, variant=variant) for own in kept.values() for row in own]
+            before = [row for own in kept.values() for row in own]
+            if before and before[0].variant != variant:
+                before = [replace(row, variant=variant) for row in before]
             rows = rows_of(list(settings.values()), self._known, before)
             self._into.rows.add(rows)
         for place in places:
@@ -200,7 +203,8 @@ class TaskMaker:
         """The rows of before that are those of today. A setting with a run that did not end well
         has a row under every metric of its table, and is made anew."""
         same = [m for m in new if m in old and all(s.outcome == "ok" for s in new[m].sketches)]
-        return {m: self._before.rows(old[m]) for m in same}
+        rows = iter(self._before.rows([number for made in same for number in old[made]]))
+        return {made: list(islice(rows, len(old[made]))) for made in same}
 
     def _curves(self, place: Place, setting: Setting | None) -> None:
         numbers = self._before.line_numbers(place.made_from)

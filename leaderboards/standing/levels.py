@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -187,24 +187,33 @@ class Standings:
     def may_rank(self, sketch: Sketch) -> bool:
         """Whether a record may be ranked beside those of this project: what was sent has to be run
         again first, since all else can be made up."""
-        level = LEVELS.index(self.about(sketch).level)
-        return sketch.origin != SUBMITTED or level >= LEVELS.index("re-run")
+        if sketch.origin != SUBMITTED:
+            return True
+        return LEVELS.index(self.about(sketch).level) >= LEVELS.index("re-run")
 
     def of_record(self, sketch: Sketch) -> str:
         """The level of one record, in words."""
+        if sketch.content not in self.verifications:
+            return REPORTED.words
         found = self.about(sketch)
         return _words(found.level, [found])
+
+    def names(self) -> set[str]:
+        """The run ids of all records that anything is known of."""
+        return {one.run_id for one in self.verifications.values()}
 
     def stale(self, contents: Collection[str]) -> list[Verification]:
         """What was checked of records that are gone, or were replaced.
 
         Args:
-            contents: hashes of all records that there are.
+            contents: hashes of all records of these names (:meth:`names`) that there are.
         """
         return [one for sha256, one in self.verifications.items() if sha256 not in contents]
 
     def of_row(self, sketches: Sequence[Sketch]) -> Standing:
         """The standing of a row of the board: that of its least checked seed."""
+        if not any(sketch.content in self.verifications for sketch in sketches):
+            return replace(REPORTED, verified=all(map(self.may_rank, sketches)))
         found = [self.about(sketch) for sketch in sketches]
         level = min((one.level for one in found), key=LEVELS.index)
         return Standing(level, _words(level, found), all(map(self.may_rank, sketches)))
