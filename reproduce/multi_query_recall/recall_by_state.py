@@ -49,10 +49,11 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 
 def cell(record: RunRecord) -> bool:
-    """Whether the task is that of the plain cells, whoever the model is."""
+    """Whether the task and the number of steps are those of the plain cells, whoever the model is."""
     task = record.config["tasks"]
     plain = record.task == "multi_query_recall" and task["protocol"] == "as_set"
-    return plain and len(task["pairs"]) > 1 and not task["rewritten"]
+    long = setting(record, "training.steps") == runs.LONG_STEPS.get(record.preset, 0)
+    return plain and len(task["pairs"]) > 1 and not task["rewritten"] and not long
 
 
 def variant(record: RunRecord) -> tuple[int, int | None]:

@@ -47,6 +47,11 @@ def test_claims_hold_where_they_should() -> None:
     assert set(judged(KNOWN).values()) == {REPRODUCED}
 
 
+def test_runs_of_more_steps_have_no_place_beside_the_others() -> None:
+    longer = run("plain", "lstm", 0, steps=multi_query_recall.LONG_STEPS["laptop"])
+    assert REPRODUCTION.select([run("plain", "lstm", 0), longer]) == [run("plain", "lstm", 0)]
+
+
 @pytest.mark.parametrize(
     ("changed", "claim"),
     [
