@@ -1,7 +1,8 @@
-"""What a short process spares pyarrow: looking for pandas, and an allocator for long ones."""
+"""What a short process spares itself: pandas, and an allocator and a collector for long ones."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -24,10 +25,12 @@ def be_lean() -> None:
     It looks for pandas once in a process, at its first array, to know what a data frame is; loading
     it takes longer than adding a record to a board. Whoever imports pandas himself afterwards gets
     it, but cannot turn tables into data frames. Its own allocator asks the kernel for more pages
-    than one pass over a task's tables needs, which costs as much again.
+    than one pass over a task's tables needs, which costs as much again. And what is made of a task
+    lives until it is written, so that a search for garbage finds none.
     """
     import pyarrow as pa
 
+    gc.set_threshold(20_000, 20, 100)
     pa.set_memory_pool(pa.system_memory_pool())
     finder = _NotThere()
     sys.meta_path.insert(0, finder)

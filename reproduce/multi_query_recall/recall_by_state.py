@@ -49,7 +49,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 
 def cell(record: RunRecord) -> bool:
-    """Whether the task and the number of steps are those of the plain cells, whoever the model is."""
+    """Whether task and steps are those of the plain cells, whoever the model is."""
     task = record.config["tasks"]
     plain = record.task == "multi_query_recall" and task["protocol"] == "as_set"
     long = setting(record, "training.steps") == runs.LONG_STEPS.get(record.preset, 0)

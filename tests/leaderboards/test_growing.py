@@ -6,6 +6,8 @@ import hashlib
 import os
 import random
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from bench.records.schema import Curve, RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
 from ground.errors import UserError
+from ground.files import ROOT
 from leaderboards import build
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.data import growing
@@ -54,6 +57,25 @@ def records(tmp_path: Path) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     return folder
+
+
+def test_a_process_that_builds_needs_no_pandas_and_writes_the_same_bytes(
+    records: Path, tmp_path: Path
+) -> None:
+    growing.build(build.inputs([records]), tmp_path / "here.parquet")
+    alone = tmp_path / "alone.parquet"
+    watched = (
+        "import sys\nfrom leaderboards import build\n"
+        f"assert build._alone(['records={records}', 'output={alone}']) == 0\n"
+        "assert 'pandas' not in sys.modules\nimport pandas\n"
+    )
+    subprocess.run([sys.executable, "-c", watched], cwd=ROOT, check=True)
+    assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
+    moved = next(records.rglob("capacity*.json"))
+    moved.unlink()
+    growing.build(build.inputs([records]), tmp_path / "here.parquet")
+    subprocess.run([sys.executable, "-c", watched], cwd=ROOT, check=True)
+    assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
 
 
 def test_what_grows_is_what_a_build_from_nothing_makes(
