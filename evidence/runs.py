@@ -12,6 +12,7 @@ from evidence.shelf import Shelf, training_key
 from judging.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
 from settings.config import training_configuration
+from settings.samplers import tried
 from settings.seeded import compose_seeded
 from settings.settings import Configuration
 
@@ -92,8 +93,6 @@ def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
         for final in chosen.final_runs():
             yield _single(final, shelf, "final")
         return
-    from bench.search.study import tried
-
     sweep, seed = configuration.sweep, configuration.seed
     settings = tried(entry.space, sweep.sampler, sweep.n_trials, seed)
     trials = [_single(entry.at(setting), shelf, "trial") for setting in settings]

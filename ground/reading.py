@@ -9,6 +9,9 @@ Example: ``Kind("verdict file", VerdictFile, how="make it again").read_json(path
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +31,7 @@ MAXIMUM_KEYS = 100_000  # in all mappings of a file together
 DEEPEST_YAML = 64
 LONGEST_NUMBER = 40  # characters in YAML, where 1:1:1… is a power of sixty
 LONGEST_REASON = 300  # characters that a sentence takes over from a file
+MAYBE_A_KEY = re.compile(rb'"\s*:')  # every key of JSON ends so, and hardly anything else
 
 Content = TypeVar("Content")
 Item = TypeVar("Item")
@@ -111,13 +115,17 @@ class Kind(Generic[Content]):
 
         Raises:
             UserError: it is not JSON in UTF-8, is nested deeper than 200 levels, or holds a number
-                that is not finite, too large, or of thousands of digits, or too many keys.
+                that is not finite, too large, or of thousands of digits, too many keys, or one key
+                twice.
         """
         try:
             tree = from_json(content, allow_inf_nan=False)
         except ValueError as error:
             raise self.refused(path, f"is truncated or not JSON ({error})") from None
-        return self._bounded(path, tree)
+        self._bounded(path, tree)
+        if len(MAYBE_A_KEY.findall(content)) > _walked(tree)[1] and (twice := _twice(content)):
+            raise self.refused(path, f"holds the key {twice!r:.80} twice in one place")
+        return tree
 
     def typed(self, path: Path, tree: Any, strict: bool = True) -> Content:
         """A tree of the file at ``path`` as what the file has to hold.
@@ -149,6 +157,11 @@ class Kind(Generic[Content]):
 def beyond_bounds(tree: Any) -> str:
     """Why a tree of mappings, lists and scalars is too much to work with, as in "holds …"; empty
     if it is not."""
+    return _walked(tree)[0]
+
+
+def _walked(tree: Any) -> tuple[str, int]:
+    """What is too much in a tree, and its keys."""
     keys, waiting = 0, [[tree]]
     while waiting:
         node: Any = waiting.pop()
@@ -159,13 +172,25 @@ def beyond_bounds(tree: Any) -> str:
             kind = type(value)
             if kind is float:
                 if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
-                    return f"holds the number {value!r}, which is not finite or beyond ±1e150"
+                    why = f"holds the number {value!r}, which is not finite or beyond ±1e150"
+                    return why, keys
             elif kind is int:
                 if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
-                    return "holds an integer of more than 64 bits"
+                    return "holds an integer of more than 64 bits", keys
             elif kind is dict or kind is list:
                 waiting.append(value)
-    return f"holds more than {MAXIMUM_KEYS} keys" if keys > MAXIMUM_KEYS else ""
+    return (f"holds more than {MAXIMUM_KEYS} keys" if keys > MAXIMUM_KEYS else ""), keys
+
+
+def _twice(content: bytes) -> str | None:
+    """A key that one object of JSON has more than once: readers would not agree on its value."""
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        found.extend(k for k, times in Counter(key for key, _ in pairs).items() if times > 1)
+
+    json.loads(content, object_pairs_hook=note)
+    return found[0] if found else None
 
 
 def read_all(
@@ -205,6 +230,14 @@ class _PlainLoader(yaml.SafeLoader):
     no tags."""
 
     _depth = 0
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem="a key twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()

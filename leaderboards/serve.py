@@ -53,6 +53,8 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
+        # A control goes with its default when another one changes that (screens.address).
+        "global.disableWidgetStateDuplicationWarning": "true",
         # One for each: a common one would fix the theme, which is the reader's.
         "theme.light.primaryColor": "#1f5f8b",
         "theme.dark.primaryColor": "#2b7ab8",

@@ -100,6 +100,8 @@ def another(tree: Tree, turn: int) -> Tree:
     validation, curve = tree["metrics"].get("validation", {}), tree["curves"].get("training_loss")
     if validation.get("loss"):
         validation["loss"] *= shift
+    if validated := tree["curves"].get("validation_loss"):
+        validated["y"] = [y * shift for y in validated["y"]]
     if curve and curve["y"]:
         curve["y"][-1] *= shift
     return tree

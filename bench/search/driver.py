@@ -25,11 +25,12 @@ from bench.search.plan import JOURNAL, Entry, Plan
 from bench.search.published import Chosen, committed_search
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
-from bench.search.study import ModelStudy, Setting
+from bench.search.study import ModelStudy
 from ground.errors import UserError
 from ground.files import lock
 from ground.progress import Report
 from settings.groups import NOT_COMMITTED
+from settings.samplers import Setting
 from settings.search_space import Space, reach_of, widened
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from bench.roofline.seconds import seconds, without_launches
 from bench.roofline.training import Counted, Counter
 from bench.runs.together import MOST_ON_A_GPU, most_together, shape_of
 from bench.search.plan import Entry
-from bench.search.study import tried
 from bench.training.building import build_task, resolve_device
 from ground.errors import UserError
+from settings.samplers import tried
 from settings.settings import Configuration
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.records.schema import Study, read_record
 from bench.records.store import COMMITTED
-from bench.search.study import Setting
+from settings.samplers import Setting
 from settings.settings import Configuration
 
 

@@ -9,9 +9,6 @@ a smaller one sees its own first trials and nothing of the others.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,69 +21,26 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
 from ground.seeding import derive_seed
+from settings.samplers import (
+    TPE_STARTUP_TRIALS,
+    Setting,
+    choice_of,
+    describe_sampler,
+    grid,
+    key_of,
+    quasi_random_order,
+    random_order,
+)
 from settings.search_space import Space
 
 if TYPE_CHECKING:
     from bench.search.exchange import Exchange
 
 Result = TypeVar("Result")
-Setting = dict[str, Any]  # key of the search space -> value
-
-TPE_STARTUP_TRIALS = 10
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def grid(space: Mapping[str, Sequence[Any]]) -> list[Setting]:
-    """Every setting of a search space, the last key changing fastest."""
-    return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
-
-
-def random_order(space: Mapping[str, Sequence[Any]], seed: int) -> list[Setting]:
-    """The grid in an order that depends on the seed and on nothing else: sorted by a hash."""
-    return sorted(grid(space), key=lambda s: hashlib.sha256(f"{seed}/{_key(s)}".encode()).digest())
-
-
-def quasi_random_order(space: Mapping[str, Sequence[Any]]) -> Iterator[Setting]:
-    """The cells of the grid in the order in which the Halton sequence first enters them.
-
-    Source: Halton 1960; the sequence starts at index 1, and is not scrambled.
-    """
-    seen: set[str] = set()
-    size = math.prod(len(values) for values in space.values())
-    bases = list(itertools.islice(_primes(), len(space)))
-    for index in itertools.count(1):
-        if len(seen) == size:
-            return
-        setting = {
-            key: values[int(radical_inverse(index, base) * len(values))]
-            for (key, values), base in zip(space.items(), bases, strict=True)
-        }
-        if _key(setting) not in seen:
-            seen.add(_key(setting))
-            yield setting
-
-
-def tried(space: Space, sampler: str, budget: int, seed: int) -> list[Setting]:
-    """What a search tries, in order; TPE learns on its way, so that only how many is known."""
-    if sampler == "grid":
-        order: Iterator[Setting] = iter(grid(space))
-    elif sampler == "qmc":
-        order = quasi_random_order(space)
-    else:
-        order = iter(random_order(space, seed))
-    return list(itertools.islice(order, budget))
-
-
-def radical_inverse(index: int, base: int) -> float:
-    """The digits of ``index`` mirrored at the point, in [0, 1): van der Corput's sequence."""
-    value, scale = 0, 1
-    while index:
-        index, digit = divmod(index, base)
-        value, scale = value * base + digit, scale * base
-    return value / scale
 
 
 class ModelStudy:
@@ -121,7 +75,7 @@ class ModelStudy:
         self.study = optuna.create_study(
             study_name=name, storage=storage, direction=self.direction, load_if_exists=True
         )
-        self._grid = {_key(setting): place for place, setting in enumerate(grid(space))}
+        self._grid = {key_of(setting): place for place, setting in enumerate(grid(space))}
         self.budget = min(budget, len(self._grid))
         self._exchange = exchange
         self._mine: set[int] = set()  # trials that this process was given
@@ -178,7 +132,7 @@ class ModelStudy:
 
     def latest(self) -> list[FrozenTrial]:
         """The last attempt at each setting of the budget, in the order of first attempts."""
-        last = {_key(trial.user_attrs["setting"]): trial for trial in self._attempts()}
+        last = {key_of(trial.user_attrs["setting"]): trial for trial in self._attempts()}
         return [trial for key, trial in last.items() if key in self._grid][: self.budget]
 
     def ask(self) -> optuna.Trial | None:
@@ -210,14 +164,14 @@ class ModelStudy:
         return {key: CategoricalDistribution(list(values[key])) for key in values}
 
     def _propose(self) -> Setting | None:
-        tried = self._grid.keys() & {_key(t.user_attrs["setting"]) for t in self._attempts()}
+        tried = self._grid.keys() & {key_of(t.user_attrs["setting"]) for t in self._attempts()}
         if len(tried) >= self.budget:
             return None
         if self.sampler == "tpe":
             proposed = self._propose_by_tpe(tried)
             if proposed is not None:
                 return proposed
-        return next(setting for setting in self._sequence() if _key(setting) not in tried)
+        return next(setting for setting in self._sequence() if key_of(setting) not in tried)
 
     def _sequence(self) -> Iterator[Setting]:
         if self.sampler == "grid":
@@ -236,7 +190,7 @@ class ModelStudy:
         for _ in range(TPE_PROPOSALS):
             params = copy.ask(self._distributions()).params
             setting = {key: params[key] for key in self.space}
-            if _key(setting) in self._grid.keys() - tried:
+            if key_of(setting) in self._grid.keys() - tried:
                 return setting
         return None
 
@@ -274,7 +228,7 @@ class ModelStudy:
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
             assert trial.value is not None
             loss = trial.user_attrs.get("loss")
-            place = self._grid[_key(trial.user_attrs["setting"])]
+            place = self._grid[key_of(trial.user_attrs["setting"])]
             return sign * trial.value, math.inf if loss is None else loss, place
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
@@ -289,10 +243,6 @@ class ModelStudy:
         """Trials that have come to an end."""
         return sum(trial.state.is_finished() for trial in self.latest())
 
-    def selected_by(self) -> str:
-        """How one setting is chosen, in words."""
-        return f"{self.headline.name} on validation, {self.headline.direction}d; then lower loss"
-
     def describe(self) -> Study:
         """What a record says about the search."""
         return Study(
@@ -300,20 +250,9 @@ class ModelStudy:
             sampler=describe_sampler(self.sampler, self.seed),
             optuna=optuna.__version__,
             search_space={key: list(values) for key, values in self.space.items()},
-            selected_by=self.selected_by(),
+            selected_by=choice_of(self.headline.name, self.headline.direction),
             trials=[_describe_trial(t) for t in self.latest() if t.state.is_finished()],
         )
-
-
-def describe_sampler(sampler: str, seed: int) -> str:
-    """A sampler with its arguments."""
-    return {
-        "grid": "grid, in order",
-        "random": f"random without repetition, seed={seed}",
-        "qmc": "Halton sequence from index 1, not scrambled, without repetition",
-        "tpe": f"TPESampler(n_startup_trials={TPE_STARTUP_TRIALS}, seed from {seed}), "
-        "without repetition",
-    }[sampler]
 
 
 def _describe_trial(trial: FrozenTrial) -> Trial:
@@ -326,15 +265,3 @@ def _describe_trial(trial: FrozenTrial) -> Trial:
         run_id=notes.get("run_id"),
         retry_of=notes.get("retry_of"),
     )
-
-
-def _key(setting: Mapping[str, Any]) -> str:
-    return json.dumps(setting, sort_keys=True)
-
-
-def _primes() -> Iterator[int]:
-    found: list[int] = []
-    for number in itertools.count(2):
-        if all(number % prime for prime in found):
-            found.append(number)
-            yield number

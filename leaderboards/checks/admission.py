@@ -22,12 +22,12 @@ from ground.errors import RUN_FAILED, UserError
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
-from leaderboards.checks import following, naming, numbers, training
+from leaderboards.checks import following, naming, numbers, studies, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
-RULES = (*naming.RULES, *numbers.RULES, *following.RULES, *training.RULES)
+RULES = (*naming.RULES, *numbers.RULES, *following.RULES, *training.RULES, *studies.RULES)
 
 
 def check(record: RunRecord) -> RunRecord:

@@ -11,6 +11,7 @@ from bench.records.identity import settled
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
 from bench.records.schema import Curve, RunRecord
+from settings.samplers import key_of
 
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
@@ -51,6 +52,19 @@ def agree(what: str, one: Any, other: Any) -> bool:
     return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
 
 
+def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+    """A search is one, whatever it chose and however far a record saw it go: each of its trials
+    came to the same end, which another processor rounds otherwise."""
+    study = record.study
+    if study is None:
+        return
+    search = [study.name, record.provenance.device]
+    yield "study", sha256_of(search), (study.sampler, study.selected_by)
+    for trial in study.trials:
+        of = sha256_of([*search, key_of(trial.parameters)])
+        yield "study's trials", of, (trial.value, trial.outcome, trial.run_id)
+
+
 def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What is said, of which thing, and how, which must be the same in all records."""
     data, cost = record.provenance.data, record.cost
@@ -60,16 +74,17 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     drawn = sha256_of([task, data])
     for name, values in record.per_sequence.items():
         yield f"number of items in per_sequence.{name:.80}", drawn, len(values)
-    if record.study is not None:
-        search = sha256_of([record.identity, record.study.name, len(record.study.trials)])
-        yield "study", search, record.study
-    if record.weights_sha256 is None:
-        return
-    settings = record.config["models"]
+    yield from _searched(record)
+    settings = record.label if record.role == "baseline" else record.config["models"]
     # Data of another seed ask for a model of the same size.
     of_any_data = {k: v for k, v in record.config["tasks"].items() if k != "data_seed"}
     codes = record.provenance.task_code, record.provenance.model_code
     model = sha256_of([record.task, *codes, of_any_data, settings])
+    if record.outcome == "ok" and record.role != "trial":
+        yield "names in per_sequence", model, sorted(record.per_sequence)
+        yield "names in curves", model, sorted(record.curves)
+    if record.weights_sha256 is None:
+        return
     for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:

@@ -6,7 +6,12 @@ near the metric must lie to what is taken::
     follows:
       accuracy: {mean: per_sequence.accuracy, within: 1.0e-6}
 
-``only_with`` limits an entry to some settings of the task.
+``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors. A metric
+may have a list of entries: all hold of whatever was trained or measured, and of a predictor those
+whose numbers it has, at least one.
+
+What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, and
+what a curve of its name ends in, or that curve's mean.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as c
 }
 SECTIONS = ("per_sequence", "curves", "arrays", "metrics")
 MANY_ITEMS = 100
-ABOUT = 0.05  # of means that weigh items by their length
+EXACT = 1e-6  # of sums in another order
 
 
 @dataclass(frozen=True)
@@ -43,17 +48,21 @@ class Follows:
         place: "SECTION.NAME"; a ``*`` in the name stands for any letters.
         within: how far the metric may lie from it, in times of it where it is larger than 1.
         only_with: setting of the task -> the values with which this holds.
+        only_of: labels of the predictors of which this holds; none are all records.
     """
 
     metric: str
     take: str
     place: str
     within: float
-    only_with: Mapping[str, Any] = field(default_factory=dict)
+    only_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    only_of: tuple[str, ...] = ()
 
     def holds_for(self, record: RunRecord) -> bool:
-        """Whether the record has the settings that this is about."""
+        """Whether the record is one that this is about."""
         given = record.config["tasks"]
+        if self.only_of and (record.role != "baseline" or record.label not in self.only_of):
+            return False
         return all(given.get(key) in allowed for key, allowed in self.only_with.items())
 
     def values(self, record: RunRecord) -> list[list[float]]:
@@ -73,14 +82,20 @@ class Follows:
             found = [row for array in found if isinstance(array, list) for row in array]
         return [row for row in found if row and isinstance(row, list) and all(map(_is_number, row))]
 
+    def lacking(self, record: RunRecord) -> str | None:
+        """What a record lacks to be checked by this."""
+        missing = self.metric not in record.metrics["test"]
+        if not missing and self.values(record):
+            return None
+        place = f"metrics.test.{self.metric}" if missing else self.place
+        return f"it has no {place}, by which its {self.metric} is checked"
+
     def contradicted(self, record: RunRecord) -> str | None:
-        """How a record says otherwise. What has not learned is right in few sequences, by chance:
-        the weights of these do not even out."""
+        """How a record says otherwise, where it says anything. What has not learned is right in few
+        sequences, by chance: the weights of these do not even out."""
         found, lists = record.metrics["test"].get(self.metric), self.values(record)
         if not lists or found is None:
-            missing = f"metrics.test.{self.metric}" if lists else self.place
-            why = f"it has no {missing}, by which its {self.metric} is checked"
-            return None if record.role == "baseline" else why
+            return None
         expected, count = min(
             ((TAKES[self.take](values), len(values)) for values in lists),
             key=lambda one: abs(one[0] - found),
@@ -99,19 +114,33 @@ def derives(record: RunRecord, metric: str) -> bool:
 
 
 def agrees(record: RunRecord) -> str | None:
-    """A metric is what the card says that it follows from, and any other that the items of a record
-    have too is about their mean."""
+    """A metric is what its card says that it follows from; of what its card does not speak of, the
+    mean of its items, and the end or the mean of its curve."""
     if record.outcome != "ok" or record.role in ("trial", "control"):
         return None
-    return next(filter(None, (one.contradicted(record) for one in _about(record))), None)
+    entries = [one for one in stated(record.task) if one.holds_for(record)]
+    lacking = {one: one.lacking(record) for one in entries}
+    if record.role == "baseline":  # has some of the numbers that a model has
+        given = {one.metric for one in entries if lacking[one] is None}
+        lacking = {
+            one: why
+            for one, why in lacking.items()
+            if one.metric in record.metrics["test"].keys() - given
+        }
+    whys = (*lacking.values(), *(one.contradicted(record) for one in entries), *_as_named(record))
+    return next(filter(None, whys), None)
 
 
-def _about(record: RunRecord) -> Iterator[Follows]:
-    entries = stated(record.task)
-    yield from (one for one in entries if one.holds_for(record))
-    others = record.per_sequence.keys() & record.metrics["test"].keys()
-    for metric in others - {one.metric for one in entries}:
-        yield Follows(metric, "mean", f"per_sequence.{metric}", ABOUT)
+def _as_named(record: RunRecord) -> Iterator[str | None]:
+    """What contradicts a metric among the items and curves that have its name."""
+    spoken_of = {one.place for one in stated(record.task)}
+    for metric in record.metrics["test"]:
+        if f"per_sequence.{metric}" not in spoken_of:
+            yield Follows(metric, "mean", f"per_sequence.{metric}", EXACT).contradicted(record)
+        if f"curves.{metric}" not in spoken_of:
+            ways = [Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")]
+            whys = [way.contradicted(record) for way in ways]
+            yield whys[0] if all(whys) else None
 
 
 @cache
@@ -121,18 +150,25 @@ def stated(task: str) -> tuple[Follows, ...]:
     Raises:
         UserError: an entry is none, in one sentence.
     """
-    return tuple(_read(task, *one) for one in card_of(task).get("follows", {}).items())
+    return tuple(
+        _read(task, metric, entry)
+        for metric, given in card_of(task).get("follows", {}).items()
+        for entry in (given if isinstance(given, list) and given else [given])
+    )
 
 
 def _read(task: str, metric: str, entry: Any) -> Follows:
     given = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = given.pop("only_with", {}), given.pop("within", None)
+    only_of = given.pop("only_of", [])
     (take, place), *more = given.items() or [("", "")]
     section, _, name = str(place).partition(".")
-    lists = isinstance(only_with, Mapping) and all(isinstance(v, list) for v in only_with.values())
+    lists = isinstance(only_with, Mapping) and all(
+        isinstance(values, list) for values in (*only_with.values(), only_of)
+    )
     sound = _is_number(within) and lists and name and not more
     if take in TAKES and section in SECTIONS and sound:
-        return Follows(metric, take, str(place), float(within), only_with)
+        return Follows(metric, take, str(place), float(within), only_with, tuple(only_of))
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"

@@ -180,6 +180,8 @@ def _provenance(record: RunRecord) -> str | None:
         return f"its provenance.protocol_version is {made_by.protocol_version:.0f}, unknown here"
     if made_by.precision not in ("float32", "bfloat16"):
         return f"its provenance.precision is {made_by.precision!a:.80}, unknown here"
+    if made_by.device_class not in ("cpu", made_by.device):
+        return f"its provenance.device is {made_by.device!a:.80}, and not its device_class"
     if made_by.commit is not None and not COMMIT.fullmatch(made_by.commit):
         return "its provenance.commit is no commit"
     if not f"{made_by.python}.".startswith(f"{made_by.libraries['python']}."):

@@ -15,6 +15,9 @@ LARGEST_INTEGER = 2**63 - 1
 LARGEST_COST = 1e30  # more floating-point operations than any machine has made
 LONGEST_RUN = 1e9  # seconds, some 30 years
 FASTEST = 1e19  # floating-point operations a second, ten times those of the fastest computer
+FASTEST_CPU = 1e14  # ten times those of the processors of one server
+SMALLEST_PROCESS = 64 * 2**20  # bytes of one that has loaded what computes
+FLOAT32 = 4  # bytes that a weight takes while it is trained
 LARGEST_SEED = 2**32 - 1  # that a run can have
 ROUNDING = 1e-6  # of sums in another order
 
@@ -87,9 +90,13 @@ def _cost(record: RunRecord) -> str | None:
             return f"its cost.{name} is negative or larger than anything costs"
         if isinstance(value, int) and value > LARGEST_INTEGER:
             return f"its cost.{name} is larger than 64 bits hold"
-    work = cost.training_flops or 0.0
-    if cost.wall_seconds > LONGEST_RUN or (work and work > FASTEST * cost.wall_seconds):
+    work, on_cpu = cost.training_flops or 0.0, record.provenance.device_class == "cpu"
+    fastest = FASTEST_CPU if on_cpu else FASTEST
+    if cost.wall_seconds > LONGEST_RUN or (work and work > fastest * cost.wall_seconds):
         return f"its cost.wall_seconds is {cost.wall_seconds:g}, which no machine takes for it"
+    least = max(FLOAT32 * cost.parameters, SMALLEST_PROCESS if on_cpu else 0)
+    if cost.peak_memory_bytes is not None and cost.peak_memory_bytes < least:
+        return f"its cost.peak_memory_bytes is {cost.peak_memory_bytes}, in which nothing runs"
     if cost.stacked is not None and cost.stacked < 1:
         return "its cost.stacked is less than the run itself"
     if record.role == "baseline" and (cost.parameters or cost.state_bytes):

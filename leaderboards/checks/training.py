@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 from pydantic import ValidationError
 
-from bench.records.numbers import kind_of
 from bench.records.registry import model_group
-from bench.records.schema import RunRecord, Study
+from bench.records.schema import RunRecord
+from leaderboards.checks.following import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.settings import TrainingSettings
 
@@ -93,68 +90,14 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     validated = record.curves["validation_loss"].x if "validation_loss" in record.curves else []
     if every and validated != [*range(every, settings.steps, every), settings.steps]:
         return f"its curve 'validation_loss' is not of every {every} steps, as its config has it"
+    if validated:
+        seen, loss = record.curves["validation_loss"].y, record.metrics["validation"].get("loss")
+        kept_at = (seen[-1], min(seen))  # the weights of the last step, or of the best one
+        if loss is not None and not any(math.isclose(loss, y, rel_tol=EXACT) for y in kept_at):
+            return f"its metrics.validation.loss is {loss:g}, and its curve has {seen[-1]:g}"
     if steps > settings.steps * starts or (None not in losses and steps != settings.steps * starts):
         return f"its cost.training_steps is {steps}, not as its config has it"
     return None
 
 
-def _study(record: RunRecord) -> str | None:
-    """The setting of a final run is the best one of its study, and with the study's seed it has the
-    number that it was chosen by."""
-    study = record.study
-    if (record.role == "final") != (study is not None):
-        return f"its role is {record.role}, and it has {'a' if study else 'no'} study"
-    if study is None:
-        return None
-    if why := _search(record, study):
-        return f"its study {why}"
-    sign = -1 if record.headline.direction == "maximise" else 1
-    tried = [(sign * t.value, t.parameters) for t in study.trials if t.value is not None]
-    if not tried:
-        return None if record.outcome != "ok" else "its study has no trial with a value"
-    best = min(value for value, _ in tried)
-    chosen = any(v == best and _has(record.config, setting) for v, setting in tried)
-    if not chosen or not study.selected_by.startswith(f"{record.headline.name} "):
-        return "its config is not the best one of its study's trials"
-    if record.seed == 0 and record.run_id not in {trial.run_id for trial in study.trials}:
-        return "it has the seed of its study's trials, and is none of them"
-    found = record.metrics.get("validation", {}).get(record.headline.name)
-    if (
-        record.seed == 0
-        and found is not None
-        and not math.isclose(found, sign * best, rel_tol=1e-3)
-    ):
-        return f"its metrics.validation.{record.headline.name} is not that of its study"
-    return None
-
-
-def _search(record: RunRecord, study: Study) -> str | None:
-    """What is wrong with a study by itself: its name, and each of its trials."""
-    if not re.fullmatch(f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}", study.name):
-        return f"is called {study.name!a:.80}, and not by task, model and preset"
-    space, kind = study.search_space, kind_of(record.task, record.headline.name)
-    numbers = [trial.number for trial in study.trials]
-    if len(numbers) != len(set(numbers)):
-        return "has two trials of one number"
-    for trial in study.trials:
-        found = trial.parameters
-        if set(found) != set(space) or any(found[key] not in space[key] for key in space):
-            return f"has trial {trial.number} outside its search_space"
-        if trial.value is None:
-            continue
-        if trial.outcome != "ok" or not kind.low <= trial.value <= kind.high:
-            value = f"the value {trial.value:g}, {trial.outcome}"
-            return f"has trial {trial.number} with {value}, and no {kind.name} of a run that is ok"
-    return None
-
-
-def _has(config: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration has these values of "section.key"."""
-    sections = {key: key.partition(".") for key in parameters}
-    return all(
-        config.get(section, {}).get(name) == parameters[key]
-        for key, (section, _, name) in sections.items()
-    )
-
-
-RULES = (_untrained, _trained, _study)
+RULES = (_untrained, _trained)

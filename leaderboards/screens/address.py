@@ -11,6 +11,7 @@ import streamlit as st
 from ground.errors import nearest
 
 BOUND = "query-params"
+SWITCHED = ("true", "false")
 
 
 def say(sentence: str) -> None:
@@ -49,7 +50,7 @@ def _follow(key: str, default: Any) -> None:
     known = st.session_state.setdefault(f"{key} at first", default)
     if known != default:
         if st.session_state.get(key) == known:
-            del st.session_state[key]
+            st.session_state[key] = default  # a key that is deleted leaves the browser's as it was
         st.session_state[f"{key} at first"] = default
 
 
@@ -65,6 +66,10 @@ def words(label: str, key: str, place: Any = st) -> str:
 
 def is_on(label: str, key: str, default: bool = False, place: Any = st) -> bool:
     """A switch."""
+    asked = st.query_params.get(key)
+    if asked is not None and asked not in SWITCHED:
+        shown = SWITCHED[int(not default)]
+        say(f"{label}: '{asked}' is neither true nor false. This shows {shown}.")
     _follow(key, default)
     return bool(place.toggle(label, value=default, key=key, bind=BOUND))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
@@ -26,9 +26,24 @@ FILE = "submission.yaml"
 LARGEST_WEIGHTS = 10 * 2**20  # bytes of one run that are sent along; larger ones by their address
 MANY = 1000  # records of one submission
 
-Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+def _in_sight(text: str) -> str:
+    """Text without characters that nobody sees, which may turn others round on a page.
+
+    Raises:
+        ValueError: it has one.
+    """
+    hidden = next((c for c in text if not c.isprintable() and c not in " \t\n"), None)
+    if hidden is not None:
+        raise ValueError(f"{hidden!a} is a character that cannot be seen")
+    return text
+
+
 LEAST_SAID = 10  # characters of a sentence
-Text = Annotated[str, Field(min_length=LEAST_SAID, max_length=5000)]
+Line = Annotated[
+    str, Field(min_length=1, max_length=300, pattern=r"^[^\t\n]+$"), AfterValidator(_in_sight)
+]
+Text = Annotated[str, Field(min_length=LEAST_SAID, max_length=5000), AfterValidator(_in_sight)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]  # a file's name
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.records.counted import Counted, contradiction, data_are_rounded, other_data
-from bench.records.equivalence import settled_name
+from bench.records.counted import Counted, contradiction, other_data
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -20,10 +19,14 @@ from leaderboards.standing.levels import Check, Checked, Verification, about, pa
 from leaderboards.standing.levels import write_verification as write
 from leaderboards.standing.spread import Spread, spread_of
 from leaderboards.verify.again import Bench
+from leaderboards.verify.comparing import (
+    RESCORED,
+    beside_the_headline,
+    differs,
+    other_libraries,
+)
 
-RESCORED = 1e-3  # of a number of size 1: the same weights on another processor
 SERVED = "the store holds this very record, which nobody has made again: name another by store="
-EXACT = ("parameters", "position_parameters", "state_bytes", "training_tokens", "training_steps")
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,9 @@ class Verifier:
         known = any(other.identity == record.identity for other in trusted)
         spread = spread_of(record, trusted if known else [*trusted, *here])
         recorded, value = record.headline.value, again.headline.value
-        told = _differs(record, again)
+        told = differs(record, again)
+        if not told and spread.holds(recorded, value):
+            told = beside_the_headline(record, again)
         return self._check(
             "re-run",
             not told and spread.holds(recorded, value),
@@ -167,7 +172,7 @@ class Verifier:
             metrics=again.metrics.get("test", {}),
             made=again.content_hash(),
             outcome=again.outcome,
-            told=told or _other_libraries(record, again),
+            told=told or other_libraries(record, again),
             **_machine_of(again),
         )
 
@@ -182,29 +187,3 @@ def _machine_of(again: RunRecord) -> dict[str, object]:
 def _not_counted(counts: Counted) -> str:
     why = counts.uncounted or "its task measures without training"
     return "" if counts.cost else f"sizes and FLOPs were not counted, since {why}"
-
-
-def _differs(record: RunRecord, again: RunRecord) -> str:
-    """What another machine cannot change, and is otherwise nevertheless."""
-    there, here = (settled_name(r.config, r.provenance).code for r in (record, again))
-    for what in ("model", "task") if there != here else ():
-        if getattr(there, f"{what}_code") != getattr(here, f"{what}_code"):
-            return f"the code of its {what} is other than here, and not proven to give the same"
-    if record.outcome != again.outcome:
-        return f"it ended as {again.outcome} here, and its record says {record.outcome}"
-    if not data_are_rounded(record) and (why := other_data(record, again.provenance.data)):
-        return why
-    for name in EXACT if record.outcome == "ok" else ():
-        said, found = getattr(record.cost, name), getattr(again.cost, name)
-        if said != found:
-            return f"its cost.{name} is {said}, and {found} where it was made again"
-    return ""
-
-
-def _other_libraries(record: RunRecord, again: RunRecord) -> str:
-    there, here = record.provenance.libraries, again.provenance.libraries
-    return "; ".join(
-        f"{name} {there.get(name)} there, {version} here"
-        for name, version in here.items()
-        if there.get(name) != version
-    )

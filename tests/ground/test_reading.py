@@ -24,6 +24,7 @@ from bench.records import equivalence
 from bench.records.schema import read_record, write_record
 from bench.records.store import COMMITTED
 from ground.errors import UserError
+from ground.reading import Kind
 from leaderboards import add, build, contents
 from leaderboards.board import build_board
 from leaderboards.checks.admission import read_checked
@@ -39,6 +40,26 @@ from tests.leaderboards.conftest import record
 RECORD_TREE = json.loads(json.dumps(record().model_dump(mode="json")))
 VERDICT = json.loads(min((build.FOLDER / "verdicts").glob("*-laptop.json")).read_text())
 PUBLISHED_TEXT = (build.FOLDER.parent / "published" / "regbench_figure9.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ('{"a": {"b": 1, "b": 2}}', "holds the key 'b' twice in one place"),
+        ('{"a": 1, "c": 0, "\\u0061" : 2}', "holds the key 'a' twice in one place"),
+        ('{"a": {"b": 1}, "c": {"b": ": 2"}, "d": "\\": \\":", "e": [{}, {"b": 0}]}', None),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(text: str, refused: str | None, tmp_path: Path) -> None:
+    """Readers of JSON do not agree which of them counts."""
+    kind = Kind("file", dict[str, Any], how="write it again")
+    path = tmp_path / "file.json"
+    path.write_text(text)
+    if refused is None:
+        assert kind.read_json(path) == json.loads(text)
+        return
+    with pytest.raises(UserError, match=refused):
+        kind.read_json(path)
 
 
 def published(path: Path) -> list[PublishedFile]:

@@ -149,6 +149,10 @@ def test_an_unknown_value_in_the_address_is_said_and_not_changed_silently(open_p
     assert "Task: there is no 'regbenc' here; did you mean 'regbench'? This shows regbench." in said
     assert "Metric: there is no 'acuracy' here; did you mean 'accuracy'?" in said
     assert "Columns: there is no 'rink' here; did you mean 'rank'?" in said
+    for name, switch in (("task", {"log": "maybe"}), ("claims", {"all": "maybe"})):
+        page, _ = open_page(name, **switch)
+        said = " ".join(text.value for text in page.text)
+        assert "'maybe' is neither true nor false. This shows false." in said
     page, _ = open_page("record", record="nobody")
     assert "There is no record 'nobody' on this board." in page.text[0].value
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.records.schema import read_record
+from bench.records.schema import Curve, read_record
 from ground.errors import UserError
 from leaderboards.checks import following
 from settings.groups import choices
@@ -55,7 +55,7 @@ def test_the_order_of_keys_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_metric_that_no_card_derives_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its items are looked at all the same; but nothing says that it is their mean."""
-    record = read_record(current("regbench/smoke/*", "final"))
+    record = read_record(current("state_tracking/smoke/*", "final"))
     assert following.derives(record, "accuracy")
     following.stated.cache_clear()
     monkeypatch.setattr(following, "card_of", lambda task: {})
@@ -65,3 +65,39 @@ def test_a_metric_that_no_card_derives_is_left_open(monkeypatch: pytest.MonkeyPa
     assert "the mean of per_sequence" in str(
         following.agrees(record.model_copy(update={"metrics": metrics}))
     )
+
+
+def test_an_entry_of_several_holds_for_a_predictor_where_it_has_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a model each is asked for; a predictor has one of them, or is none of those named."""
+    record = read_record(current("state_tracking/smoke/*product*", "baseline"))
+    both = [
+        {"mean": "per_sequence.accuracy", "within": 0.05},
+        {"mean": "curves.nothing", "within": 0.05},
+    ]
+
+    def said(entries: list[dict[str, Any]], **changes: Any) -> str | None:
+        following.stated.cache_clear()
+        monkeypatch.setattr(following, "card_of", lambda task: {"follows": {"accuracy": entries}})
+        return following.agrees(record.model_copy(update={"curves": {}, **changes}))
+
+    assert said(both) is None
+    assert "no curves.nothing" in str(said(both, role="final"))
+    assert "no curves.nothing" in str(said(both[1:]))
+    assert "no per_sequence.accuracy" in str(said(both, per_sequence={}))
+    others = [{**both[1], "only_of": ["somebody else"]}]
+    assert said(others) is None
+    assert "no curves.nothing" in str(said([{**both[1], "only_of": [record.label]}]))
+
+
+@pytest.mark.parametrize(("y", "agrees"), [([9.0, 0.5], True), ([0.4, 0.6], True), ([0.4], False)])
+def test_a_curve_of_a_metric_ends_in_it_or_has_its_mean(
+    y: list[float], agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "card_of", lambda task: {})
+    record = read_record(current("regbench/smoke/*", "final"))
+    changes = {"metrics": {"test": {"accuracy": 0.5}}, "per_sequence": {}}
+    curve = Curve(x=[*map(float, range(len(y)))], y=y)
+    found = following.agrees(record.model_copy(update={**changes, "curves": {"accuracy": curve}}))
+    assert (found is None) == agrees

@@ -34,10 +34,11 @@ def another(record: RunRecord, seed: int, **changes: object) -> RunRecord:
     """The same setting with another seed: other weights, and numbers that are a little off."""
     shift = 1 + 1e-4 * seed
     name = make_run_id(record.task, record.model, record.preset, record.identity, seed)
-    curve = record.curves.get("training_loss")
-    own = (
-        {} if curve is None else {"training_loss": Curve(x=curve.x, y=[shift * y for y in curve.y])}
-    )
+    own = {
+        name: Curve(x=curve.x, y=[shift * y for y in curve.y])
+        for name, curve in record.curves.items()
+        if name in ("training_loss", "validation_loss")
+    }
     weights = record.weights_sha256 and hashlib.sha256(name.encode()).hexdigest()
     validation = {k: shift * v for k, v in record.metrics.get("validation", {}).items()}
     fields = {"seed": seed, "run_id": name, "weights_sha256": weights}

@@ -12,14 +12,17 @@ from optuna.trial import TrialState
 
 from bench.records.schema import Headline, RunRecord
 from bench.search.storage import open_storage
-from bench.search.study import (
-    ModelStudy,
+from bench.search.study import ModelStudy
+from ground.errors import UserError
+from settings.samplers import (
+    describe_sampler,
     grid,
     quasi_random_order,
     radical_inverse,
     random_order,
+    tried,
+    tried_by,
 )
-from ground.errors import UserError
 
 SPACE = {"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2], "models.gate": ["a", None]}
 ACCURACY = Headline(name="accuracy", direction="maximise")
@@ -33,6 +36,19 @@ spaces = st.dictionaries(
 
 def key(setting):
     return json.dumps(setting, sort_keys=True)
+
+
+def test_what_was_tried_follows_from_what_a_record_calls_its_sampler():
+    for sampler, seed in (("grid", 0), ("random", 7), ("qmc", 0)):
+        described = describe_sampler(sampler, seed)
+        assert tried_by(described, SPACE, 5) == tried(SPACE, sampler, 5, seed)
+    assert tried_by(describe_sampler("tpe", 3), SPACE, 5) is None
+    huge = {str(key): list(range(100)) for key in range(8)}  # is not worked out
+    assert tried_by(describe_sampler("random", 0), huge, 5) is None
+    assert len(tried_by(describe_sampler("grid", 0), huge, 5)) == 5
+    for other in ("an oracle's guess", "random without repetition, seed=", "grid, in order "):
+        with pytest.raises(ValueError, match="there is no sampler"):
+            tried_by(other, SPACE, 5)
 
 
 def record(value, outcome="ok", loss=1.0, cause=None):

@@ -93,3 +93,32 @@ def _chosen(content: Content) -> Content:
     space = content["study"]["search_space"]
     split = {key: key.split(".") for key in space}
     return {key: content["config"][a][b] for key, (a, b) in split.items()}
+
+
+def invented_trials(content: Content) -> None:
+    """More trials than the space of the search has settings."""
+    study = content["study"]
+    study["trials"] += [
+        {**study["trials"][0], "number": 1000 + extra, "run_id": None} for extra in range(500)
+    ]
+    content["cost"]["tuning_trials"] = len(study["trials"])
+
+
+def only_the_chosen(content: Content) -> None:
+    """A search that tells of no setting but the one that it chose."""
+    chosen = [t for t in content["study"]["trials"] if t["parameters"] == _chosen(content)]
+    content["study"]["trials"] = chosen
+    content["cost"]["tuning_trials"] = len(chosen)
+
+
+def worse_rivals(content: Content) -> None:
+    """A search in which every setting that was not chosen did worse than it did."""
+    for trial in content["study"]["trials"]:
+        if trial["parameters"] != _chosen(content):
+            trial["value"] = 0.0
+
+
+def without_items(metric: str, value: float) -> Change:
+    """Another headline, and nothing in the record that it could be worked out from."""
+    gone = [put(section, {}) for section in ("per_sequence", "curves", "arrays")]
+    return several(better(metric, value), *gone)

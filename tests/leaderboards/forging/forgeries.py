@@ -10,11 +10,15 @@ from tests.leaderboards.forging.changes import (
     better,
     drop,
     headline,
+    invented_trials,
     libraries,
+    only_the_chosen,
     put,
     several,
     trials,
     unstudied,
+    without_items,
+    worse_rivals,
 )
 
 TRAINED = "regbench/smoke/regbench-gpt2-*-s1"  # final, of three seeds
@@ -27,6 +31,9 @@ BY_TRIAL = "capacity/laptop/capacity-kernel-laptop-*-s0"
 BY_LEMMA = "gradient_memory/laptop/*-s0"
 BY_DIMENSION = "scaling_laws/laptop/scaling_laws-outer_product-*-s0"
 BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
+REGRESSED = "in_context_regression/laptop/in_context_regression-gpt2-laptop-*-s1"
+GUESS = "multi_query_recall/laptop/multi_query_recall-uniform_over_values-*-s0"
+LEARNED = "learned_embeddings/laptop/*-s0"
 A, B = "a" * 64, "b" * 64
 
 
@@ -323,5 +330,57 @@ FORGERIES = {
         TRAINED,
         put("curves.training_loss", lambda c: {"x": c["x"][:-1], "y": c["y"][:-1]}),
         "training_loss",
+    ),
+    "a predictor without its items": Forgery(
+        PREDICTOR, without_items("accuracy", 0.9999), "no per_sequence.accuracy"
+    ),
+    "a guess that has no items, without its curve": Forgery(
+        GUESS, without_items("accuracy", 0.9999), "by which its accuracy is checked"
+    ),
+    "a guess that has no items, beside its curve": Forgery(
+        GUESS, better("accuracy", 0.9999), "the mean of curves.accuracy_by_pairs"
+    ),
+    "a curve of positions that the headline is not the mean of": Forgery(
+        TRAINED, put("curves.accuracy.y", lambda y: [0.999] * len(y)), "the mean of curves.accuracy"
+    ),
+    "a curve that does not end in its metric": Forgery(
+        LEARNED, put("curves.error.y", lambda y: [*y[:-1], y[-1] / 2]), "the last of curves.error"
+    ),
+    "a loss that is a twentieth less than that of its items": Forgery(
+        TRAINED, put("metrics.test.loss", lambda old: 0.951 * old), "the mean of per_sequence.loss"
+    ),
+    "a small number that its items do not give": Forgery(
+        REGRESSED,
+        put("metrics.test.error_at_end", lambda old: 1.5 * old),
+        "the mean of per_sequence.error_at_end",
+    ),
+    "a curve of validations that ends elsewhere": Forgery(
+        TRAINED,
+        put("curves.validation_loss.y", lambda y: [*y[:-1], 0.01]),
+        "metrics.validation.loss",
+    ),
+    "a process without memory": Forgery(
+        TRAINED, put("cost.peak_memory_bytes", 1), "peak_memory_bytes is 1, in which nothing runs"
+    ),
+    "a training on a processor in no time": Forgery(
+        TRAINED, put("cost.wall_seconds", 1e-5), "which no machine takes"
+    ),
+    "an accelerator that it was not on": Forgery(
+        TRAINED, put("provenance.device_class", "NVIDIA H200"), "not its device_class", True
+    ),
+    "a search by the test split": Forgery(
+        TRAINED, put("study.selected_by", "accuracy on the test split"), "is selected by"
+    ),
+    "a sampler that there is not": Forgery(
+        TRAINED, put("study.sampler", "an oracle's guess"), "there is no sampler"
+    ),
+    "more trials than its grid has settings": Forgery(
+        TRAINED, invented_trials, "two trials of one setting"
+    ),
+    "a search of which the losers were left out": Forgery(
+        TRAINED, only_the_chosen, "other settings than the first 1 of its sampler"
+    ),
+    "a search of which the losers lost by more": Forgery(
+        TRAINED, worse_rivals, "its study's trials is not as in"
     ),
 }

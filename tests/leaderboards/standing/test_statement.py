@@ -25,6 +25,8 @@ from tests.leaderboards.sending import SAID, current, sealed
         ("link", "which submission.yaml does not name"),
         ("locations", "which submission.yaml does not name"),
         ("who: Ada", "is not a statement"),
+        ("turned round", r"'\\u202e' is a character that cannot be seen"),
+        ("who twice", "a key twice in line"),
         ("trials", "chosen from 3 trials, and its statement says 2"),
         ("source", "does not name"),
         ("hash", "another hash"),
@@ -69,7 +71,10 @@ def test_a_folder_that_is_no_submission_is_refused_in_one_sentence(
         statement["weights"] = {record.run_id: {"sha256": record.weights_sha256, "address": None}}
         store.work(record.run_id).mkdir(parents=True)
         store.weights(record.run_id).write_bytes(b"other")
-    (store.root / FILE).write_text(yaml.safe_dump(statement))
+    elif change == "turned round":
+        statement["who"] = "Ada \u202elivE"
+    text = yaml.safe_dump(statement)
+    (store.root / FILE).write_text(f"who: Eve\n{text}" if change == "who twice" else text)
     with pytest.raises(UserError, match=sentence) as refused:
         read_submission(store.root)
     assert "\n" not in str(refused.value)

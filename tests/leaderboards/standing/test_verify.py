@@ -187,6 +187,15 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert command.main(["ada", "to=found", "store=here", "by=Marie"]) == 0
     assert read_verification(path_of(record, Path("found"))).level == "replicated"
 
+    # Equal weights give equal numbers, beside the headline too.
+    content = json.loads(made.read_bytes())
+    content["curves"]["training_loss"]["y"][0] += 0.5
+    assert submit([str(sealed(content, Path("curved/records"))), "to=mallory", *SAID]) == 0
+    capsys.readouterr()
+    assert command.main(["mallory", "to=curves", "store=here"]) == 4
+    told = "its curves.training_loss is not what the same run gives here"
+    assert told in capsys.readouterr().out
+
     # A made-up run that agrees with itself is not the run that its command makes.
     content = json.loads(made.read_bytes())
     content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
