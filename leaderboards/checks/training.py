@@ -14,6 +14,8 @@ from leaderboards.checks.following import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.settings import TrainingSettings
 
+SAME_LOSS = 1e-4  # of one model on the same data, in other batches or on an accelerator
+
 
 def is_trained(record: RunRecord) -> bool:
     """Whether the engine trained the record's model: no measurement, and no predictor."""
@@ -93,7 +95,9 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     if validated:
         seen, loss = record.curves["validation_loss"].y, record.metrics["validation"].get("loss")
         kept_at = (seen[-1], min(seen))  # the weights of the last step, or of the best one
-        if loss is not None and not any(math.isclose(loss, y, rel_tol=EXACT) for y in kept_at):
+        if loss is not None and not any(
+            math.isclose(loss, y, rel_tol=SAME_LOSS, abs_tol=EXACT) for y in kept_at
+        ):
             return f"its metrics.validation.loss is {loss:g}, and its curve has {seen[-1]:g}"
     if steps > settings.steps * starts or (None not in losses and steps != settings.steps * starts):
         return f"its cost.training_steps is {steps}, not as its config has it"
