@@ -51,16 +51,24 @@ RUNS = (  # the longest first
         for rank in RANKS
     ),
 )
+# Six trials of a perceptron with a value for each key, as the verdict over three named.
+MORE_SEEDS: dict[str, dict[tuple[str, ...], int]] = {"laptop": {(f"models={MLP}",): 2}}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """Every memory of the task's list, and from ``laptop`` on the runs of the constants; one seed,
-    whose record holds several trials."""
+    whose record holds several trials, but for ``MORE_SEEDS``."""
     runs: list[tuple[str, ...]] = [(f"models={name}",) for name in MEMORIES]
     if preset != "smoke":
         runs = [(f"models={name}", "tasks.wide=[]", *words) for name, *words in RUNS] + runs
-    every = [(f"tasks={TASK}", *words) for words in runs]
-    return Plan(tuple((*one, f"seed={seed}") for one in every for seed in range(seeds or 1)))
+    more = MORE_SEEDS.get(preset, {})
+    return Plan(
+        tuple(
+            (f"tasks={TASK}", *words, f"seed={seed}")
+            for words in runs
+            for seed in range(seeds or more.get(words, 1))
+        )
+    )
 
 
 def select(records: Records) -> list[RunRecord]:
