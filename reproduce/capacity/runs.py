@@ -41,7 +41,9 @@ def _run(
 # Perceptrons search an eighth past m d, where the published search ends, so that its end is not
 # what is measured.
 PERCEPTRON = (f"tasks.classes={CLASSES}", "models.patience=8")
+OF_EACH_KEY = (MLP, *_run((8, 11, 16, 22), 3, 1.0))  # a value of its own
 RUNS = (  # the longest first
+    OF_EACH_KEY,
     (MLP, *_run((8, 16), 3, 1.125, *PERCEPTRON)),
     (MLP, *_run((8, 16), 3, 2.25, "models.expansion=2.0", *PERCEPTRON)),
     (HEBB, *_run((32, 45, 64, 90, 128), 48, 0.25, threshold="0.5,1.0")),
@@ -51,24 +53,20 @@ RUNS = (  # the longest first
         for rank in RANKS
     ),
 )
-# Six trials of a perceptron with a value for each key, as the verdict over three named.
-MORE_SEEDS: dict[str, dict[tuple[str, ...], int]] = {"laptop": {(f"models={MLP}",): 2}}
+MORE_SEEDS = {("laptop", OF_EACH_KEY): 2}  # six trials, as the verdict over three named
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """Every memory of the task's list, and from ``laptop`` on the runs of the constants; one seed,
     whose record holds several trials, but for ``MORE_SEEDS``."""
-    runs: list[tuple[str, ...]] = [(f"models={name}",) for name in MEMORIES]
-    if preset != "smoke":
-        runs = [(f"models={name}", "tasks.wide=[]", *words) for name, *words in RUNS] + runs
-    more = MORE_SEEDS.get(preset, {})
-    return Plan(
-        tuple(
-            (f"tasks={TASK}", *words, f"seed={seed}")
-            for words in runs
-            for seed in range(seeds or more.get(words, 1))
-        )
-    )
+    own = () if preset == "smoke" else RUNS
+    found = [
+        (f"models={name}", "tasks.wide=[]", *words, f"seed={seed}")
+        for name, *words in own
+        for seed in range(seeds or MORE_SEEDS.get((preset, (name, *words)), 1))
+    ]
+    found += [(f"models={name}", f"seed={k}") for name in MEMORIES for k in range(seeds or 1)]
+    return Plan(tuple((f"tasks={TASK}", *words) for words in found))
 
 
 def select(records: Records) -> list[RunRecord]:
