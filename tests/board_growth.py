@@ -103,7 +103,7 @@ def another(tree: Tree, turn: int) -> Tree:
     if validated := tree["curves"].get("validation_loss"):
         validated["y"] = [y * shift for y in validated["y"]]
     if curve and curve["y"]:
-        curve["y"][-1] *= shift
+        curve["y"][0] *= shift  # the last may be 0
     return tree
 
 
