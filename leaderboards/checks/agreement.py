@@ -16,6 +16,7 @@ from settings.samplers import key_of
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
 NEAR = (SPEED, LENGTH)
+TELLING = ("lr", "batch_size", "weight_decay", "betas", "precision")  # change weights, surely
 
 
 @dataclass
@@ -43,7 +44,8 @@ class Together:
 
 def not_as_in(what: str, run_id: str) -> str:
     """That two records contradict each other, as a clause."""
-    return f"its {what} is not as in {run_id}, with which it must agree"
+    verb = "are" if what.startswith("names") else "is"
+    return f"its {what} {verb} not as in {run_id}, with which it must agree"
 
 
 def agree(what: str, one: Any, other: Any) -> bool:
@@ -53,16 +55,20 @@ def agree(what: str, one: Any, other: Any) -> bool:
 
 
 def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
-    """A search is one, whatever it chose and however far a record saw it go: each of its trials
-    came to the same end, which another processor rounds otherwise."""
+    """A search that came to the same best value on such a machine is the same one, whatever it
+    chose and however far a record saw it go: each of its trials came to the same end. A search that
+    was made again elsewhere is rounded otherwise."""
     study = record.study
     if study is None:
         return
-    search = [study.name, record.provenance.device]
+    values = [trial.value for trial in study.trials if trial.value is not None]
+    best = min(values, default=None), max(values, default=None)
+    end = best[record.headline.direction == "maximise"]
+    search = [study.name, record.provenance.device, end]
     yield "study", sha256_of(search), (study.sampler, study.selected_by)
     for trial in study.trials:
         of = sha256_of([*search, key_of(trial.parameters)])
-        yield "study's trials", of, (trial.value, trial.outcome, trial.run_id)
+        yield "study in one of its trials", of, (trial.value, trial.outcome, trial.run_id)
 
 
 def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
@@ -96,11 +102,13 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield LENGTH, sha256_of([model, *training]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
-        twin = sha256_of([settled(record).identity, record.seed])
+        twin = sha256_of([settled(record).identity, record.seed, record.provenance.device])
         yield "weights_sha256 by equal code", twin, weights
     # A first step of the rate 0 leaves the weights that a seed begins with, whatever the dropout or
     # the positions: untrained twins share them, and with no run that was trained.
-    own = None if record.role == "control" else (settings, record.config.get("training"))
+    rule = record.config.get("training", {})
+    told = [*(rule.get(key) for key in TELLING), record.cost.training_steps]
+    own = None if record.role == "control" else (settings, told)
     yield "seed or settings with its weights_sha256", weights, (record.seed, record.model, own)
     # Another seed has other weights, and other weights another loss.
     curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])

@@ -6,9 +6,9 @@ near the metric must lie to what is taken::
     follows:
       accuracy: {mean: per_sequence.accuracy, within: 1.0e-6}
 
-``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors. A metric
-may have a list of entries: all hold of whatever was trained or measured, and of a predictor those
-whose numbers it has, at least one.
+``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors; ``at``
+takes of a curve the point whose x is that setting. A metric may have a list of entries: all hold of
+whatever was trained or measured, and of a predictor those whose numbers it has, at least one.
 
 What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, and
 what a curve of its name ends in, or that curve's mean.
@@ -49,6 +49,7 @@ class Follows:
         within: how far the metric may lie from it, in times of it where it is larger than 1.
         only_with: setting of the task -> the values with which this holds.
         only_of: labels of the predictors of which this holds; none are all records.
+        at: of a curve, setting of the task whose value is the one x that counts; "" is all of it.
     """
 
     metric: str
@@ -57,6 +58,7 @@ class Follows:
     within: float
     only_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
     only_of: tuple[str, ...] = ()
+    at: str = ""
 
     def holds_for(self, record: RunRecord) -> bool:
         """Whether the record is one that this is about."""
@@ -69,11 +71,17 @@ class Follows:
         """The lists of numbers at the place, as far as the record holds any: all curves or items of
         that name, each row of an array, or the metrics of that name together."""
         section, _, pattern = self.place.partition(".")
+        x = record.config["tasks"].get(self.at)
         held: dict[str, Mapping[str, Any]] = {
             "per_sequence": record.per_sequence,
-            "curves": {name: curve.y for name, curve in record.curves.items()},
+            "curves": {
+                name: [y for here, y in zip(curve.x, curve.y, strict=True) if here == x]
+                if self.at
+                else curve.y
+                for name, curve in record.curves.items()
+            },
             "arrays": record.arrays,
-            "metrics": record.metrics["test"],
+            "metrics": record.metrics.get("test", {}),
         }
         found = [value for name, value in held[section].items() if fnmatch(name, pattern)]
         if section == "metrics":
@@ -84,7 +92,7 @@ class Follows:
 
     def lacking(self, record: RunRecord) -> str | None:
         """What a record lacks to be checked by this."""
-        missing = self.metric not in record.metrics["test"]
+        missing = self.metric not in record.metrics.get("test", {})
         if not missing and self.values(record):
             return None
         place = f"metrics.test.{self.metric}" if missing else self.place
@@ -93,7 +101,7 @@ class Follows:
     def contradicted(self, record: RunRecord) -> str | None:
         """How a record says otherwise, where it says anything. What has not learned is right in few
         sequences, by chance: the weights of these do not even out."""
-        found, lists = record.metrics["test"].get(self.metric), self.values(record)
+        found, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
         if not lists or found is None:
             return None
         expected, count = min(
@@ -101,6 +109,8 @@ class Follows:
             key=lambda one: abs(one[0] - found),
         )
         few = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
+        if record.role == "control":  # has learned nothing
+            few *= 2
         if abs(found - expected) <= self.within * few * max(1.0, abs(expected)):
             return None
         of = f"the {self.take} of {self.place}"
@@ -116,7 +126,7 @@ def derives(record: RunRecord, metric: str) -> bool:
 def agrees(record: RunRecord) -> str | None:
     """A metric is what its card says that it follows from; of what its card does not speak of, the
     mean of its items, and the end or the mean of its curve."""
-    if record.outcome != "ok" or record.role in ("trial", "control"):
+    if record.outcome != "ok" or record.role == "trial":
         return None
     entries = [one for one in stated(record.task) if one.holds_for(record)]
     lacking = {one: one.lacking(record) for one in entries}
@@ -125,7 +135,7 @@ def agrees(record: RunRecord) -> str | None:
         lacking = {
             one: why
             for one, why in lacking.items()
-            if one.metric in record.metrics["test"].keys() - given
+            if one.metric in record.metrics.get("test", {}).keys() - given
         }
     whys = (*lacking.values(), *(one.contradicted(record) for one in entries), *_as_named(record))
     return next(filter(None, whys), None)
@@ -134,13 +144,30 @@ def agrees(record: RunRecord) -> str | None:
 def _as_named(record: RunRecord) -> Iterator[str | None]:
     """What contradicts a metric among the items and curves that have its name."""
     spoken_of = {one.place for one in stated(record.task)}
-    for metric in record.metrics["test"]:
+    for metric in record.metrics.get("test", {}):
         if f"per_sequence.{metric}" not in spoken_of:
             yield Follows(metric, "mean", f"per_sequence.{metric}", EXACT).contradicted(record)
         if f"curves.{metric}" not in spoken_of:
             ways = [Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")]
             whys = [way.contradicted(record) for way in ways]
             yield whys[0] if all(whys) else None
+        yield _not_on_its_curve(record, metric)
+
+
+def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
+    """A metric "NAME/x" is a point of the curve NAME, or of one of the curves NAME_by_SOMETHING."""
+    name, slash, x = metric.rpartition("/")
+    points = [
+        y
+        for curve, line in record.curves.items()
+        if slash and (curve == name or curve.startswith(f"{name}_by_"))
+        for here, y in zip(line.x, line.y, strict=True)
+        if f"{here:g}" == x
+    ]
+    found = record.metrics["test"][metric]
+    if not points or any(abs(y - found) <= EXACT * max(1.0, abs(y)) for y in points):
+        return None
+    return f"its metrics.test.{metric} is {found}, and its curve has {points[0]:g} there"
 
 
 @cache
@@ -160,15 +187,15 @@ def stated(task: str) -> tuple[Follows, ...]:
 def _read(task: str, metric: str, entry: Any) -> Follows:
     given = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = given.pop("only_with", {}), given.pop("within", None)
-    only_of = given.pop("only_of", [])
+    only_of, at = given.pop("only_of", []), given.pop("at", "")
     (take, place), *more = given.items() or [("", "")]
     section, _, name = str(place).partition(".")
     lists = isinstance(only_with, Mapping) and all(
         isinstance(values, list) for values in (*only_with.values(), only_of)
     )
-    sound = _is_number(within) and lists and name and not more
+    sound = _is_number(within) and lists and name and not more and isinstance(at, str)
     if take in TAKES and section in SECTIONS and sound:
-        return Follows(metric, take, str(place), float(within), only_with, tuple(only_of))
+        return Follows(metric, take, str(place), float(within), only_with, tuple(only_of), at)
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"

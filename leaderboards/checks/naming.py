@@ -12,7 +12,7 @@ from typing import Any
 from bench.records.code import is_own
 from bench.records.equivalence import Code, Name, todays_name
 from bench.records.identity import identity_of
-from bench.records.provenance import COMPUTING_LIBRARIES, PROTOCOL_VERSION, sha256_of
+from bench.records.provenance import COMPUTING_LIBRARIES, KERNELS, PROTOCOL_VERSION, sha256_of
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
@@ -158,7 +158,8 @@ def _identity(record: RunRecord) -> str | None:
     made_by = record.provenance
     if made_by.library_lock != sha256_of(made_by.libraries):
         return "its provenance.library_lock is not the hash of its libraries"
-    if set(made_by.libraries) != {*COMPUTING_LIBRARIES, "python"}:
+    kernels = set(KERNELS) if made_by.device_class != "cpu" else set()  # where they are installed
+    if set(made_by.libraries) - kernels != {*COMPUTING_LIBRARIES, "python"}:
         return "its provenance.libraries are not those that compute"
     baseline = record.label if record.role == "baseline" else None
     name = Name(Code.of(record.config, made_by), record.config)

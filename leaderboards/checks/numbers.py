@@ -44,6 +44,8 @@ def _metrics(record: RunRecord) -> str | None:
     split = "validation" if record.role == "trial" else "test"
     if headline.value != record.metrics.get(split, {}).get(headline.name):
         return f"its headline.value is {headline.value}, and not its {split} metric {headline.name}"
+    if record.outcome == "ok" and headline.value is None:
+        return "its headline.value is missing, and its outcome is ok"
     if record.outcome != "ok" and headline.value is not None:
         return f"its outcome is {record.outcome}, and its headline.value {headline.value}"
     if (record.outcome == "ok") != (record.cause is None):
@@ -73,8 +75,9 @@ def _items(record: RunRecord) -> str | None:
     size = record.config["tasks"].get("test_size")
     if not isinstance(size, int) or size < 1:
         return None
+    some = card_of(record.task).get("items") == "some"
     for name, values in record.per_sequence.items():
-        if len(values) % size:
+        if len(values) % size and not (some and len(values) < size):
             return (
                 f"its per_sequence.{name} has {len(values)} items, and its tasks.test_size {size}"
             )
@@ -92,7 +95,9 @@ def _cost(record: RunRecord) -> str | None:
             return f"its cost.{name} is larger than 64 bits hold"
     work, on_cpu = cost.training_flops or 0.0, record.provenance.device_class == "cpu"
     fastest = FASTEST_CPU if on_cpu else FASTEST
-    if cost.wall_seconds > LONGEST_RUN or (work and work > fastest * cost.wall_seconds):
+    if cost.wall_seconds > LONGEST_RUN or (
+        record.outcome == "ok" and work > fastest * cost.wall_seconds
+    ):
         return f"its cost.wall_seconds is {cost.wall_seconds:g}, which no machine takes for it"
     least = max(FLOAT32 * cost.parameters, SMALLEST_PROCESS if on_cpu else 0)
     if cost.peak_memory_bytes is not None and cost.peak_memory_bytes < least:

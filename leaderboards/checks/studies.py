@@ -46,7 +46,9 @@ def _search(record: RunRecord, study: Study) -> str | None:
     """What is wrong with a study by itself: its name, its rule, and each of its trials."""
     if study.selected_by != choice_of(record.headline.name, record.headline.direction):
         return f"is selected by {study.selected_by!a:.80}, and searches choose otherwise"
-    if not re.fullmatch(f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}", study.name):
+    own = f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}"
+    made = rf"{own}-s\d+"
+    if not re.fullmatch(own, study.name):
         return f"is called {study.name!a:.80}, and not by task, model and preset"
     space, kind = study.search_space, kind_of(record.task, record.headline.name)
     numbers = [trial.number for trial in study.trials]
@@ -56,6 +58,10 @@ def _search(record: RunRecord, study: Study) -> str | None:
         found = trial.parameters
         if set(found) != set(space) or any(found[key] not in space[key] for key in space):
             return f"has trial {trial.number} outside its search_space"
+        if trial.run_id is not None and not re.fullmatch(made, trial.run_id):
+            return f"has trial {trial.number} of the run {trial.run_id!a:.80}, which is none of its"
+        if trial.value is None and trial.outcome == "ok":
+            return f"has trial {trial.number} without a value, and it ended ok"
         if trial.value is None:
             continue
         if trial.outcome != "ok" or not kind.low <= trial.value <= kind.high:

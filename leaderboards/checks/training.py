@@ -31,6 +31,8 @@ def _untrained(record: RunRecord) -> str | None:
         return "it has weights_sha256, restarts or a study, and nothing was trained for it"
     if cost.training_steps or cost.training_tokens or cost.training_flops:
         return "its cost has training_steps, tokens or flops, and nothing was trained for it"
+    if cost.position_parameters:
+        return "its cost has position_parameters, and no positions were learned for it"
     sizes = record.metrics.get("validation", {})
     for name in ("parameters", "state_bytes") if record.role != "baseline" else ():
         if (getattr(cost, name) or 0) != int(sizes.get(name, 0)):
@@ -63,6 +65,8 @@ def _trained(record: RunRecord) -> str | None:
     for name in ("parameters", "training_tokens", "training_steps", "training_flops"):
         if (getattr(cost, name) or 0) < 1:
             return f"its cost.{name} is missing"
+    if not record.metrics.get("validation"):
+        return "its metrics.validation are missing"
     if cost.wall_seconds <= 0:
         return "its cost.wall_seconds is missing"
     return _steps(record, settings)
@@ -93,7 +97,10 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     if every and validated != [*range(every, settings.steps, every), settings.steps]:
         return f"its curve 'validation_loss' is not of every {every} steps, as its config has it"
     if validated:
-        seen, loss = record.curves["validation_loss"].y, record.metrics["validation"].get("loss")
+        seen, loss = (
+            record.curves["validation_loss"].y,
+            record.metrics.get("validation", {}).get("loss"),
+        )
         kept_at = (seen[-1], min(seen))  # the weights of the last step, or of the best one
         if loss is not None and not any(
             math.isclose(loss, y, rel_tol=SAME_LOSS, abs_tol=EXACT) for y in kept_at

@@ -199,7 +199,12 @@ class Mad(Task):
             choices = tokens - tokens // 2
         free = 1 / places if places > 1 else 0.0
         accuracy = free + (1 - free) / choices
-        return Evaluation({"accuracy": accuracy, "loss": (1 - free) * math.log(choices)})
+        guess = {"x": [0.0, rule.length - 1.0], "y": [accuracy, accuracy]}
+        if places > 1:
+            at = [*map(float, range(places))]
+            guess = {"x": at, "y": [1 / choices] * (places - 1) + [1.0]}
+        metrics = {"accuracy": accuracy, "loss": (1 - free) * math.log(choices)}
+        return Evaluation(metrics, curves={"accuracy_by_position": guess})
 
     def _drawn(self, split: int, size: int) -> Examples:
         blocks = [

@@ -368,6 +368,26 @@ FORGERIES = {
     "an accelerator that it was not on": Forgery(
         TRAINED, put("provenance.device_class", "NVIDIA H200"), "not its device_class", True
     ),
+    "a headline of another row": Forgery(
+        "capacity/laptop/capacity-kernel-laptop-34bf077101e9-s0",
+        better("associations", 1915.0),
+        "the mean of curves.associations",
+    ),
+    "a metric that is no point of its curve": Forgery(
+        "two_inputs/laptop/two_inputs-mlp-*-s0",
+        put("metrics.test.associations/0.99/16", lambda old: 3 * old),
+        "its curve has",
+    ),
+    "no numbers of a run that is ok": Forgery(
+        TRAINED, several(put("headline.value", None), drop("metrics.test")), "headline.value"
+    ),
+    "no validation": Forgery(TRAINED, drop("metrics.validation"), "metrics.validation are missing"),
+    "a trial of another run": Forgery(
+        TRAINED, trials(run_id="hello"), "of the run 'hello', which is none of its"
+    ),
+    "a trial that ended well without a value": Forgery(
+        TRAINED, trials(value=None), "without a value, and it ended ok"
+    ),
     "a search by the test split": Forgery(
         TRAINED, put("study.selected_by", "accuracy on the test split"), "is selected by"
     ),
@@ -381,6 +401,6 @@ FORGERIES = {
         TRAINED, only_the_chosen, "other settings than the first 1 of its sampler"
     ),
     "a search of which the losers lost by more": Forgery(
-        TRAINED, worse_rivals, "its study's trials is not as in"
+        TRAINED, worse_rivals, "its study in one of its trials is not as in"
     ),
 }
