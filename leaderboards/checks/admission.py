@@ -92,7 +92,8 @@ def examine(
     """
     new, together = {record.run_id for record in records}, Together()
     for record in of_tasks_of(records) if among is None else among:
-        if record.run_id not in new:  # what stands there may be asked about itself
+        # What stands there may be asked about itself, and be made again with other numbers.
+        if record.run_id not in new or record.role == "baseline":
             together.take(record)
     return {record.run_id: take(together, record) for record in records}
 

@@ -15,7 +15,9 @@ from settings.samplers import key_of
 
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
-NEAR = (SPEED, LENGTH)
+SCORE = "headline, of a predictor of these data,"  # which needs no training, nor luck
+NEAR = (SPEED, LENGTH, SCORE)
+ROUNDED = 1e-3  # of a number of size 1, on another processor
 TELLING = ("lr", "batch_size", "weight_decay", "betas", "precision")  # change weights, surely
 
 
@@ -50,6 +52,8 @@ def not_as_in(what: str, run_id: str) -> str:
 
 def agree(what: str, one: Any, other: Any) -> bool:
     """Whether two records say the same of one thing, or nearly so where that is enough."""
+    if what == SCORE:
+        return bool(abs(one - other) <= ROUNDED * max(1.0, abs(other)))
     near = what in NEAR
     return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
 
@@ -89,6 +93,8 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     if record.outcome == "ok" and record.role != "trial":
         yield "names in per_sequence", model, sorted(record.per_sequence)
         yield "names in curves", model, sorted(record.curves)
+    if record.outcome == "ok" and record.role == "baseline":
+        yield SCORE, sha256_of([drawn, record.label]), record.headline.value
     if record.weights_sha256 is None:
         return
     for name in ("parameters", "position_parameters", "state_bytes", "state_length"):

@@ -18,7 +18,7 @@ from ground.errors import UserError
 from leaderboards import add
 from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together
-from tests.leaderboards.forging.changes import Change, Content, identify, put, several
+from tests.leaderboards.forging.changes import Change, Content, headline, identify, put, several
 from tests.leaderboards.forging.forgeries import (
     ASKED,
     BY_DIMENSION,
@@ -175,6 +175,20 @@ def test_records_that_are_added_elsewhere_agree_with_the_committed_ones(tmp_path
     with pytest.raises(UserError, match="with which it must agree"):
         add.main([str(path), f"to={tmp_path / 'elsewhere'}"])
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_predictor_has_the_score_of_the_committed_one(tmp_path: Path) -> None:
+    """It was never trained: whoever runs it again has the same number, rounded otherwise."""
+    near, far = (
+        several(
+            headline(value, items=True), put("curves.accuracy.y", lambda y, v=value: [v] * len(y))
+        )
+        for value in (read_record(first(PREDICTOR)).headline.value + 1e-5, 0.97)
+    )
+    honest_again = forged(Forgery(PREDICTOR, near, ""), tmp_path / "near")
+    assert add.main([str(honest_again), f"to={tmp_path / 'to'}"]) == 0
+    with pytest.raises(UserError, match="its headline, of a predictor of these data, is not as in"):
+        add.main([str(forged(Forgery(PREDICTOR, far, ""), tmp_path)), f"to={tmp_path / 'other'}"])
 
 
 def test_a_run_of_equal_code_has_the_same_weights(tmp_path: Path) -> None:
