@@ -35,6 +35,11 @@ def main(words: list[str]) -> int:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     target = Path(given.one("to", str(FOLDER / "records")))
     copies = [plan(name, target) for name in given.names]
+    sources: dict[Path, Path] = {}
+    for _, source, destination in copies:
+        other = sources.setdefault(destination, source)
+        if other.read_bytes() != source.read_bytes():
+            raise UserError(f"{other} and {source} hold two records of one name: add one of them")
     from ground.files import write_atomically
     from leaderboards.checks.admission import examine, levels, of_tasks_of, tells
 
@@ -69,7 +74,7 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
     from leaderboards.checks.admission import check, in_store
 
     source = in_store(name, STORE)
-    record = read_record(source)
+    record = read_record(source, any_name=True)  # its copy has the right one
     if record.role == "trial":
         raise UserError(
             f"{record.run_id} is a trial of a study, which never saw the test split: "

@@ -200,8 +200,12 @@ RECORD = Kind(
 )
 
 
-def read_record(path: Path) -> RunRecord:
+def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     """Read and check one record.
+
+    Args:
+        path: RUN_ID.json.
+        any_name: take a file of another name too, such as one that was sent by mail.
 
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
@@ -218,8 +222,8 @@ def read_record(path: Path) -> RunRecord:
     if claimed != _content_hash(content):
         was = "was edited after it was written (its content hash does not match)"
         raise RECORD.refused(path, was)
-    if record.run_id != path.stem:
-        raise RECORD.refused(path, f"holds the record of '{record.run_id}'")
+    if record.run_id != path.stem and not any_name:
+        raise RECORD.refused(path, f"has not the name of its record, '{record.run_id}.json'")
     return record
 
 

@@ -168,6 +168,12 @@ def test_add_copies_a_record_unchanged(tmp_path, monkeypatch, honest, capsys):
     changed = write_record(record.model_copy(update={"cost": slower}), tmp_path / "other")
     with pytest.raises(UserError, match="already holds another record"):
         add.main([str(changed), "to=board"])
+    with pytest.raises(UserError, match="two records of one name: add one of them"):
+        add.main([str(source), str(changed), "to=elsewhere"])
+    assert not (tmp_path / "elsewhere").exists()
+    sent = source.rename(tmp_path / "record (1).json")  # as a browser saves it
+    assert add.main([str(sent), "to=elsewhere"]) == 0
+    assert read_record(tmp_path / "elsewhere" / "regbench" / record.preset / source.name) == record
 
 
 def test_add_refuses_trials_and_leaves_nothing_behind(tmp_path, monkeypatch, honest, make_record):

@@ -53,7 +53,7 @@ def test_any_truncation_is_refused(tmp_path: Path, length: int) -> None:
 def test_other_files_are_refused_with_one_sentence(tmp_path: Path) -> None:
     good = write_record(make_record(), tmp_path)
     renamed = good.rename(tmp_path / "other.json")
-    with pytest.raises(UserError, match="holds the record of"):
+    with pytest.raises(UserError, match="has not the name of its record"):
         read_record(renamed)
     with pytest.raises(UserError, match="there is no record"):
         read_record(good)
