@@ -13,6 +13,7 @@ import streamlit as st
 
 from ground.errors import UserError
 from leaderboards.screens import page
+from leaderboards.screens.address import PAGE, say_strangers
 
 # In the order of the menu, the one that opens first.
 PAGES = ("overview", "task", "model", "compare", "claims", "cost", "record", "submit")
@@ -41,7 +42,11 @@ def main() -> None:
 
 def show(name: str) -> None:
     """A page, of which only a visit loads the libraries: the first one needs none for charts."""
+    st.session_state[PAGE] = name
+    top = st.container()
     import_module(f"leaderboards.screens.{name}").show()
+    with top:
+        say_strangers()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,30 @@ from ground.errors import nearest
 
 BOUND = "query-params"
 SWITCHED = ("true", "false")
+PAGE = "page"  # where the session keeps which one is drawn
+FRAME = "embed"  # how Streamlit's own words begin: embed=true, embed_options=…
+
+
+def asked(key: str) -> str | None:
+    """What the address has for a word that the page knows."""
+    _known().add(key)
+    return st.query_params.get(key)
+
+
+def say_strangers() -> None:
+    """Name what the address has and the page, which has been drawn, never asked for. What it asked
+    for at an earlier visit is no stranger: a control comes and goes with another one."""
+    known = _known()
+    for key in st.query_params:
+        if key not in known and not key.startswith(FRAME):
+            hint = nearest(key, known) if known else "it has no controls"
+            say(f"This page has nothing to set by '{key}' in the address: {hint}")
+
+
+def _known() -> set[str]:
+    """The words that the page has asked for in this window."""
+    known: set[str] = st.session_state.setdefault(f"words of {st.session_state.get(PAGE)}", set())
+    return known
 
 
 def say(sentence: str) -> None:
@@ -26,9 +50,9 @@ def one_of(
     """One of several; the address may name another than the default."""
     index = options.index(default) if default in options else 0
     _follow(key, options[index])
-    asked = st.query_params.get(key)
-    if asked is not None and asked not in options:
-        say(f"{_unknown(label, asked, options)} This shows {options[index]}.")
+    wanted = asked(key)
+    if wanted is not None and wanted not in options:
+        say(f"{_unknown(label, wanted, options)} This shows {options[index]}.")
     return str(place.selectbox(label, options, index, key=key, bind=BOUND))
 
 
@@ -36,9 +60,10 @@ def some_of(
     label: str, options: Sequence[str], key: str, default: Sequence[str], place: Any = st
 ) -> list[str]:
     """Any of several; the address may name others than the default ones."""
-    for asked in st.query_params.get_all(key):
-        if asked not in options:
-            say(_unknown(label, asked, options))
+    asked(key)
+    for wanted in st.query_params.get_all(key):
+        if wanted not in options:
+            say(_unknown(label, wanted, options))
     _follow(key, list(default))
     chosen = place.multiselect(label, options, default=list(default), key=key, bind=BOUND)
     return [str(one) for one in chosen]
@@ -54,22 +79,23 @@ def _follow(key: str, default: Any) -> None:
         st.session_state[f"{key} at first"] = default
 
 
-def _unknown(label: str, asked: str, options: Sequence[str]) -> str:
-    hint = nearest(asked, options)
-    return f"{label}: there is no '{asked}' here; {hint}" + ("" if hint.endswith("?") else ".")
+def _unknown(label: str, wanted: str, options: Sequence[str]) -> str:
+    hint = nearest(wanted, options)
+    return f"{label}: there is no '{wanted}' here; {hint}" + ("" if hint.endswith("?") else ".")
 
 
 def words(label: str, key: str, place: Any = st) -> str:
     """Words to search for."""
+    asked(key)
     return str(place.text_input(label, key=key, bind=BOUND, type="search") or "")
 
 
 def is_on(label: str, key: str, default: bool = False, place: Any = st) -> bool:
     """A switch."""
-    asked = st.query_params.get(key)
-    if asked is not None and asked not in SWITCHED:
+    wanted = asked(key)
+    if wanted is not None and wanted not in SWITCHED:
         shown = SWITCHED[int(not default)]
-        say(f"{label}: '{asked}' is neither true nor false. This shows {shown}.")
+        say(f"{label}: '{wanted}' is neither true nor false. This shows {shown}.")
     _follow(key, default)
     return bool(place.toggle(label, value=default, key=key, bind=BOUND))
 

@@ -7,7 +7,7 @@ import streamlit as st
 from leaderboards.contents import ClaimLine, OpenBoard
 from leaderboards.render import PRESETS
 from leaderboards.screens import page
-from leaderboards.screens.address import is_on, one_of, say, words
+from leaderboards.screens.address import asked, is_on, one_of, say, words
 from leaderboards.views.claims import (
     AT_FIRST,
     as_number,
@@ -29,9 +29,9 @@ def show() -> None:
     """The page of the claims."""
     board = page.board()
     page.text(title="Claims")
-    asked = st.query_params.get("claim")
-    if asked is not None:
-        _one(board, asked)
+    wanted = asked("claim")
+    if wanted is not None:
+        _one(board, wanted)
     every = is_on("All presets, smoke too", "all")
     claims = board.claims() if every else counted(board)
     shown = _filtered(board, claims)
@@ -45,7 +45,7 @@ def show() -> None:
         selection_mode="single-row",
     )
     picked = [shown[place] for place in state.selection.rows if place < len(shown)]
-    if picked and claim_id(picked[0]) != asked:
+    if picked and claim_id(picked[0]) != wanted:
         st.query_params["claim"] = claim_id(picked[0])
         st.rerun()
     open_first = [claim for claim in shown if claim.verdict == IN_BAR[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.screens import page
-from leaderboards.screens.address import say, words
+from leaderboards.screens.address import asked, say, words
 from leaderboards.views import records
 from leaderboards.views.links import to_claim, to_model, to_record, to_table
 
@@ -18,11 +18,11 @@ def show() -> None:
     if not board.count("records"):
         page.text(title="Record", lead="These numbers are published ones: there are no records.")
         return
-    asked, origin = st.query_params.get("record"), st.query_params.get("origin", "")
-    found = records.record(board, asked, origin) if asked else None
-    if asked and found is None:
+    wanted, origin = asked("record"), asked("origin") or ""
+    found = records.record(board, wanted, origin) if wanted else None
+    if wanted and found is None:
         of = f" of origin '{origin}'" if origin else ""
-        say(f"There is no record '{asked}'{of} on this board.")
+        say(f"There is no record '{wanted}'{of} on this board.")
     found = found or records.record(board, records.first(board))
     assert found is not None
     _choose(found)
@@ -59,8 +59,8 @@ def show() -> None:
 
 def _choose(found: records.Record) -> None:
     """A search over all records."""
-    wanted = words("Search records", "find")
-    if wanted:
-        matched = records.matching(page.board(), wanted)
+    sought = words("Search records", "find")
+    if sought:
+        matched = records.matching(page.board(), sought)
         told = f"{len(matched)} records:" if matched else "No record has all of these words."
         page.links([(run_id, to_record(run_id, of)) for run_id, of in matched[:MOST]], told)

@@ -12,7 +12,7 @@ import streamlit as st
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import ARROWS, as_csv, name
 from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, is_on, one_of, say, some_of, words
+from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
 from leaderboards.views import curves as drawn
 from leaderboards.views.claims import counted, in_words, tasks_of
 from leaderboards.views.dots import STEP, dots
@@ -50,11 +50,13 @@ def show() -> None:
     """The page of a task."""
     board = page.board()
     known = tasks(board)
+    top = st.container()  # what the controls below it choose: a phone shows one of them in a line
     left, middle, right = st.columns([3, 2, 5])
     task = one_of("Task", known, "task", first_task(board), left)
     own = headline_tables(board, task)
     table = _table(board, own, middle, right)
-    page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
+    with top:
+        page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
     _numbers(board, table)
     _again(board, table)
     _curves(board, table)
@@ -91,9 +93,9 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
     found = lines(rows, contents)
-    asked = st.query_params.get("selected", "").split(",")
-    chosen = [place for place, row in enumerate(rows) if row.model in asked]
-    lost = [one for one in asked if one and one not in {row.model for row in rows}]
+    wanted = (asked("selected") or "").split(",")
+    chosen = [place for place, row in enumerate(rows) if row.model in wanted]
+    lost = [one for one in wanted if one and one not in {row.model for row in rows}]
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()

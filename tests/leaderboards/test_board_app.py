@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from html import escape, unescape
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -73,7 +75,7 @@ def open_page(board, tmp_path, monkeypatch):
     write_board(board, tmp_path / "board.parquet")
 
     def open_it(name: str, **query: str) -> tuple[AppTest, str]:
-        script = f"from leaderboards.screens import {name}\n{name}.show()"
+        script = f"from leaderboards.app import show\nshow({name!r})"
         page = AppTest.from_string(script, default_timeout=60)
         for key, value in query.items():
             page.query_params[key] = value
@@ -252,6 +254,36 @@ def test_a_selection_that_there_is_not_is_told(monkeypatch):
         assert not page.exception
         said = [one.value for one in page.text]
         assert ("Selected: there is no 'gtp2' in this table." in said) is told
+
+
+def test_a_word_of_the_address_that_the_page_has_no_use_for_is_told(open_page):
+    stranger = "This page has nothing to set by '{}' in the address: {}"
+    for name, query, hint in (
+        ("task", {"taks": "regbench"}, "did you mean 'task'?"),
+        ("record", {"seed": "1"}, "valid names: find, origin, record"),
+        ("overview", {"task": "regbench"}, "it has no controls"),
+        (
+            "task",
+            {"embed": "true", "selected": "lstm", "log": "true"},
+            "",
+        ),  # embed: Streamlit
+    ):
+        page, _ = open_page(name, **query)
+        told = [stranger.format(next(iter(query)), hint)] if hint else []
+        assert [one.value for one in page.text if "nothing to set" in one.value] == told
+
+
+def test_every_link_of_a_page_sets_what_its_target_knows(open_page):
+    links = {
+        (urlsplit(href).path.strip("/"), frozenset(parse_qs(urlsplit(href).query))): unescape(href)
+        for name in PAGES
+        for href in re.findall(r'href="([^"#]+)"', open_page(name)[1])
+    }
+    own = {key: href for key, href in links.items() if key[0] in PAGES}
+    assert len(own) > 5
+    for (name, _), href in own.items():
+        page, _ = open_page(name, **dict(parse_qsl(urlsplit(href).query)))
+        assert not [one.value for one in page.text if "nothing to set" in one.value], href
 
 
 def test_a_control_that_nobody_touched_goes_with_its_default(monkeypatch):
