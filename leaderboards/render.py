@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ground.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
+from settings.groups import card, choices
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS = {"maximise": "↑", "minimise": "↓"}
@@ -59,6 +60,11 @@ def name(row: Row) -> str:
 def plain(label: str) -> str:
     """A label for readers: names of predictors in code have underscores."""
     return label.replace("_", " ")
+
+
+def task_label(task: str) -> str:
+    """What a task is called: its card's label, or its name."""
+    return str(card("tasks", task).get("label", task)) if task in choices("tasks") else task
 
 
 def doubts(claim: ClaimLine) -> list[str]:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from leaderboards.export.tasks import Task
 from leaderboards.markup import markup
-from leaderboards.render import PRESETS, plain
+from leaderboards.render import PRESETS, plain, task_label
 from leaderboards.views.models import Model
-from leaderboards.views.tables import task_label
 
 SURE, OPEN, NOTHING = "#2e7d4f", "#8f6a0e", "#6b6b6b"  # as verdicts are coloured
 WIDE = 7  # pixels of a letter at most

@@ -21,6 +21,7 @@ from leaderboards.export.addresses import (
 )
 from leaderboards.export.parts import Item, Page, code, items, links, part, table, text
 from leaderboards.export.parts import badge as shown_badge
+from leaderboards.render import task_label
 from leaderboards.views import claims as claimed
 from leaderboards.views import models as modelled
 from leaderboards.views import records as recorded
@@ -28,7 +29,6 @@ from leaderboards.views.abilities import described
 from leaderboards.views.figures import figures_of
 from leaderboards.views.links import claim_id, link, to_claim, to_model, to_record, to_table
 from leaderboards.views.overview import GROUPS, Overview
-from leaderboards.views.tables import task_label
 
 
 def overview_page(

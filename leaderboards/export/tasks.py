@@ -20,7 +20,7 @@ from leaderboards.export.addresses import (
 )
 from leaderboards.export.parts import Chart, Page, chart, part, table, text
 from leaderboards.export.parts import badge as shown_badge
-from leaderboards.render import ARROWS
+from leaderboards.render import ARROWS, task_label
 from leaderboards.views import curves as drawn
 from leaderboards.views.claims import AT_FIRST as CLAIM_COLUMNS
 from leaderboards.views.claims import counted, in_words, tasks_of
@@ -40,7 +40,6 @@ from leaderboards.views.tables import (
     lines,
     most_telling_first,
     planned,
-    task_label,
     whole,
 )
 

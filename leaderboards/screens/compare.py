@@ -67,6 +67,11 @@ def _compared(
 
 
 def _differences(result: Comparison) -> None:
+    if result.by_seed or result.by_item:
+        page.text(
+            "The interval above is over seeds and test items together, as in the claims; each one "
+            "below is over one of these alone."
+        )
     left, right = st.columns(2)
     with left:
         if result.by_seed:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import streamlit as st
 
+from leaderboards.render import task_label
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.cost import COSTS, cost_chart, lines, points
@@ -15,7 +16,6 @@ from leaderboards.views.tables import (
     headline_tables,
     opening,
     presets,
-    task_label,
     whole,
 )
 

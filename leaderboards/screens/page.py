@@ -23,6 +23,8 @@ from leaderboards.views.trust import explained
 if TYPE_CHECKING:
     from leaderboards.views.charts import Chart
 
+OWN = "the board of your runs, beside those that are committed"
+
 Lines = Sequence[dict[str, Any]]
 
 
@@ -49,7 +51,7 @@ def first_page() -> Overview:
 
 def described() -> str:
     """Which board this is. No place on this machine is named."""
-    which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): "the board of your runs"}
+    which = {COMMITTED.resolve(): "the committed board", LOCAL.resolve(): OWN}
     kind = which.get(board_path().resolve(), "a board of your own")
     return f"This is {kind}: {board().count('records'):,} records."
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, say, words
+from leaderboards.shapes.sketches import COMMITTED
 from leaderboards.views import records
 from leaderboards.views.links import to_claim, to_model, to_record, to_table
 
@@ -23,15 +24,21 @@ def show() -> None:
     if wanted and found is None:
         of = f" of origin '{origin}'" if origin else ""
         say(f"There is no record '{wanted}'{of} on this board.")
+    top = st.container()
+    if _searched() and not wanted:
+        with top:
+            page.text(title="Records")
+        return
     found = found or records.record(board, records.first(board))
     assert found is not None
-    _choose(found)
     page.text(title=found.line.run_id)
     own = [("its model", to_model(found.line.model))]
     own += [("its table", to_table(found.row))] if found.row else []
     page.links(own)
     seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in found.beside]
     page.links(seeds, "All seeds:")
+    twins = [(f"the one that is {of}", to_record(found.line.run_id, of)) for of in found.others]
+    page.links(twins, "The same run, made elsewhere:")
     left, right = st.columns(2)
     with left:
         page.draw("facts", facts=[*records.run_facts(found), *records.trust_facts(found)])
@@ -57,10 +64,19 @@ def show() -> None:
     everything.json(dict(found.content), expanded=1)
 
 
-def _choose(found: records.Record) -> None:
-    """A search over all records."""
+def _searched() -> bool:
+    """A search over all records; whether anything was asked for."""
     sought = words("Search records", "find")
     if sought:
         matched = records.matching(page.board(), sought)
-        told = f"{len(matched)} records:" if matched else "No record has all of these words."
-        page.links([(run_id, to_record(run_id, of)) for run_id, of in matched[:MOST]], told)
+        if not matched:
+            say("No record has all of these words.")
+        more = f", the first {MOST} of them" if matched[MOST:] else ""
+        shown = [(_named(run_id, of), to_record(run_id, of)) for run_id, of in matched[:MOST]]
+        page.links(shown, f"{len(matched)} {'record' if len(matched) == 1 else 'records'}{more}:")
+    return bool(sought)
+
+
+def _named(run_id: str, origin: str) -> str:
+    """A record with its origin, where it is not committed."""
+    return run_id if origin == COMMITTED else f"{run_id} ({origin})"

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, as_csv, name
+from leaderboards.render import ARROWS, as_csv, name, task_label
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
 from leaderboards.views import curves as drawn
@@ -37,7 +37,6 @@ from leaderboards.views.tables import (
     planned,
     presets,
     tables,
-    task_label,
     tasks,
     unique_names,
 )

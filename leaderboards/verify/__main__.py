@@ -59,6 +59,11 @@ def main(words: list[str]) -> int:
         return OK
     places = dict(_place(w) for w in words if w.startswith("tasks."))
     given = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
+    level = given.one("level", "re-run")
+    from leaderboards.standing.levels import Checked
+
+    if level not in get_args(Checked):
+        raise UserError(f"level={level} is unknown: {', '.join(get_args(Checked))}")
     all_of_ones_own = given.settings.get("level") == ["consistent"] and STORE.is_dir()
     if not given.names and "sample" not in given.settings and all_of_ones_own:
         given.names.append(str(STORE))
@@ -100,14 +105,10 @@ def _prepare(
         UserError: one of them is refused, or a word is wrong.
     """
     from leaderboards.checks.admission import examine, of_tasks_of
-    from leaderboards.standing.levels import Checked
     from leaderboards.verify.again import Bench
     from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
 
-    level = given.one("level", "re-run")
-    if level not in get_args(Checked):
-        raise UserError(f"level={level} is unknown: {', '.join(get_args(Checked))}")
     to = Path(given.one("to", "")) if "to" in given.settings else None
     if "sample" in given.settings:
         number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
@@ -125,7 +126,7 @@ def _prepare(
     package = given.one("package", "") or None
     bench = Bench(Path(given.one("store", "runs/verify")), package, places)
     by = given.one("by", "")
-    return Verifier(bench, level, by, others, report), batches  # type: ignore[arg-type]
+    return Verifier(bench, given.one("level", "re-run"), by, others, report), batches  # type: ignore[arg-type]
 
 
 def _number(key: str, text: str) -> int:

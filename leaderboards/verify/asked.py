@@ -116,7 +116,10 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[Asked]]:
         one for one in found if form(one.record.config, one.record.provenance) != FORMS[-1]
     ]
     if not 0 < number <= len(made_here):
-        raise UserError(f"sample={number}: this checkout can make {len(made_here)} of its records")
+        raise UserError(
+            f"sample={number} is not from 1 to {len(made_here)}, the number of records that this "
+            "checkout can make"
+        )
     others = len(found) - len(made_here)
     print(f"{number} of {len(made_here)} records, seed {seed}; {others} are of other code")
     return [[one] for one in random.Random(seed).sample(made_here, number)]

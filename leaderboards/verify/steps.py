@@ -185,5 +185,5 @@ def _machine_of(again: RunRecord) -> dict[str, object]:
 
 
 def _not_counted(counts: Counted) -> str:
-    why = counts.uncounted or "its task measures without training"
+    why = counts.uncounted or "nothing was trained for it"
     return "" if counts.cost else f"sizes and FLOPs were not counted, since {why}"

@@ -24,6 +24,7 @@ SOLID = [1, 0]
 DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
 UNTRAINED = "without training"
 HEIGHT = 430
+SHORT = ",.8~g"  # numbers of an axis, without zeros at their end
 FEW = 24  # places of a curve at most that are marked one by one
 Chart = alt.LayerChart | alt.FacetChart
 Spec = dict[str, Any]  # a chart in Vega-Lite
@@ -84,8 +85,9 @@ def unchecked(make: Make) -> Make:
 
 
 def colour_of(model: str, dark: bool = False) -> str:
-    """The colour of a model's card, the same in every figure; black is white where it is dark."""
-    colour = models.look(model).colour
+    """The colour of a model's card, the same in every figure; black is white where it is dark. What
+    only a paper has, without a name here, is grey."""
+    colour = models.look(model).colour if model else GREYS[0]
     return ON_DARK if dark and colour == PALETTE["black"] else colour
 
 
@@ -204,7 +206,7 @@ def _drawn(frame: Frame) -> Chart:
         # One legend with the colours', for it has the same domain.
         scale = alt.Scale(domain=frame.names, range=frame.dashes)
         dash, fill = alt.StrokeDash("model:N", scale=scale), alt.FillOpacityValue(1)
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=False))
+    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=SHORT))
     tooltip = [
         alt.Tooltip("label:N", title="model"),
         alt.Tooltip("origin:N"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
@@ -19,6 +20,8 @@ COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "seconds": lambda row: row.wall_seconds,
 }
 HEIGHT = 420
+TOWARDS_THE_MIDDLE: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 8), ("right", -8))
+NAMED = 12  # points that all have their names; of more only those on the frontier
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
     """Dots with whiskers over a logarithmic cost, the frontier as steps with a band."""
     first = found[0].row
     title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
+    middle = math.sqrt(found[0].cost * found[-1].cost)
     values = tuple(
         {
             "name": name(point.row),
@@ -96,7 +100,8 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             "colour": colour_of(point.row.model, dark),
             "fill": colour_of(point.row.model, dark) if point.frontier else "transparent",
             "frontier": point.frontier or "no",
-            "said": name(point.row) if point.frontier == "frontier" else "",
+            "said": name(point.row) if point.frontier or len(found) <= NAMED else "",
+            "side": "left" if point.cost <= middle else "right",
         }
         for point in found
     )
@@ -128,7 +133,12 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             base.mark_point(size=90, strokeWidth=2).encode(
                 y=y, fill=alt.Fill("fill:N", scale=None), tooltip=tooltip
             ),
-            base.mark_text(align="left", dx=8, dy=-6).encode(y=y, text="said:N"),
+            *(
+                base.mark_text(align=side, dx=aside, dy=-7)
+                .encode(y=y, text="said:N")
+                .transform_filter(f"datum.side == '{side}'")
+                for side, aside in TOWARDS_THE_MIDDLE
+            ),
         )
         .properties(height=HEIGHT)
         .interactive()

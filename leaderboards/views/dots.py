@@ -10,13 +10,20 @@ import altair as alt
 
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS
-from leaderboards.views.charts import Chart, Spec, colour_of, filled, unchecked, with_data
+from leaderboards.views.charts import SHORT, Chart, Spec, colour_of, filled, unchecked, with_data
 from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
 PADDING = {"top": 36, "left": 5, "right": 12, "bottom": 5}  # above: the head of the table
 AXIS = 58  # pixels of the numbers and the title below
 GREY = "#808080"
+# The setting of a row below its label, so that neither is cut where others have the same label.
+LONG = 24  # letters that fit beside each other
+IN_TWO_LINES = (
+    f"length(datum.label) > {LONG} && lastindexof(datum.label, ' (') > 0 ? "
+    "[substring(datum.label, 0, lastindexof(datum.label, ' (')), "
+    "substring(datum.label, lastindexof(datum.label, ' (') + 1)] : datum.label"
+)
 
 
 @unchecked
@@ -49,8 +56,8 @@ def _spec() -> Spec:
 def _drawn(names: tuple[str, ...], title: str, height: int) -> Chart:
     """A chart without points."""
     scale = alt.Scale(domain=names, padding=0)
-    axis = alt.Axis(labelLimit=150, ticks=False, domain=False)
-    x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False))
+    axis = alt.Axis(labelLimit=150, labelExpr=IN_TWO_LINES, ticks=False, domain=False)
+    x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=SHORT))
     base = alt.Chart().encode(
         y=alt.Y("name:N", sort=None, title=None, scale=scale, axis=axis),
         color=alt.Color("colour:N", scale=None),

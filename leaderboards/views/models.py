@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.render import PRESETS, plain, rank
+from leaderboards.render import PRESETS, plain, rank, task_label
 from leaderboards.views.links import Address, in_app, to_table
-from leaderboards.views.tables import by_scale, chosen_settings, contents_of, task_label
+from leaderboards.views.tables import by_scale, chosen_settings, contents_of
 from leaderboards.views.trust import trust_of
 from pictures.models import look, model_card
 from settings.groups import choices, model_groups
@@ -130,4 +130,4 @@ def best_known(found: Model) -> str:
         return f"{found.label} is in {counted} tables, and leads none of those that are ranked."
     where = list(dict.fromkeys(f"{task_label(row.task)} ({row.preset})" for row in led))
     told = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if where[4:] else "")
-    return f"{found.label} is or may be first in {told}, of {counted} tables that it is in."
+    return f"{found.label} is in {counted} tables. It is first, or may be, in {told}."

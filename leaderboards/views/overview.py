@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from judging.fairness import TUNED
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank
+from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
 from leaderboards.views.abilities import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_table
-from leaderboards.views.tables import Table, task_label
+from leaderboards.views.tables import Table
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from pictures.models import label as model_label
 from settings.groups import choices, contenders, model_groups
@@ -136,8 +136,13 @@ def _most_contested(own: Sequence[tuple[Test, Table[Row]]]) -> list[Measured]:
 
 
 def _contest(table: Table[Row]) -> tuple[bool, int, int]:
-    some = [row for row in table.measured if row.rank_best]
-    return table.preset != PRESETS[0], len(some), len({row.model for row in table.measured})
+    known = table.measured
+    return table.preset != PRESETS[0], len(_ranked(known)), len({row.model for row in known})
+
+
+def _ranked(rows: Iterable[Row]) -> set[str]:
+    """The models that have a rank: settings of one model do not contend with each other."""
+    return {row.model for row in rows if row.rank_best}
 
 
 def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
@@ -267,7 +272,7 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
 
 def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
     """Who leads which ability, what is open, and how many published claims do not hold."""
-    leads, shared, unranked = [], [], []
+    leads, shared, alone, unranked = [], [], [], []
     small: list[str] = []
     missing: list[str] = []
     for ability, sources in measured.items():
@@ -276,6 +281,8 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
         real = any(source.table.preset != PRESETS[0] for source in sources)
         if not real:
             (small if sources else missing).append(short)
+        elif len({row.model for row in ahead}) == 1 and len(_ranked(sources[0].table.rows)) == 1:
+            alone.append(f"{plain(ahead[0].label)} is ranked with no other in {short}")
         elif len({row.model for row in ahead}) == 1:
             leads.append(f"{plain(ahead[0].label)} leads in {short}")
         elif ahead:
@@ -285,6 +292,7 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
     parts = leads
     if shared:
         parts.append(f"no single model leads in {_listed(shared)}")
+    parts += alone
     if unranked:
         parts.append(f"nothing is tuned enough to be ranked in {_listed(unranked)}")
     if small:

@@ -39,6 +39,7 @@ class Record:
         beside: the records of that row, itself among them.
         claims: verdicts that it counts for.
         replications: of this run, or of the run that it repeats.
+        others: origins of other records of the same name, such as "yours".
     """
 
     line: RecordLine
@@ -47,6 +48,7 @@ class Record:
     beside: tuple[Seed, ...]
     claims: tuple[ClaimLine, ...]
     replications: tuple[Replication, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def first(board: OpenBoard) -> str:
@@ -72,7 +74,9 @@ def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
     claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
     again = board.replications(line.task)
     own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
-    return Record(line, json.loads(line.content), row, tuple(beside), claims, own)
+    named = board.distinct("records", line.task, "origin", run_id=[run_id])
+    others = tuple(of for (of,) in named if of != line.origin)
+    return Record(line, json.loads(line.content), row, tuple(beside), claims, own, others)
 
 
 def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
@@ -146,8 +150,9 @@ def told_again(found: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
     every = together(found)
     kinds = "" if every.machines == 1 else "s"
+    runs = "run was" if every.runs == 1 else "runs were"
     return (
-        f"{every.runs} runs were made again, on {every.machines} kind{kinds} of machine: "
+        f"{every.runs} {runs} made again, on {every.machines} kind{kinds} of machine: "
         f"{every.confirmed} gave exactly the same numbers, and {every.outside} "
         f"{'a number' if every.outside == 1 else 'numbers'} that seeds do not explain."
     )

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import PRESETS, name, plain, rank
+from leaderboards.render import PRESETS, name, plain, rank, task_label
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import YOURS, trust_of
 from pictures.models import label as model_label
@@ -21,6 +21,7 @@ from settings.groups import card, choices, contenders
 
 IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"
+PLANNED = "planned"  # a model that contends by its card, and was not measured
 ORDERS: Mapping[str, Callable[[Row], Any]] = {
     BEST_FIRST: lambda row: 0,  # rows of a board are in this order
     "model": lambda row: name(row).lower(),
@@ -74,11 +75,6 @@ class Table(Generic[Line]):
         """Where it is on the board, in words."""
         variant = f", {self.variant}" if self.variant else ""
         return f"{task_label(self.task)}, {self.preset}{variant}"
-
-
-def task_label(task: str) -> str:
-    """What a task is called: its card's label, or its name."""
-    return str(card("tasks", task).get("label", task)) if task in choices("tasks") else task
 
 
 def tasks(board: OpenBoard) -> list[str]:
@@ -212,15 +208,23 @@ def lines(
         contents: of the records of the rows, for the settings that a search chose.
         address: of the link in the column ``record``.
     """
-    return [_line(row, contents, address) for row in rows]
+    labels = Counter((row.label, row.kind, row.origin) for row in rows)
+    several = {key for key, count in labels.items() if count > 1}
+    return [
+        _line(row, contents, address, (row.label, row.kind, row.origin) in several) for row in rows
+    ]
 
 
-def _line(row: Row, contents: Mapping[str, dict[str, Any]], address: Address) -> dict[str, Any]:
+def _line(
+    row: Row, contents: Mapping[str, dict[str, Any]], address: Address, several: bool
+) -> dict[str, Any]:
+    """The line of a row; its name has the setting where ``several`` rows have its label."""
     content = next((contents[run_id] for run_id in row.run_ids if run_id in contents), {})
     well = row.outcome == "ok"
     return {
         "rank": "" if row.rank_best is None else rank(row),
-        "model": plain(row.label) + (f" ({YOURS})" if trust_of(row).yours else ""),
+        "model": (name(row) if several else plain(row.label))
+        + (f" ({YOURS})" if trust_of(row).yours else ""),
         "setting": row.setting,
         "score": row.mean if well else None,
         "low": row.low if well else None,
@@ -281,7 +285,8 @@ def settings_of_tables(board: OpenBoard, found: Iterable[Table[Row]]) -> dict[st
 def coverage(
     task: str, found: Iterable[Table[Brief]], planned: Callable[[str], Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """How far each model was measured at each preset: one dictionary for each pair.
+    """How far each model was measured at each preset: one dictionary for each pair, what is only
+    planned last.
 
     Args:
         planned: preset → the models that contend there by their cards.
@@ -299,13 +304,13 @@ def coverage(
                 {
                     "model": labels.get(model) or model_label(model),
                     "preset": preset,
-                    "state": "planned" if not mine else "failed" if lost == len(mine) else "done",
+                    "state": PLANNED if not mine else "failed" if lost == len(mine) else "done",
                     "rows done": len(mine) - lost,
                     "rows failed": lost,
                     "command": "" if mine else command,
                 }
             )
-    return lines
+    return sorted(lines, key=lambda line: line["state"] == PLANNED)
 
 
 def planned(task: str, preset: str) -> Sequence[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
 from leaderboards.data.replications import Replicated, together
+from leaderboards.render import task_label
 from leaderboards.shapes.sketches import YOURS
 from leaderboards.standing.levels import LEVELS
 from leaderboards.views.links import Link, to_table
@@ -38,13 +39,13 @@ class Trust:
 @dataclass(frozen=True)
 class Bar:
     """The board's trust on one line: measured rows by level, the strongest first, what replications
-    gave, and how many rows are one's own, with the table that has the first of them."""
+    gave, and how many rows are one's own: of each task, with the table that has the first."""
 
     levels: tuple[tuple[str, int], ...]
     rows: int
     replicated: Replicated
     yours: int = 0
-    to_yours: Link | None = None
+    to_yours: tuple[tuple[str, int, Link], ...] = ()
 
 
 def trust_of(row: Row | RecordLine) -> Trust:
@@ -60,9 +61,13 @@ def bar(board: OpenBoard) -> Bar:
     rows = board.summary(kind=["measured", "replication"])
     counts = Counter(trust_of(row).level for row in rows if row.kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
-    own = [row for row in rows if trust_of(row).yours]
-    to_own = to_table(own[0]) if own else None
-    return Bar(levels, counts.total(), together(replications(board)), len(own), to_own)
+    own: dict[str, list[Row]] = {}
+    for row in rows:
+        if trust_of(row).yours:
+            own.setdefault(row.task, []).append(row)
+    to_own = tuple((task_label(task), len(some), to_table(some[0])) for task, some in own.items())
+    yours = sum(count for _, count, _ in to_own)
+    return Bar(levels, counts.total(), together(replications(board)), yours, to_own)
 
 
 def replications(board: OpenBoard) -> list[Replication]:

@@ -273,6 +273,19 @@ def test_a_word_of_the_address_that_the_page_has_no_use_for_is_told(open_page):
         assert [one.value for one in page.text if "nothing to set" in one.value] == told
 
 
+def test_a_search_of_records_shows_what_it_found_and_nothing_else(open_page, sample_records):
+    page, html = open_page("record", find="no_such_words")
+    assert [one.value for one in page.text] == ["No record has all of these words."]
+    assert "provenance" not in html
+    sought = sample_records[0].run_id
+    _, html = open_page("record", find=sought)
+    assert "1 record:" in html
+    assert f"record?record={sought}" in html
+    assert sample_records[0].identity not in html  # the facts of a record are a click away
+    _, html = open_page("record", find=sought, record=sought)
+    assert sample_records[0].identity in html
+
+
 def test_every_link_of_a_page_sets_what_its_target_knows(open_page):
     links = {
         (urlsplit(href).path.strip("/"), frozenset(parse_qs(urlsplit(href).query))): unescape(href)

@@ -21,6 +21,7 @@ from leaderboards.contents import Board, OpenBoard, Row, write_board
 from leaderboards.data.replications import together
 from leaderboards.export.addresses import place_of
 from leaderboards.export.site import Site
+from leaderboards.render import task_label
 from leaderboards.views import records, tables
 from leaderboards.views.links import to_record, to_table
 from leaderboards.views.trust import bar
@@ -201,8 +202,8 @@ def test_ones_own_run_is_opened_by_its_origin(committed: list[RunRecord], tmp_pa
     assert shown[0]["record"].endswith("&origin=yours")
     trusted = bar(board)
     assert trusted.yours == 1
-    assert trusted.to_yours is not None
-    assert trusted.to_yours == to_table(mine.row)
+    assert trusted.to_yours == ((task_label(mine.row.task), 1, to_table(mine.row)),)
+    assert (theirs.others, mine.others) == (("yours",), ("committed",))
     places = [place_of(to_record(name, origin)) for origin in ("committed", "yours")]
     assert places[0] != places[1]
     made = {place for place, _ in Site(tmp_path / "b").files()}

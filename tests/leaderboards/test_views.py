@@ -147,6 +147,20 @@ def test_the_sentence_says_who_leads_and_what_is_open(opened, make_record):
     )
 
 
+def test_a_model_does_not_lead_its_own_settings(opened, make_record):
+    fields = {"preset": "laptop", "task_settings": {"variant": "held_out"}}
+    alone = with_ends(make_record, **fields)
+    for width, level in ((64, 0.9), (32, 0.7)):
+        for seed, aside in enumerate((-0.01, 0.0, 0.01)):
+            own = {"role": "final", "trials": 3, "width": width, **fields}
+            alone.append(make_record("gpt2", "GPT2", seed, level + aside, **own))
+    board = opened(build_board(alone))
+    assert "GPT2 is ranked with no other in language" in overview.overview(board).sentence
+    rows = board.rows("regbench", preset="laptop", metric="accuracy")
+    shown = [line["model"] for line in table_lines(rows, {}) if line["model"].startswith("GPT2")]
+    assert shown == ["GPT2 (width=64)", "GPT2 (width=32)"]
+
+
 def said_lower(opened, make_record, levels):
     said = overview.overview(opened(language_board(make_record, levels))).sentence
     return said[0].lower() + said[1:]
