@@ -224,11 +224,10 @@ def _how_to_write(word: str) -> str:
     key, equals, value = word.partition("=")
     if not equals or not key.replace(".", "").replace("_", "").isalnum():
         return "settings are written key=value, for example seed=1"
-    if value.startswith(("[", "{")) and value[-1] != {"[": "]", "{": "}"}[value[0]]:
-        closed = f"{value}{']' if value[0] == '[' else '}'}"
-        return f"the bracket is not closed: {shlex.quote(_shortened(f'{key}={closed}'))}"
+    ends = {"[": "]", "{": "}"}.get(value[:1], "")
+    closing = "" if value.endswith(ends) else f"a list or a mapping ends in {ends}; in other values "
     quoted = shlex.quote(_shortened(quoted_word(key, value)))
-    return f"quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
+    return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 
 def load_groups(
