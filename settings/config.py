@@ -225,7 +225,7 @@ def _how_to_write(word: str) -> str:
     if not equals or not key.replace(".", "").replace("_", "").isalnum():
         return "settings are written key=value, for example seed=1"
     ends = {"[": "]", "{": "}"}.get(value[:1], "")
-    closing = "" if value.endswith(ends) else f"a list or a mapping ends in {ends}; in other values "
+    closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
     quoted = shlex.quote(_shortened(quoted_word(key, value)))
     return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
