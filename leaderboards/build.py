@@ -123,8 +123,8 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     if local:
         found.append(Folder(STORE / "records", YOURS))
         known.insert(0, STORE / OWN)  # of one record the last counts
-        verdicts += sorted((STORE / "reproductions").rglob("verdicts.json"))
-    return Inputs(found, FOLDER.parent / "published", verdicts, known)
+    own = sorted((STORE / "reproductions").rglob("verdicts.json")) if local else []
+    return Inputs(found, FOLDER.parent / "published", verdicts, known, own)
 
 
 def in_words(board: OpenBoard, refused: list[UserError] | None) -> str:

@@ -14,6 +14,7 @@ from ground.errors import UserError
 from ground.reading import Kind, Several, read_all
 from ground.statistics import LEVEL
 from leaderboards.shapes.lines import ClaimLine
+from leaderboards.shapes.sketches import COMMITTED, YOURS
 
 DECIDED = ("reproduced", "contradicted")
 
@@ -73,9 +74,21 @@ def read_verdicts(
     return list({(file.figure, file.preset): file for file in files}.values())
 
 
-def claim_lines(files: Iterable[VerdictFile]) -> list[ClaimLine]:
-    """One line for each claim, by figure and preset; the order inside a file is kept."""
-    ordered = sorted(files, key=lambda file: (file.figure, file.preset))
+def claim_lines(files: Iterable[VerdictFile], own: Iterable[VerdictFile] = ()) -> list[ClaimLine]:
+    """One line for each claim, by figure and preset; the order inside a file is kept.
+
+    Args:
+        own: verdicts from the reader's runs, which stand in the place of those of ``files`` on the
+            same figure at the same preset.
+    """
+    committed = {(file.figure, file.preset): file for file in files}
+    yours = {(file.figure, file.preset): file for file in own}
+    ordered = [file for _, file in sorted((committed | yours).items())]
+    before = {
+        (*place, claim.name): claim.verdict
+        for place in yours.keys() & committed.keys()
+        for claim in committed[place].claims
+    }
     lines = [
         ClaimLine(
             figure=file.figure,
@@ -83,6 +96,8 @@ def claim_lines(files: Iterable[VerdictFile]) -> list[ClaimLine]:
             preset=file.preset,
             run_ids=tuple(file.records),
             effect="" if claim.effect is None else str(claim.effect),
+            origin=YOURS if (file.figure, file.preset) in yours else COMMITTED,
+            committed=before.get((file.figure, file.preset, claim.name), ""),
             **claim.model_dump(exclude={"effect", "frozen"}),
         )
         for file in ordered

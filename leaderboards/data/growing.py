@@ -46,6 +46,7 @@ class Inputs:
     Attributes:
         published: the folder of published numbers.
         verdicts: files; of one figure at one preset the last one counts.
+        own_verdicts: such files of the reader's runs, which count before the others.
         verifications: folders of what is known of records.
     """
 
@@ -53,6 +54,7 @@ class Inputs:
     published: Path
     verdicts: Sequence[Path] = ()
     verifications: Sequence[Path] = (FOLDER,)
+    own_verdicts: Sequence[Path] = ()
 
 
 def build(
@@ -132,7 +134,7 @@ def each_task(
     """
     index = Index(None, inputs.folders)
     try:
-        claims = claim_lines(read_verdicts(inputs.verdicts, refused))
+        claims = _claim_lines(inputs, refused)
         published = _Published(inputs, index, refused)
         standings = read_standings(inputs.verifications, refused)
         index.look(refused, report)
@@ -317,13 +319,22 @@ def _claims(
     inputs: Inputs, index: Index, last: OpenBoard | None, refused: list[UserError] | None
 ) -> pa.Table | None:
     """The verdicts; None where those of the last board were made from the same files."""
-    contents = [path.read_bytes() for path in inputs.verdicts if path.is_file()]
-    digest = hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in contents)).hexdigest()
-    if last is not None and index.note(VERDICTS) == digest and not refused:
+    digest = hashlib.sha256()
+    for kind in (inputs.verdicts, inputs.own_verdicts):
+        digest.update(
+            b"".join(hashlib.sha256(p.read_bytes()).digest() for p in kind if p.is_file())
+        )
+        digest.update(b"\n")  # so that it matters whose a file is
+    if last is not None and index.note(VERDICTS) == digest.hexdigest() and not refused:
         return None
-    found = table_of(ClaimLine, claim_lines(read_verdicts(inputs.verdicts, refused)))
-    index.note(VERDICTS, digest)
+    found = table_of(ClaimLine, _claim_lines(inputs, refused))
+    index.note(VERDICTS, digest.hexdigest())
     return found
+
+
+def _claim_lines(inputs: Inputs, refused: list[UserError] | None) -> list[ClaimLine]:
+    read = (read_verdicts(paths, refused) for paths in (inputs.verdicts, inputs.own_verdicts))
+    return claim_lines(*read)
 
 
 def _headlines(rows: pa.Table) -> pa.Table:

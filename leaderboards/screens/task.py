@@ -98,7 +98,7 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
-    order = some_of("Columns", list(found[0]), "columns", AT_FIRST)
+    order = some_of("Columns", list(found[0]), "columns", AT_FIRST, st.expander("Columns"))
     left, right = st.columns([3, 2])
     with left:
         state = page.grid(

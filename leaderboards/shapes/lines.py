@@ -122,6 +122,8 @@ class ClaimLine:
     effect: str = ""
     set: str | None = None  # when the claim was last set
     after_runs: bool = False  # after the first of its runs had begun
+    origin: str = "committed"  # or yours, in place of a committed verdict
+    committed: str = ""  # which that is; "" where there is none
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
+from leaderboards.shapes.sketches import YOURS
 from leaderboards.views.figures import figures_of, most_demanding
 from leaderboards.views.links import Address, claim_id, in_app, to_claim
 
@@ -94,7 +95,8 @@ def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[s
     """One dictionary for each claim, for a table that sorts."""
     return [
         {
-            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}",
+            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}"
+            + (f" ({YOURS})" if claim.origin == YOURS else ""),
             "claim": claim.sentence,
             "figure": claim.figure,
             "preset": claim.preset,
@@ -150,6 +152,8 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
     yield "figure", f"{claim.title} ({claim.figure})"
     yield "preset", claim.preset
     yield "source", claim.source
+    if claim.origin == YOURS:
+        yield "origin", f"judged here, by your reproduction; {_committed(claim)}"
     if claim.verdict == NOT_ASKED:
         yield "asked", asked_at(claim)
         return
@@ -169,6 +173,10 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
         yield "claim set", claim.set[:16].replace("T", " ")
     for doubt in doubts(claim):
         yield "doubt", doubt
+
+
+def _committed(claim: ClaimLine) -> str:
+    return f"committed is: {claim.committed}" if claim.committed else "no verdict is committed"
 
 
 def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]:

@@ -238,7 +238,7 @@ def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
     if pairs.interval:
         mean |= {"low": pairs.interval.low, "high": pairs.interval.high}
     y = alt.Y("seed:N", sort=None, title=None)
-    x = alt.X("difference:Q", title=f"{found.a.label} minus {found.b.label}")
+    x = alt.X("difference:Q", title=[f"{found.a.label} minus", found.b.label])
     dots = alt.Chart(alt.Data(values=points)).mark_point(size=80, color=ink, filled=True)
     centre = alt.Chart(alt.Data(values=(mean,)))
     zero = alt.Chart(alt.Data(values=({"difference": 0},))).mark_rule(
@@ -269,7 +269,7 @@ def items_chart(found: Comparison, dark: bool = False) -> Chart:
         for place, n in enumerate(tally)
         if n
     )
-    title = f"{found.a.label} minus {found.b.label}, by test item"
+    title = [f"{found.a.label} minus", f"{found.b.label}, by test item"]
     bars = (
         alt.Chart(alt.Data(values=values))
         .mark_rect(color=ink, opacity=0.7)

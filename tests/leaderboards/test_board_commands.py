@@ -18,8 +18,10 @@ from ground import progress
 from ground.errors import UserError
 from leaderboards import add, build, serve
 from leaderboards.checks.admission import read_checked
-from leaderboards.contents import read_board
+from leaderboards.contents import OpenBoard, read_board
 from leaderboards.verdicts import read_verdicts
+from leaderboards.views.claims import detail
+from leaderboards.views.claims import lines as claim_table
 
 ROOT = build.FOLDER.parent
 VERDICTS = {
@@ -125,6 +127,13 @@ def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     assert record.run_id in {line.run_id for line in board.records}
     claim = next(c for c in board.claims if c.figure == "figure5" and c.run_ids == ("a",))
     assert (claim.sentence, claim.seeds_needed) == ("What is claimed.", 7)
+    assert (claim.origin, claim.committed) == ("yours", "")  # no committed claim has its name
+    (shown,) = claim_table([claim])
+    assert shown["verdict"].endswith(" (yours)")
+    facts = detail(OpenBoard(tmp_path / "runs" / "board.parquet"), claim).facts
+    assert ("origin", "judged here, by your reproduction; no verdict is committed") in facts
+    others = {other.origin for other in board.claims if other.figure != "figure5"}
+    assert others == {"committed"}
     assert build.default_board() == build.LOCAL
 
 
