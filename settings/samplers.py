@@ -1,7 +1,7 @@
 """The orders in which a search tries the settings of a finite space, and how records call them.
 
 Settings are drawn without repetition: trial i of every sampler but TPE is the i-th setting of a
-sequence that depends on nothing but the space and a seed.
+sequence that depends on nothing but the space, with the order of its keys and values, and a seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Setting = dict[str, Any]  # key of the search space -> value
 
 SAMPLERS = ("random", "grid", "qmc", "tpe")
 TPE_STARTUP_TRIALS = 10
-MOST_WORKED_OUT = 100_000  # settings of a space that is put in order to check what was tried
+MOST_WORKED_OUT = 100_000  # settings that are put in order to check what was tried
+MOST_KEYS = 4  # of which every order is looked at
 
 
 def grid(space: Mapping[str, Sequence[Any]]) -> list[Setting]:
@@ -70,9 +71,10 @@ def tried(space: Space, sampler: str, budget: int, seed: int) -> list[Setting]:
     return list(itertools.islice(order, budget))
 
 
-def tried_by(described: str, space: Space, budget: int) -> list[Setting] | None:
-    """What a search tries whose sampler is called so in a record; None of TPE, and where working it
-    out takes too long.
+def tried_by(described: str, space: Space, budget: int) -> list[list[Setting]] | None:
+    """What a search tries whose sampler is called so in a record: one list for each order in which
+    its keys may have stood, since a record has them sorted. None of TPE, and where working it out
+    takes too long.
 
     Raises:
         ValueError: there is no such sampler.
@@ -81,8 +83,14 @@ def tried_by(described: str, space: Space, budget: int) -> list[Setting] | None:
     sampler = next((name for name in SAMPLERS if describe_sampler(name, seed) == described), None)
     if sampler is None:
         raise ValueError(f"there is no sampler {described!a:.80}")
-    many = math.prod(map(len, space.values())) > MOST_WORKED_OUT and sampler != "grid"
-    return None if many or sampler == "tpe" else tried(space, sampler, budget, seed)
+    ordered = sampler in ("grid", "qmc")
+    if sampler == "tpe" or (ordered and len(space) > MOST_KEYS):
+        return None
+    orders = list(itertools.permutations(space)) if ordered else [tuple(space)]
+    size = budget if sampler == "grid" else math.prod(map(len, space.values()))
+    if size * len(orders) > MOST_WORKED_OUT:
+        return None
+    return [tried({k: space[k] for k in order}, sampler, budget, seed) for order in orders]
 
 
 def radical_inverse(index: int, base: int) -> float:

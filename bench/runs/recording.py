@@ -71,6 +71,8 @@ class Run(ABC):
         with peak_memory(self.device) as memory, kept_random_state(self.device):
             outcome, cause = self._try(splits, evaluations)
         measured = measured_fields(self.task, evaluations, splits[-1])
+        if outcome != "ok":  # on one split, maybe, and not on the other
+            measured["headline"] = measured["headline"].model_copy(update={"value": None})
         spent = self.spent(evaluations, time.perf_counter() - started)
         trials = len(study.trials) if study else 0
         names = ("seed", "task", "model", "label", "preset")

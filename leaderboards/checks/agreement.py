@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.records.counted import SAME_WORK
+from bench.records.counted import SAME_WORK, data_are_rounded
 from bench.records.identity import settled
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
@@ -59,11 +59,11 @@ def agree(what: str, one: Any, other: Any) -> bool:
 
 
 def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
-    """A search that came to the same best value on such a machine is the same one, whatever it
+    """A search that came to the same best value on such a processor is the same one, whatever it
     chose and however far a record saw it go: each of its trials came to the same end. A search that
-    was made again elsewhere is rounded otherwise."""
+    was made again elsewhere is rounded otherwise, and on an accelerator even there."""
     study = record.study
-    if study is None:
+    if study is None or record.provenance.device_class != "cpu":
         return
     values = [trial.value for trial in study.trials if trial.value is not None]
     best = min(values, default=None), max(values, default=None)
@@ -79,7 +79,8 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What is said, of which thing, and how, which must be the same in all records."""
     data, cost = record.provenance.data, record.cost
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
-    if not (known("tasks", record.task) or {}).get("locations"):  # else the text is a user's own
+    text_of_a_user = (known("tasks", record.task) or {}).get("locations")
+    if not text_of_a_user and not data_are_rounded(record):
         yield "provenance.data", task, data
     drawn = sha256_of([task, data])
     for name, values in record.per_sequence.items():
@@ -101,17 +102,16 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield f"cost.{name}", model, getattr(cost, name)
     if cost.training_flops and cost.training_tokens:
         yield SPEED, model, cost.training_flops / cost.training_tokens
-    if (
-        record.role != "control"
-    ):  # one batch of sequences of many lengths: another seed's is another
+    # A control may take one batch, of sequences that are padded with each other by the seed.
+    if record.role != "control":
         training = record.config.get("training"), cost.training_steps
         yield LENGTH, sha256_of([model, *training]), cost.training_tokens
     weights = record.weights_sha256
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
         twin = sha256_of([settled(record).identity, record.seed, record.provenance.device])
         yield "weights_sha256 by equal code", twin, weights
-    # A first step of the rate 0 leaves the weights that a seed begins with, whatever the dropout or
-    # the positions: untrained twins share them, and with no run that was trained.
+    # Untrained controls keep the weights that their seed begins with: controls that differ in
+    # dropout or positions share them with each other, and never with a run that was trained.
     rule = record.config.get("training", {})
     told = [*(rule.get(key) for key in TELLING), record.cost.training_steps]
     own = None if record.role == "control" else (settings, told)

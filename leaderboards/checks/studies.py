@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -51,12 +52,17 @@ def _search(record: RunRecord, study: Study) -> str | None:
     if not re.fullmatch(own, study.name):
         return f"is called {study.name!a:.80}, and not by task, model and preset"
     space, kind = study.search_space, kind_of(record.task, record.headline.name)
+    known = {key: [json.dumps(value) for value in values] for key, values in space.items()}
+    if twice := [key for key, values in known.items() if len(values) != len(set(values))]:
+        return f"has a value twice in its search_space, of {twice[0]:.80}"
     numbers = [trial.number for trial in study.trials]
     if len(numbers) != len(set(numbers)):
         return "has two trials of one number"
     for trial in study.trials:
         found = trial.parameters
-        if set(found) != set(space) or any(found[key] not in space[key] for key in space):
+        if set(found) != set(space) or any(
+            json.dumps(found[key]) not in known[key] for key in space
+        ):
             return f"has trial {trial.number} outside its search_space"
         if trial.run_id is not None and not re.fullmatch(made, trial.run_id):
             return f"has trial {trial.number} of the run {trial.run_id!a:.80}, which is none of its"
@@ -79,7 +85,7 @@ def _not_tried(study: Study) -> str | None:
         tried = tried_by(study.sampler, study.search_space, len(settings))
     except ValueError as error:
         return f"cannot be, since {error}"
-    if tried is not None and settings != sorted(map(key_of, tried)):
+    if tried is not None and not any(settings == sorted(map(key_of, one)) for one in tried):
         return f"has other settings than the first {len(settings)} of its sampler"
     return None
 

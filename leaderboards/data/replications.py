@@ -119,7 +119,7 @@ def _checked(place: Place, one: Sketch, check: Check) -> Replication:
         same_weights=None,
         low=recorded - check.bound if bounded else None,  # type: ignore[operator]
         high=recorded + check.bound if bounded else None,  # type: ignore[operator]
-        outside=not check.passed,
+        outside=check.is_outside,
         by=check.by,
     )
 

@@ -28,6 +28,9 @@ def show() -> None:
     board = page.board()
     labels = models(board)
     known = sorted(labels)
+    if not known:
+        page.text(title="Compare", lead=page.NOTHING_OF_OURS)
+        return
     best = list(
         dict.fromkeys(
             row.model for row in opening(headline_tables(board, first_task(board))).measured

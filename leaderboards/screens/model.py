@@ -15,6 +15,9 @@ def show() -> None:
     """The page of a model."""
     board = page.board()
     known = models(board)
+    if not known:
+        page.text(title="Model", lead=page.NOTHING_OF_OURS)
+        return
     left, _ = st.columns([3, 7])
     chosen = one_of("Model", sorted(known), "model", next(iter(known)), left)
     found = model(board, chosen)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OWN = "the board of your runs, beside those that are committed"
 
+NOTHING_OF_OURS = "Nothing of ours is measured yet: these numbers are published ones."
+
 Lines = Sequence[dict[str, Any]]
 
 

@@ -64,6 +64,16 @@ class Check(_Frozen):
     outcome: str = Field(default="", max_length=40)
     told: str = Field(default="", max_length=1000)
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether this was the run of the record, made again, and its headline was another one than
+        is explained."""
+        if self.level != "re-run" or self.bound is None:
+            return False
+        if self.recorded is None or self.found is None:
+            return self.recorded is not self.found
+        return abs(self.found - self.recorded) > self.bound
+
 
 class Verification(_Frozen):
     """What was checked of one record.
@@ -86,8 +96,11 @@ class Verification(_Frozen):
 
     @property
     def machines(self) -> int:
-        """Kinds of machine, and people, by which it was run again within the spread."""
-        return len({(check.device, check.by) for check in self.passed("re-run")})
+        """By how many kinds of machine, or by how many people, it was run again within the spread:
+        the larger number."""
+        again = self.passed("re-run")
+        people = {check.by for check in again} - {""}
+        return max(len({check.device for check in again}), len(people))
 
     @property
     def level(self) -> Level:
@@ -235,7 +248,7 @@ def _words(level: Level, found: Sequence[Verification]) -> str:
     again = sum(one.machines > 0 for one in found)
     if again and again < len(found):
         words += f", {again} of {len(found)} seeds re-run"
-    outside = sum(any(c.bound is not None and not c.passed for c in one.checks) for one in found)
+    outside = sum(any(check.is_outside for check in one.checks) for one in found)
     return f"{words}, {outside} outside the spread" if outside else words
 
 

@@ -38,9 +38,9 @@ class Spread:
 
 
 def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
-    """The spread of a record's headline over the seeds of its own setting; where these are fewer
-    than three, over its seeds of all data; and where these are, over those of all settings of its
-    task and preset together.
+    """The spread of a record's headline over the seeds of its own setting, if there are three; else
+    over its seeds of all data seeds, if these are three; else pooled over all settings of its task
+    and preset that have two. Seeds that are all equal, as counted items may be, tell no spread.
 
     Args:
         others: records of its task that are trusted, the record itself or not.
@@ -52,7 +52,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     alike = [o for o in others if _alike(record, o) and o.headline.value is not None]
     rows = _by(beside_data, alike)
     own = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
-    enough = next((values for values in own if len(values) >= SEEDS), None)
+    enough = next((some for some in own if len(some) >= SEEDS and deviation_of(some)), None)
     samples = [enough] if enough else [values for values in rows.values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in samples)
     if not freedom:

@@ -59,11 +59,12 @@ def _own_files(folder: Path) -> list[Path]:
     Raises:
         UserError: it holds none.
     """
-    if folder.resolve().parent.name == "work":
-        store = Store(folder.resolve().parent.parent)
-        found = [store.records / f"{folder.resolve().name}.json"]
+    place = folder.resolve()
+    store = Store(place.parent.parent)
+    records = Store(folder).records
+    if place == store.work(place.name) and not records.is_dir() and store.records.is_dir():
+        found = [store.records / f"{place.name}.json"]
     else:
-        records = Store(folder).records
         found = sorted((records if records.is_dir() else folder).glob("*.json"))
     if not any(path.is_file() for path in found):
         raise UserError(

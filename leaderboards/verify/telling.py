@@ -27,7 +27,7 @@ def holds(found: Verification, level: Checked) -> bool:
 
 def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[str]:
     """The level that a record has reached, what stands in the way of more, and each check."""
-    reached = f"{found.level} on {found.machines} machines" if found.machines > 1 else found.level
+    reached = f"{found.level} ×{found.machines}" if found.machines > 1 else found.level
     lines = [f"{record.run_id}: {reached}"]
     if found.open and found.level == "reported":
         lines.append(f"  stays reported until it is run again: {found.open}")
@@ -43,7 +43,7 @@ def _told(record: RunRecord, check: Check) -> str:
     numbers = f"{name} {recorded} recorded, {here} here"
     if check.recorded is not None and check.found is not None:
         numbers += f", {_number(abs(check.found - check.recorded))} apart"
-    where = "within" if check.passed else "OUTSIDE" if not check.told else "NOT THE SAME RUN"
+    where = "within" if check.passed else "OUTSIDE" if check.is_outside else "NOT THE SAME RUN"
     told = f"; {check.told}" if check.told else ""
     return f"{where}: {numbers}; explained up to {_number(check.bound)} ({check.bound_from}){told}"
 

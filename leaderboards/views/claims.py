@@ -4,7 +4,7 @@ rests on."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, 
 from leaderboards.shapes.sketches import YOURS
 from leaderboards.views.figures import figures_of, most_demanding
 from leaderboards.views.links import Address, claim_id, in_app, to_claim
+from leaderboards.views.tables import contents_of
 
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
 CHECKED = re.compile(r"^(.*?)[.;]?\s*(The control, .*)$", re.DOTALL)
@@ -194,11 +195,17 @@ def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]
         if row.mean is not None
     ]
     ours = claim.preset.split()[0]
+    wanted = {(row.task, row.model, row.metric) for row in printed}
     rows = [
         row
         for task in dict.fromkeys(row.task for row in printed)
         for row in board.rows(task, kind="measured", preset=ours)
+        if (row.task, row.model, row.metric) in wanted and row.outcome == "ok"
     ]
+    settings = {
+        run_id: {f"{key}={value}" for key, value in content["config"]["tasks"].items()}
+        for run_id, content in contents_of(board, rows).items()
+    }
     return [
         Published(
             plain(row.label),
@@ -206,7 +213,7 @@ def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]
             row.metric,
             f"{row.source}, {row.kind.removeprefix('published ').strip('()')}",
             row.mean or 0.0,
-            _ours(rows, row),
+            _ours(rows, row, settings),
         )
         for row in printed
     ]
@@ -220,14 +227,15 @@ def _same(source: str, claim: ClaimLine) -> bool:
     return bool(figure and found and (short[figure[1]], figure[2]) == (found[1], found[2]))
 
 
-def _ours(rows: Sequence[Row], printed: Row) -> float | None:
-    """Our best number of a published row's model where the training size is the same."""
-    size = printed.variant.partition(",")[0]
+def _ours(rows: Sequence[Row], printed: Row, settings: Mapping[str, set[str]]) -> float | None:
+    """Our first number of a published row's model where the task was set as for that; ``settings``
+    are those of each record, as "key=value"."""
+    place = set(filter(None, printed.variant.split(", ")))
     own = (
         row.mean
         for row in rows
         if (row.task, row.model, row.metric) == (printed.task, printed.model, printed.metric)
-        and (not size or size in row.variant.split(", "))
+        and place <= settings.get(row.run_ids[0], set())
     )
     return next(own, None)
 

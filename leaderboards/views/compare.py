@@ -26,7 +26,8 @@ from ground.statistics import (
 )
 from leaderboards.contents import OpenBoard, RecordLine, Row
 from leaderboards.grouping import measured
-from leaderboards.render import count, number, quantity
+from leaderboards.render import count, number, plain, quantity
+from leaderboards.shapes.sketches import YOURS
 from leaderboards.views.charts import Chart, colour_of, unchecked
 from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
@@ -103,8 +104,10 @@ def row_of(table: Table[Row], model: str) -> Row:
 
 def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     """The difference of two rows, from the files of their records where these are at hand."""
-    found = [_files_of(board.records(row.task, run_id=row.run_ids)) for row in (a, b)]
-    runs = [[record for record in own if record.outcome == "ok"] for own in found]
+    if failed := [row for row in (a, b) if row.outcome != "ok"]:
+        why = f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
+        return Comparison(a, b, None, None, None, None, why)
+    runs = [_files_of(_records_of(board, row)) for row in (a, b)]
     known = a.mean is not None and b.mean is not None
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
     if not known or not all(runs):
@@ -119,6 +122,12 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
 
 
+def _records_of(board: OpenBoard, row: Row) -> Iterable[RecordLine]:
+    """The records of a row: those of one's own may have the names of committed ones."""
+    found = board.records(row.task, run_id=row.run_ids)
+    return [one for one in found if (one.origin == YOURS) == (row.origin == YOURS)]
+
+
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
     """What counts as independent: the mean of each data seed, where there are several, as for the
     intervals of the board and of claims; else the number of each training seed."""
@@ -128,9 +137,12 @@ def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
 
 
 def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
-    a, b = ({(r.seed): measured(r)[metric] for r in own} for own in runs)
-    seeds = sorted(a.keys() & b.keys())
-    return _pairs([str(seed) for seed in seeds], [a[seed] - b[seed] for seed in seeds], runs[0])
+    """Over the training seeds that both have, of one data seed each."""
+    a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in own} for own in runs)
+    both = sorted(a.keys() & b.keys())
+    several = len({data for data, _ in both}) > 1
+    names = [f"{seed}, data seed {data}" if several else str(seed) for data, seed in both]
+    return _pairs(names, [a[key] - b[key] for key in both], runs[0])
 
 
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:

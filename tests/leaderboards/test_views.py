@@ -277,6 +277,18 @@ def test_the_frontier_is_what_nobody_beats_for_less(make_record):
             if other is not point
         )
         assert (point.frontier == "frontier") == (not beaten)
+    made = [
+        make_record(name, name, seed, mean + aside, width=width, role="final", trials=3)
+        for name, mean, width, spread in (
+            ("a", 0.8, 8, 0.01),
+            ("b", 0.79, 16, 0.02),
+            ("c", 0.3, 24, 0.01),
+        )
+        for seed, aside in enumerate((-spread, 0.0, spread))
+    ]
+    rows = [row for row in build_board(made).rows if row.headline]
+    frontier = {point.row.model: point.frontier for point in cost.points(rows, "parameters")}
+    assert frontier == {"a": "frontier", "b": "possible", "c": ""}  # b's interval reaches a's
     assert cost.cost_chart(found, "parameters").to_dict()["layer"]
 
 
@@ -294,6 +306,28 @@ def test_several_data_seeds_are_compared_as_the_claims_compare_them():
     assert "is better" in found.verdict
     assert len(found.by_item.values) == 1500
     assert found.missing == ""
+
+
+def test_a_comparison_is_of_the_rows_that_are_compared(opened, make_record, tmp_path, monkeypatch):
+    """Data seeds are paired with their own, and a row with a failed seed has no score."""
+    monkeypatch.setattr(compare, "LOCAL_STORE", tmp_path)
+    records = [
+        make_record(model, model.upper(), 0, level + 0.1 * data, task_settings={"data_seed": data})
+        for model, level in (("gpt2", 0.6), ("lstm", 0.3))
+        for data in range(3)
+    ]
+    for run in records:
+        write_record(run, compare.Store(tmp_path).record_folder(run.role))
+    board = opened(build_board(records))
+    table = compare.common_tables(board, "gpt2", "lstm")[0]
+    a, b = (compare.row_of(table, model) for model in ("gpt2", "lstm"))
+    found = compare.compare(board, a, b)
+    assert found.by_seed.values == pytest.approx([0.3] * 3)
+    assert found.by_seed.names[2] == "0, data seed 2"
+    failed = replace(a, outcome="diverged", cause="diverged in 1 of 3 seeds")
+    refused = compare.compare(board, failed, b)
+    assert (refused.difference, refused.by_seed) == (None, None)
+    assert refused.missing == "GPT2 has no score here: diverged in 1 of 3 seeds."
 
 
 def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_path, monkeypatch):

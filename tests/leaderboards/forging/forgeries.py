@@ -251,7 +251,7 @@ FORGERIES = {
     "a predictor that tells it is trained": Forgery(
         PREDICTOR, put("role", "single"), "config does not hold"
     ),
-    "a cause of a run that went well": Forgery(TRAINED, put("cause", "luck"), "cause"),
+    "a cause of a run that went well": Forgery(TRAINED, put("cause", "luck"), "ok, and its cause"),
     "a number of a run that failed": Forgery(TRAINED, put("outcome", "diverged"), "outcome"),
     "another unit": Forgery(TRAINED, put("headline.unit", "% of all"), "headline.unit"),
     "a share beyond 1 in a curve": Forgery(

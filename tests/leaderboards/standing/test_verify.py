@@ -280,6 +280,10 @@ def test_the_spread_holds_what_seeds_explain_as_often_as_it_says() -> None:
         assert math.isclose(missed / 2000, 0.01, abs_tol=0.008)
     data = [made_up(accuracy=0.1 * n, task_settings={"data_seed": n}) for n in range(1, 4)]
     assert spread_of(data[0], [*data, *records]).source.endswith("3 seeds of its setting")
+    equal = [made_up(accuracy=0.9, seed=n) for n in range(3)]  # as counted items may be
+    others = [made_up(accuracy=0.1 * n, width=72, seed=n) for n in range(3)]
+    assert spread_of(equal[0], [*equal, *others]).bound > 0.1
+    assert spread_of(equal[0], equal).bound == pytest.approx(1e-6)
     predictor = made_up(role="baseline")
     assert spread_of(predictor, records).bound == pytest.approx(1e-6)
     assert spread_of(made_up(), []).bound == pytest.approx(1e-6)
@@ -305,6 +309,17 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     twice = once.with_check(done("re-run", device="b"))
     assert (twice.level, twice.machines) == ("replicated", 2)
     assert consistent.with_check(done("re-run", passed=False)).level == "consistent"
+    people = [consistent.with_check(done("re-run", by=by, made="0" * 64)) for by in ("", "Ada")]
+    both = people[0].with_check(done("re-run", by="Ada", made="0" * 64))
+    assert (both.level, both.machines) == ("re-run", 1)  # one machine, and one person with a name
+    both = both.with_check(done("re-run", by="Bob", made="0" * 64))
+    assert (both.level, both.machines) == ("replicated", 2)
+    numbers = {"recorded": 0.5, "bound": 0.1}
+    for found, outside in ((0.5, False), (0.55, False), (0.7, True), (None, True)):
+        check = done("re-run", passed=False, found=found, told="the code is other", **numbers)
+        assert check.is_outside is outside
+    assert not done("re-scored", passed=False, found=0.9, **numbers).is_outside
+    assert not done("re-run", passed=False, told="it did not run").is_outside
     write_verification(twice, path_of(record, tmp_path))
     assert about(record, tmp_path) == twice
     assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name

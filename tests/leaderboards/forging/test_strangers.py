@@ -1,0 +1,98 @@
+"""Honest records of other searches and machines, which no check may refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bench.records.schema import RunRecord, Study, Trial, read_record
+from bench.records.store import COMMITTED
+from leaderboards.checks.agreement import Together
+from leaderboards.checks.studies import _search
+from settings.samplers import describe_sampler, tried
+
+SPACE = {"training.lr": [1e-3, 3e-4, 1e-4], "models.layers": [2, 4], "models.heads": [1, 2]}
+
+
+def kept(record: RunRecord, sampler: str, budget: int, space: dict[str, list[Any]]) -> Study:
+    """The study of such a search as a record keeps it: with its keys sorted."""
+    assert record.study is not None
+    name = record.study.name
+    trials = [
+        Trial(number=n, parameters=setting, value=0.5, outcome="ok", run_id=f"{name}-s0")
+        for n, setting in enumerate(tried(space, sampler, budget, 5))
+    ]
+    study = record.study.model_copy(
+        update={
+            "search_space": space,
+            "sampler": describe_sampler(sampler, 5),
+            "trials": trials,
+        }
+    )
+    return Study.model_validate(
+        json.loads(json.dumps(study.model_dump(mode="json"), sort_keys=True))
+    )
+
+
+@pytest.mark.parametrize("sampler", ["grid", "random", "qmc"])
+@pytest.mark.parametrize("budget", [1, 2, 5, 11, 12])
+def test_a_search_that_ended_early_is_one_in_whatever_order_its_keys_stood(
+    honest: list[RunRecord], sampler: str, budget: int
+) -> None:
+    study = kept(honest[0], sampler, budget, SPACE)
+    assert _search(honest[0], study) is None
+    other = study.trials[0].parameters | {"training.lr": 1e-3, "models.layers": 4}
+    if budget == 2 and sampler == "grid":  # no order begins with both
+        wrong = [study.trials[0], study.trials[1].model_copy(update={"parameters": other})]
+        wrong[0] = wrong[0].model_copy(update={"parameters": {**other, "training.lr": 1e-4}})
+        forged = study.model_copy(update={"trials": wrong})
+        assert "other settings than the first 2" in str(_search(honest[0], forged))
+
+
+def test_a_space_with_one_value_twice_is_refused_at_once(honest: list[RunRecord]) -> None:
+    """Its Halton sequence would never have entered as many cells as it seems to have."""
+    study = kept(honest[0], "qmc", 1, {"models.layers": [2]})
+    twice = [study.trials[0], study.trials[0].model_copy(update={"number": 1})]
+    twice[1] = twice[1].model_copy(update={"parameters": {"models.layers": 2.0}})
+    forged = study.model_copy(update={"search_space": {"models.layers": [2, 2]}, "trials": twice})
+    assert "a value twice" in str(_search(honest[0], forged))
+    forged = forged.model_copy(update={"search_space": {"models.layers": [2, 4]}})
+    assert "outside its search_space" in str(_search(honest[0], forged))
+
+
+def test_data_that_another_processor_rounds_contradict_nothing() -> None:
+    pattern = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1.json"
+    record = read_record(min(COMMITTED.glob(pattern)))
+    made_by = record.provenance
+    elsewhere = made_by.model_copy(
+        update={"device": "Another CPU", "data": dict.fromkeys(made_by.data, "c" * 64)}
+    )
+    together = Together()
+    together.take(record)
+    together.take(record.model_copy(update={"provenance": elsewhere}))
+
+
+def test_two_searches_on_an_accelerator_may_differ_in_a_trial(honest: list[RunRecord]) -> None:
+    """Both found a best setting of accuracy 1, and were rounded otherwise where they lost."""
+    record = honest[0]
+    assert record.study is not None
+
+    def made(lost: float, device: str, kind: str) -> RunRecord:
+        trials = [
+            Trial(number=n, parameters=own.parameters, value=value, outcome="ok", run_id=own.run_id)
+            for n, (own, value) in enumerate(zip(record.study.trials, (1.0, lost), strict=False))
+        ]
+        study = record.study.model_copy(update={"trials": trials})
+        where = record.provenance.model_copy(update={"device": device, "device_class": kind})
+        return record.model_copy(update={"study": study, "provenance": where})
+
+    assert len(record.study.trials) > 1
+    together = Together()
+    together.take(made(0.5, "H200", "H200"))
+    together.take(made(0.5001, "H200", "H200"))
+    on_cpu = Together()
+    on_cpu.take(made(0.5, "EPYC", "cpu"))
+    with pytest.raises(ValueError, match="study in one of its trials"):
+        on_cpu.take(made(0.5001, "EPYC", "cpu"))
