@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError
+from settings.groups import card, choices, model_groups
+
+OURS = ("models", "tasks")  # packages
 
 
 def use_external_model(tree: dict[str, Any], target: str) -> None:
@@ -17,11 +20,32 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
+    _check_name(target)
     for parameter in _hyperparameters(target):
         default = None if parameter.default is parameter.empty else parameter.default
         if default is None or kind_of(default):  # a class or function cannot be set by a word
             model.setdefault(parameter.name, default)
     model["_target_"] = target
+
+
+def _check_name(target: str) -> None:
+    """Refuse a class that results would show under the name of a model of this project.
+
+    Raises:
+        UserError: its name is taken.
+    """
+    package, name = target.partition(".")[0], target.rpartition(".")[2]
+    cards = {
+        (own, card(group, own).get("label", own))
+        for group in model_groups()
+        for own in choices(group)
+    }
+    taken = {text.casefold() for texts in cards for text in texts}
+    if package not in OURS and name.casefold() in taken:
+        raise UserError(
+            f"results of '{target}' could not be told from those of the model {name} of this "
+            "project: give the class a name of its own"
+        )
 
 
 def _hyperparameters(target: str) -> list[inspect.Parameter]:
@@ -46,7 +70,7 @@ def load_class(target: str) -> type:
     module_name, _, class_name = target.rpartition(".")
     if not module_name or not all(map(str.isidentifier, target.split("."))):
         raise UserError(f"'{target}' is no place of a class: give package.module.Class")
-    is_ours = module_name.partition(".")[0] in ("models", "tasks")
+    is_ours = module_name.partition(".")[0] in OURS
     if not is_ours and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:

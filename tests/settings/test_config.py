@@ -96,6 +96,7 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         (["tasks=regbench", "models=[gpt2,lstm]"], "see bench.sweep"),
         ([*BASE, "preset=huge"], "there is no preset 'huge': valid names: gpu, laptop, paper"),
         (["tasks=regbench", "models._target_=nowhere.Model"], "cannot import 'nowhere.Model'"),
+        (["tasks=regbench", "models._target_=nowhere.Mamba"], "a name of its own"),
         (["tasks=regbench", "models._target_=torch.nn.NoModel"], "has no class 'NoModel'"),
         (["tasks=regbench", "models._target_=models.gpt2.GTP2"], "the nearest is 'GPT2'"),
         (["tasks=regbench", "models._target_=base64.Model"], "no class 'Model': it defines none"),
