@@ -209,7 +209,7 @@ def first_page(row, text):
         matrix=Matrix((text, row.task), groups, ((text, source),)),
         verdicts=segments([claim_of(text, text)]),
         contradicted=((text, to_table(row)),),
-        trust=Bar(((text, 1),), 1, together(()), 1, to_table(row, find="yours")),
+        trust=Bar(((text, 1),), 1, together(()), 1, ((text, 1, to_table(row)),)),
     )
 
 
