@@ -41,10 +41,10 @@ def main(words: list[str]) -> int:
         if other.read_bytes() != source.read_bytes():
             raise UserError(f"{other} and {source} hold two records of one name: add one of them")
     from ground.files import write_atomically
-    from leaderboards.checks.admission import examine, levels, of_tasks_of, tells
+    from leaderboards.checks.admission import checked_and_not, examine, records_beside, tells
 
     records = [record for record, _, _ in copies]
-    said = examine(records, of_tasks_of(records, target))
+    said = examine(records, records_beside(records, target))
     for record, source, destination in copies:
         content = source.read_bytes()
         if destination.exists() and destination.read_bytes() == content:
@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
         write_atomically(destination, content)
         note = " (made from a tree with uncommitted changes)" if record.provenance.dirty else ""
         print(f"added {destination}{note}")
-        checked, unchecked = levels(record, said[record.run_id])
+        checked, unchecked = checked_and_not(record, said[record.run_id])
         if told := tells(record):
             print(f"  it tells of the machine that made it, to whoever reads it: {'; '.join(told)}")
         print(f"  checked: {', '.join(checked)}\n  not checked: {'; '.join(unchecked)}")

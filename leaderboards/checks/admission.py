@@ -91,14 +91,14 @@ def examine(
         UserError: a record is none that may stand on a board, or another one contradicts it.
     """
     new, together = {record.run_id for record in records}, Together()
-    for record in of_tasks_of(records) if among is None else among:
+    for record in records_beside(records) if among is None else among:
         # What stands there may be asked about itself, and be made again with other numbers.
         if record.run_id not in new or record.role == "baseline":
             together.take(record)
     return {record.run_id: take(together, record) for record in records}
 
 
-def of_tasks_of(records: Iterable[RunRecord], target: Path = COMMITTED) -> Iterator[RunRecord]:
+def records_beside(records: Iterable[RunRecord], target: Path = COMMITTED) -> Iterator[RunRecord]:
     """The committed records of the tasks of some others, checked, and before them those below
     ``target``.
 
@@ -134,7 +134,7 @@ def left_open(record: RunRecord) -> str:
     return f"the card of its task does not say what else in a record {metric} follows from"
 
 
-def levels(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], list[str]]:
+def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list[str], list[str]]:
     """What was checked of a record, and what was not, in words.
 
     Args:

@@ -14,13 +14,12 @@ from leaderboards.views.compare import (
     costs,
     differing_settings,
     items_chart,
-    row_of,
     seeds_chart,
     told,
 )
 from leaderboards.views.links import to_model, to_table
 from leaderboards.views.models import models
-from leaderboards.views.tables import first_task, headline_tables, opening
+from leaderboards.views.tables import first_task, headline_tables, opening, row_of
 
 
 def show() -> None:
@@ -47,7 +46,8 @@ def show() -> None:
         return
     places = {table.place: table for table in found}
     place = one_of("Table", list(places), "table", found[0].place, right)
-    one, other = (row_of(places[place], model) for model in (a, b))
+    measured = places[place].measured
+    one, other = (row_of(row for row in measured if row.model == model) for model in (a, b))
     result = _compared(*page.state(), one.run_ids, other.run_ids, board, one, other)
     page.text(lead=result.verdict)
     own = [(labels[model], to_model(model)) for model in (a, b)]

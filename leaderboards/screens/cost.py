@@ -12,6 +12,7 @@ from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.cost import COSTS, cost_chart, lines, points
 from leaderboards.views.links import to_table
 from leaderboards.views.tables import (
+    ALONE,
     first_task,
     headline_tables,
     opening,
@@ -34,8 +35,8 @@ def show() -> None:
     found = [table for table in headline_tables(board, task) if table.measured]
     own = [table for table in found if len(table.measured) > 1] or found
     preset = one_of("Preset", presets(own), "preset", opening(own).preset, second)
-    here = {table.variant or "as set": table for table in own if table.preset == preset}
-    at_first = opening(list(here.values())).variant or "as set"
+    here = {table.variant or ALONE: table for table in own if table.preset == preset}
+    at_first = opening(list(here.values())).variant or ALONE
     chosen = here[one_of("Configuration", list(here), "configuration", at_first, third)]
     table = whole(board, chosen)
     known = [cost for cost in COSTS if points(table.rows, cost)]

@@ -20,6 +20,7 @@ from leaderboards.views.links import link, to_model, to_record
 from leaderboards.views.records import again_lines, machine_lines, told_again
 from leaderboards.views.sentences import notes, scale_note, summary
 from leaderboards.views.tables import (
+    ALONE,
     AT_FIRST,
     BEST_FIRST,
     ORDERS,
@@ -41,7 +42,6 @@ from leaderboards.views.tables import (
     unique_names,
 )
 
-ALONE = "as set"  # a configuration that no word tells from others
 RECORDS = 12  # links to records below a table
 
 

@@ -104,7 +104,7 @@ def _prepare(
     Raises:
         UserError: one of them is refused, or a word is wrong.
     """
-    from leaderboards.checks.admission import examine, of_tasks_of
+    from leaderboards.checks.admission import examine, records_beside
     from leaderboards.verify.again import Bench
     from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
@@ -116,7 +116,7 @@ def _prepare(
     else:
         batches = [asked(name, STORE, to) for name in given.names]
     every = [one.record for batch in batches for one in batch]
-    trusted = [*of_tasks_of(every)]
+    trusted = [*records_beside(every)]
     own = [one.record for batch in batches for one in batch if one.own]
     examine([one.record for batch in batches for one in batch if not one.own], trusted)
     examine(own, beside(own, trusted))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bench.records.schema import RunRecord
 from ground.escaping import markdown_code
 from leaderboards.board import build_board
-from leaderboards.checks.admission import of_tasks_of
+from leaderboards.checks.admission import records_beside
 from leaderboards.contents import Row
 from leaderboards.render import rank
 from leaderboards.standing.levels import Standings, Verification, read_standings
@@ -35,7 +35,7 @@ def report(
         found: of each record.
         lines: what was found, in words.
     """
-    own = [*of_tasks_of(records)]
+    own = [*records_beside(records)]
     known = {record.run_id for record in own}
     new = [record for record in records if record.run_id not in known]
     standings = read_standings()

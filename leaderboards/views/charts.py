@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from typing import Any, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
+from bench.records.numbers import kind_of
 from leaderboards.contents import Line
 from leaderboards.render import plain
 from pictures import models
@@ -52,11 +52,6 @@ def is_ours(origin: str) -> bool:
 def is_reference(line: Line) -> bool:
     """Whether a curve is that of a predictor without training."""
     return line.kind == "reference"
-
-
-def is_share(metric: str) -> bool:
-    """Whether a metric lies between 0 and 1, as an accuracy and a total variation distance do."""
-    return not {"accuracy", "tvd"}.isdisjoint(re.split(r"[_/ ]", metric))
 
 
 def abscissa(line: Line) -> str:
@@ -260,9 +255,11 @@ def _points_of(lines: Sequence[tuple[str, Line, Sequence[int]]]) -> tuple[dict[s
 
 
 def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[dict[str, Any]]:
+    kind = kind_of(line.task, line.metric)
+
     def clipped(value: float | None) -> float | None:
         # The reading error of a published share may reach beyond the range of shares.
-        return value if value is None or not is_share(line.metric) else min(max(value, 0.0), 1.0)
+        return None if value is None else min(max(value, kind.low), kind.high)
 
     return [
         {

@@ -96,12 +96,6 @@ def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     return most_telling_first(found)
 
 
-def row_of(table: Table[Row], model: str) -> Row:
-    """The row of a model: its ranked one, or else its best."""
-    own = [row for row in table.measured if row.model == model]
-    return min(own, key=lambda row: (row.rank_best is None, row.outcome != "ok"))
-
-
 def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     """The difference of two rows, from the files of their records where these are at hand."""
     if failed := [row for row in (a, b) if row.outcome != "ok"]:

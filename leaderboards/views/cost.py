@@ -110,7 +110,8 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
     base = alt.Chart(alt.Data(values=values)).encode(x=x, color=alt.Color("colour:N", scale=None))
     edge = tuple(
         {"cost": p.cost, "score": p.row.mean, "low": p.row.low, "high": p.row.high}
-        for p in [*(point for point in found if point.frontier == "frontier")]
+        for p in found
+        if p.frontier == "frontier"
     )
     if edge:
         edge = (*edge, {**edge[-1], "cost": found[-1].cost})

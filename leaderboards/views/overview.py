@@ -12,7 +12,7 @@ from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, ran
 from leaderboards.views.abilities import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_table
-from leaderboards.views.tables import Table
+from leaderboards.views.tables import Table, row_of
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from pictures.models import label as model_label
 from settings.groups import choices, contenders, model_groups
@@ -188,8 +188,7 @@ def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
         for row in source.table.measured:
             own.setdefault(row.model, []).append(row)
         for model, rows in own.items():
-            best = min(rows, key=lambda row: (row.rank_best is None, row.outcome != "ok"))
-            found.setdefault(model, (source, best))
+            found.setdefault(model, (source, row_of(rows)))
     return found
 
 

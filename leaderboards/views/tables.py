@@ -21,6 +21,7 @@ from settings.groups import card, choices, contenders
 
 IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"
+ALONE = "as set"  # a configuration that no word tells from others
 PLANNED = "planned"  # a model that contends by its card, and was not measured
 ORDERS: Mapping[str, Callable[[Row], Any]] = {
     BEST_FIRST: lambda row: 0,  # rows of a board are in this order
@@ -269,6 +270,11 @@ def chosen_settings(content: Mapping[str, Any]) -> str:
         section, _, setting = key.partition(".")
         found.append(f"{setting}={config.get(section, {}).get(setting)}")
     return ", ".join(found)
+
+
+def row_of(rows: Iterable[Row]) -> Row:
+    """The row that tells most of a model that has several: its ranked one, or else its best."""
+    return min(rows, key=lambda row: (row.rank_best is None, row.outcome != "ok"))
 
 
 def settings_of_tables(board: OpenBoard, found: Iterable[Table[Row]]) -> dict[str, dict[str, Any]]:

@@ -79,7 +79,7 @@ def explained() -> str:
     """The levels in a sentence."""
     return (
         "reported: somebody's records; consistent: data and sizes are as counted again, and the "
-        "headline follows from the record's own scores; re-scored: from its weights; re-run: from "
-        "its command; replicated ×k: so on k kinds of machine, or by k people. A row has the level "
-        "of its least checked seed"
+        "headline follows from the record's own scores; re-scored: its weights give it again; "
+        "re-run: its command does; replicated ×k: so on k kinds of machine, or by k people. A row "
+        "has the level of its least checked seed"
     )

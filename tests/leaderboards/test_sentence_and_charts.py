@@ -8,7 +8,7 @@ from bench.records.schema import Curve
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from leaderboards.render import rank
-from leaderboards.views.charts import chart, is_share, series_name
+from leaderboards.views.charts import chart, series_name
 from leaderboards.views.sentences import summary
 from pictures.models import look
 from published.numbers import read_published
@@ -116,17 +116,3 @@ def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_r
         for name, dash, fill in zip(dashes["domain"], dashes["range"], filled["range"], strict=True)
     } == {(True, True, 1), (False, False, 0)}
     assert filled["domain"] == dashes["domain"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "share"),
-    [
-        ("accuracy_last", True),
-        ("token_accuracy", True),
-        ("tvd", True),
-        ("validation_loss", False),
-        ("error/1,2,3", False),
-    ],
-)
-def test_accuracies_and_distances_are_shares(metric, share):
-    assert is_share(metric) == share

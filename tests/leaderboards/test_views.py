@@ -20,7 +20,14 @@ from leaderboards.views.curves import binned
 from leaderboards.views.dots import dots
 from leaderboards.views.links import in_app, to_claim, to_table
 from leaderboards.views.records import again_lines, record
-from leaderboards.views.tables import headline_tables, matching, opening, ordered, unique_names
+from leaderboards.views.tables import (
+    headline_tables,
+    matching,
+    opening,
+    ordered,
+    row_of,
+    unique_names,
+)
 from leaderboards.views.tables import lines as table_lines
 from leaderboards.views.trust import bar
 from pictures.models import look
@@ -297,7 +304,7 @@ def test_several_data_seeds_are_compared_as_the_claims_compare_them():
     board = OpenBoard(COMMITTED)
     table = compare.common_tables(board, "memory_mosaic", "gpt2")[0]
     assert (table.task, table.preset) == ("regbench", "laptop")
-    mosaic, gpt2 = (compare.row_of(table, model) for model in ("memory_mosaic", "gpt2"))
+    mosaic, gpt2 = (row_in(table, model) for model in ("memory_mosaic", "gpt2"))
     found = compare.compare(board, mosaic, gpt2)
     (claim,) = board.claims(figure="figure9", preset="laptop", name="accuracy at N = 100")
     span = re.search(r"Memory Mosaic [\d.]+, GPT2 [^;]*? ([\d.]+) to ([\d.]+)\)", claim.evidence)
@@ -306,6 +313,11 @@ def test_several_data_seeds_are_compared_as_the_claims_compare_them():
     assert "is better" in found.verdict
     assert len(found.by_item.values) == 1500
     assert found.missing == ""
+
+
+def row_in(table, model):
+    """The row of a model that a table has."""
+    return row_of(row for row in table.measured if row.model == model)
 
 
 def test_a_comparison_is_of_the_rows_that_are_compared(opened, make_record, tmp_path, monkeypatch):
@@ -320,7 +332,7 @@ def test_a_comparison_is_of_the_rows_that_are_compared(opened, make_record, tmp_
         write_record(run, compare.Store(tmp_path).record_folder(run.role))
     board = opened(build_board(records))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
-    a, b = (compare.row_of(table, model) for model in ("gpt2", "lstm"))
+    a, b = (row_in(table, model) for model in ("gpt2", "lstm"))
     found = compare.compare(board, a, b)
     assert found.by_seed.values == pytest.approx([0.3] * 3)
     assert found.by_seed.names[2] == "0, data seed 2"
@@ -344,7 +356,7 @@ def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_pat
         write_record(run, compare.Store(tmp_path).record_folder(run.role))
     board = opened(build_board(records))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
-    a, b = (compare.row_of(table, model) for model in ("gpt2", "lstm"))
+    a, b = (row_in(table, model) for model in ("gpt2", "lstm"))
     found = compare.compare(board, a, b)
     means = [run.headline.value for run in records]
     by_seed = [x - y for x, y in zip(means[:3], means[3:], strict=True)]
@@ -366,7 +378,7 @@ def test_differences_are_paired_by_seed_and_by_item(opened, make_record, tmp_pat
 def test_without_the_files_of_records_the_difference_is_said_and_nothing_more(opened, make_record):
     board = opened(language_board(make_record, {"gpt2": (0.6, 0.61), "lstm": (0.4, 0.41)}))
     table = compare.common_tables(board, "gpt2", "lstm")[0]
-    found = compare.compare(board, *(compare.row_of(table, m) for m in ("gpt2", "lstm")))
+    found = compare.compare(board, *(row_in(table, m) for m in ("gpt2", "lstm")))
     assert found.difference == pytest.approx(0.2)
     assert (found.by_seed, found.by_item, found.together) == (None, None, None)
     assert "not on this machine" in found.missing
