@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.timing.settings import SpeedSettings
-from bench.timing.steps import RandomTokens, clock, machine, measure_engine, synchronize
+from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
 from bench.timing.tables import SHAPES
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.flops import count_training_flops
@@ -28,7 +28,6 @@ WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
-SHORTEST = 1e-9  # seconds: a clock that counts in ticks may see nothing of a small pass
 
 
 def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:

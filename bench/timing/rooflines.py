@@ -16,7 +16,7 @@ from typing import Any
 from bench.roofline.here import WITHIN, measure_here
 from bench.roofline.seconds import seconds
 from bench.roofline.training import Counter
-from bench.timing.steps import WARM_UP, engine_block, machine, timed
+from bench.timing.steps import SHORTEST, WARM_UP, engine_block, machine, timed
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.training import set_numerics
 from ground.progress import Report
@@ -88,7 +88,7 @@ def _step(configuration: Configuration, timed_steps: int) -> float:
     model = build_model(configuration, task, seed)
     training = timed(configuration.training, timed_steps)
     ends = engine_block(model, task, training, seed, device, lambda: None)[WARM_UP - 1 : -1]
-    return (ends[-1] - ends[0]) / (len(ends) - 1)
+    return max(ends[-1] - ends[0], SHORTEST) / (len(ends) - 1)
 
 
 def _plain(rates: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.timing.steps import WARM_UP, clock, machine, synchronize, timed
+from bench.timing.steps import SHORTEST, WARM_UP, clock, machine, synchronize, timed
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
 from bench.training.stack import Member, fit_together
@@ -68,7 +68,7 @@ def compare_stack(
                 "leave together= out",
                 RUN_FAILED,
             )
-        return (ends[-2] - ends[WARM_UP - 1]) / (len(ends) - WARM_UP - 1)
+        return max(ends[-2] - ends[WARM_UP - 1], SHORTEST) / (len(ends) - WARM_UP - 1)
 
     def alone(found: list[Member], note: Report) -> None:
         (one,) = found

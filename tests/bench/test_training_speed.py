@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.timing import steps
 from bench.timing.steps import cpu_seconds_to_first_step
 from bench.training_speed import main
 from ground.errors import UserError
@@ -30,6 +31,18 @@ def test_engine_and_plain_loop_end_with_the_same_weights(
     said = capsys.readouterr().out
     assert "engine / plain" in said
     assert f"its first step after {start:.2f} CPU-seconds" in said
+
+
+def test_a_clock_that_counts_in_long_ticks_ends_in_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of a process may be counted in hundredths of a second, and steps be shorter."""
+    monkeypatch.setattr(steps, "clock", lambda device, threads: lambda: 1.0)
+    output = tmp_path / "found.json"
+    assert main([*WORDS, *SHORT, "starts=0", f"output={output}"]) == 0
+    found = json.loads(output.read_text())
+    assert found["engine_over_plain"] == 1
+    assert found["tokens_per_second"] > 0
 
 
 def test_a_process_that_makes_no_step_is_one_sentence() -> None:
