@@ -92,7 +92,7 @@ def summary(board: Board) -> str:
     """The README's part: one table, and how many claims got which verdict."""
     if not board.records:
         return "No record is committed yet.\n"
-    shown = [table(rows) for rows in most_telling(tables_of(board), IN_README)]
+    shown = [_in_short(rows) for rows in most_telling(tables_of(board), IN_README)]
     best = most_demanding(figures_of(board.claims))
     tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
     claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
@@ -112,6 +112,16 @@ def summary(board: Board) -> str:
         "tables, which were run at no other preset."
     )
     return "\n".join([*shown, line, *(["", apart] if small.total() else []), ""])
+
+
+def _in_short(rows: Sequence[Row]) -> str:
+    """A table with its predictors in one sentence below it: the README has to stay short."""
+    references = [row for row in rows if row.kind == "reference" and row.mean is not None]
+    models = [row for row in rows if row not in references]
+    if not models or not references:
+        return table(rows)
+    levels = ", ".join(f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
+    return f"{table(models)}\nPredictors without training: {levels}.\n"
 
 
 def in_words(counts: Mapping[str, int]) -> str:
