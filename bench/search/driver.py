@@ -3,61 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import time
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-import optuna
-
-from bench.executors.interface import Done, Executor
-from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
+from bench.executors.interface import Executor
+from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.exchange import Exchange, open_exchange
-from bench.search.jobs import Job, Stack
+from bench.search.contender import Contender, ModelResult
+from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
-from bench.search.plan import JOURNAL, Entry, Plan
-from bench.search.published import Chosen, committed_search
+from bench.search.plan import Plan
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
-from bench.search.study import ModelStudy
 from ground.errors import UserError
 from ground.files import lock
 from ground.progress import Report
-from settings.groups import NOT_COMMITTED
-from settings.samplers import Setting
-from settings.search_space import Space, reach_of, widened
-
-if TYPE_CHECKING:
-    from bench.records.identity import Identity
-    from settings.settings import Configuration
-
-Trials = Sequence[optuna.Trial | None]  # of the jobs that a worker has; None is a final run
-
-
-@dataclass
-class ModelResult:
-    """What a sweep found for one model.
-
-    Attributes:
-        setting: the best on validation; None if no trial gave a number.
-        records: of the final runs, one for each seed that came to a record.
-        cause: why a run or all trials have none; None if all is well.
-        trials: how many the setting was chosen from.
-        failures: why some of them gave no number, for each of those.
-    """
-
-    label: str
-    trials: int
-    setting: Setting | None = None
-    records: list[RunRecord] = field(default_factory=list)
-    cause: str | None = None
-    failures: list[str] = field(default_factory=list)
+from settings.search_space import Space, widened
 
 
 @dataclass
@@ -89,7 +54,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
         with open_executor(configurations, report) as executor:
-            contenders = [_Contender(entry, storage, store, exchange) for entry in plan.entries]
+            contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
                 _drive(contenders, executor, report)
@@ -115,8 +80,8 @@ def _only_driver(store: Store) -> Iterator[None]:
         yield
 
 
-def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report) -> None:
-    running: dict[int, _Contender] = {}
+def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) -> None:
+    running: dict[int, Contender] = {}
     tickets = itertools.count()
     space, reach = _first_space(contenders)
     # A guest has the settings of all others, and more where it needs them: theirs stay.
@@ -157,7 +122,7 @@ def _drive(contenders: Sequence[_Contender], executor: Executor, report: Report)
         raise
 
 
-def _first_space(contenders: Sequence[_Contender]) -> tuple[Space, Space]:
+def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:
     """The space that all start from, and the reach of those of its keys that can grow: none where a
     contender does not try its whole grid. A committed search may have grown already."""
     space: dict[str, Sequence[Any]] = {}
@@ -168,234 +133,3 @@ def _first_space(contenders: Sequence[_Contender]) -> tuple[Space, Space]:
         return space, {}
     reach = {key: values for c in contenders for key, values in c.study.reach.items()}
     return space | {key: sorted(space[key]) for key in reach}, reach
-
-
-class _Contender:
-    """One model on its way through a sweep: trials, then the best setting over seeds."""
-
-    def __init__(
-        self,
-        entry: Entry,
-        storage: optuna.storages.BaseStorage,
-        store: Store,
-        exchange: Exchange | None = None,
-    ) -> None:
-        from bench.records.provenance import sha256_of
-        from bench.runs.obtain import identify
-        from bench.training.building import task_or_measurement
-
-        self.entry, self.store = entry, store
-        configuration = self.configuration = entry.configuration
-        sweep, seed = configuration.sweep, configuration.seed
-        # Searched keys are not held fixed: whatever their defaults are, the study is the same.
-        fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
-        held: list[Any] = [list(entry.space.items()), sweep.sampler, seed]
-        if sweep.extend:
-            held.append(sweep.extend)
-        metric = task_or_measurement(configuration).headline
-        name = "-".join([configuration.task, configuration.model, configuration.preset])
-        anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
-        if sweep.storage != JOURNAL and exchange is None:  # it may serve several stores by turns
-            held.append(str(store.root.resolve()))
-        names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
-        known = optuna.get_all_study_names(storage)
-        self.open_study = partial(
-            ModelStudy,
-            storage,
-            next((name for name in names if name in known), names[0]),
-            sampler=sweep.sampler,
-            seed=seed,
-            headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
-            reach=reach_of(entry.space, sweep.extend),
-            exchange=exchange,
-        )
-        self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
-        self.given: Chosen | None = None  # in the place of trials
-        if configuration.committed and not self.study.latest():
-            budget = sweep.n_trials if sweep.n_trials < entry.settings else None
-            self.given = committed_search(configuration, anywhere, budget)
-        mark = f" ({NOT_COMMITTED})" if entry.guest else ""
-        self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
-        self.running: dict[int, Trials] = {}
-        self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
-        self.finals: deque[Job] | None = None  # None until the trials have ended
-        self.finals_ended = 0
-
-    @property
-    def space(self) -> Space:
-        """What the search for this model covers."""
-        return self.given.study.search_space if self.given else self.study.space
-
-    @property
-    def runs(self) -> int:
-        """Trials and final runs, as far as the space has grown."""
-        return self.configuration.sweep.finals + (0 if self.given else self.study.budget)
-
-    def best(self) -> Setting | None:
-        """The best setting so far; None if no trial gave a number."""
-        return self.given.setting if self.given else self.study.best()
-
-    def cover(self, space: Space, settled: bool) -> None:
-        """Search all of ``space``, even where the committed search had less; the final runs wait
-        until that is settled."""
-        own = {key: space[key] for key in self.entry.space}
-        if self.space != own:
-            self.given = None
-            self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
-        self.settled, self.result.trials = settled, self.study.budget
-
-    def start(self, ticket: int, executor: Executor) -> bool:
-        """Submit this model's next job; False if there is none now."""
-        trials = [] if self.given else self._next_trials()
-        if trials:
-            jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
-            self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
-            return True
-        under_way = any(trial for trials in self.running.values() for trial in trials)
-        if under_way or not self.settled or self.waits():
-            return False
-        self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
-        if not self.finals:
-            return False
-        size = self._together([job.configuration for job in self.finals])
-        finals = [self.finals.popleft() for _ in range(size)]
-        self._submit(ticket, finals, [None] * size, executor)
-        return True
-
-    def waits(self) -> bool:
-        """Whether other drivers have trials of this model under way."""
-        return not self.given and self.study.waits()
-
-    def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
-        self.running[ticket] = trials
-        executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
-
-    def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
-        """The next trial, and those that are trained with it."""
-        while len(self.asked) < self.most and (trial := self.study.ask()):
-            try:
-                self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
-            except UserError as error:  # a value that the space grew to
-                self.study.tell_failure(trial, "failed", str(error))
-        size = self._together([chosen for _, chosen in self.asked])
-        return [self.asked.pop(0) for _ in range(size)]
-
-    def _together(self, runs: Sequence[Configuration]) -> int:
-        """How many of the first of these runs have one shape."""
-        if self.most == 1:
-            return min(1, len(runs))
-        from bench.runs.together import shape_of
-
-        shapes = [shape_of(run) for run in runs[: self.most]]
-        return len([*itertools.takewhile(lambda shape: shape == shapes[0], shapes)])
-
-    @cached_property
-    def most(self) -> int:
-        """Most runs that are trained together."""
-        if self.configuration.sweep.stack is None:  # bench.runs.together takes torch to import
-            return 1
-        from bench.runs.together import most_together
-
-        return most_together(self.configuration)
-
-    def end(self, done: Done) -> None:
-        """Take in what came of a job."""
-        trials = self.running.pop(done.ticket)
-        answers = done.value if isinstance(done.value, list) else [done.value] * len(trials)
-        for trial, answer in zip(trials, answers, strict=True):
-            refused = isinstance(answer, UserError)
-            self._end_one(trial, answer, done.death or (str(answer) if refused else None))
-
-    def _end_one(self, trial: optuna.Trial | None, answer: Any, cause: str | None) -> None:
-        if trial is not None:
-            if cause is not None:
-                self.study.tell_failure(trial, "failed", cause)
-            else:
-                self.study.tell(trial, answer)
-            return
-        self.finals_ended += 1
-        if cause is None:
-            record: RunRecord = answer
-            self.result.records.append(record)
-            self.result.records.sort(key=lambda r: r.seed)
-            cause = record.cause
-        self.result.cause = self.result.cause or cause
-
-    def interrupt(self) -> None:
-        """Leave no trial running in the study; the next sweep queues them again."""
-        running = [trial for trials in self.running.values() for trial in trials if trial]
-        for trial in [*running, *(trial for trial, _ in self.asked)]:
-            self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
-        self.running.clear()
-        self.asked.clear()
-
-    def ended(self) -> int:
-        """Runs that have ended, those of earlier sweeps included."""
-        return self.study.finished() + self.finals_ended
-
-    def _plan_finals(self) -> Iterator[Job]:
-        from bench.runs.obtain import identify
-
-        given = self.given
-        setting = self.result.setting = self.best()
-        self.result.failures = given.failures if given else self.study.failures()
-        if setting is None:
-            self._keep_failure()
-            return
-        study, best = given.study if given else self.study.describe(), self.entry.at(setting)
-        self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
-        for final in best.final_runs():
-            yield Job("final run", final, "final", study)
-
-    def _keep_failure(self) -> None:
-        """A model without any number is a row with its cause: that of its last trial."""
-        from bench.runs.obtain import identify
-
-        study, last = self.study.describe(), self.study.latest()[-1].user_attrs
-        cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
-        configuration = self.entry.at(last["setting"])
-        identity = identify(configuration)
-        path = self.store.trials / f"{identity.run_id(configuration.seed)}.json"
-        # There is none if the model refused the setting, or no worker survived it.
-        record = read_record(path) if path.exists() else self._empty_record(identity)
-        changes = {
-            "role": "final",
-            "outcome": last["outcome"],
-            "cause": cause,
-            "study": study,
-            "cost": record.cost.model_copy(update={"tuning_trials": len(study.trials)}),
-        }
-        record = record.model_copy(update=changes)
-        self._supersede([record.identity])
-        write_record(record, self.store.records)
-        self.result.cause = cause
-        self.result.records.append(record)
-
-    def _empty_record(self, identity: Identity) -> RunRecord:
-        configuration = identity.configuration
-        return RunRecord(
-            run_id=identity.run_id(configuration.seed),
-            identity=identity.identity,
-            seed=configuration.seed,
-            task=configuration.task,
-            model=configuration.model,
-            label=configuration.label,
-            preset=configuration.preset,
-            outcome="failed",
-            headline=self.study.headline,
-            config=configuration.resolved(),
-            cost=Cost(),
-            provenance=identity.provenance,
-        )
-
-    def _supersede(self, identities: Collection[str]) -> None:
-        """Take the final records of this study out of the way that are of another setting."""
-        c = self.configuration
-        for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
-            record = read_record(path)
-            if record.study is None or record.study.name != self.study.name:
-                continue
-            if record.identity not in identities:
-                folder = self.store.root / "superseded"
-                folder.mkdir(exist_ok=True)
-                path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it

@@ -14,7 +14,8 @@ from bench.records.numbers import items_of, over_seeds
 from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
-from bench.search.driver import ModelResult, SweepResult
+from bench.search.contender import ModelResult
+from bench.search.driver import SweepResult
 from ground.screen import console
 
 

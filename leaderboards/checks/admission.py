@@ -76,26 +76,38 @@ def no_such_run(name: str, places: str, known: Iterable[str]) -> UserError:
 
 
 def examine(
-    records: Sequence[RunRecord], among: Iterable[RunRecord] | None = None
+    records: Sequence[RunRecord],
+    among: Iterable[RunRecord] | None = None,
+    refused: list[UserError] | None = None,
 ) -> dict[str, set[str]]:
     """Check new records, without running anything of them.
 
     Args:
         among: checked records of their tasks, with which they have to agree; the project's own if
             none are given.
+        refused: where the errors of records go that may not stand on a board.
 
     Returns:
-        Run id -> what of a record the others confirm.
+        Run id -> what of a record the others confirm, without those that are refused.
 
     Raises:
-        UserError: a record is none that may stand on a board, or another one contradicts it.
+        UserError: without ``refused``, a record is none that may stand on a board, or another one
+            contradicts it.
     """
     new, together = {record.run_id for record in records}, Together()
     for record in records_beside(records) if among is None else among:
         # What stands there may be asked about itself, and be made again with other numbers.
         if record.run_id not in new or record.role == "baseline":
             together.take(record)
-    return {record.run_id: take(together, record) for record in records}
+    confirmed = {}
+    for record in records:
+        try:
+            confirmed[record.run_id] = take(together, record)
+        except UserError as error:
+            if refused is None:
+                raise
+            refused.append(error)
+    return confirmed
 
 
 def records_beside(records: Iterable[RunRecord], target: Path = COMMITTED) -> Iterator[RunRecord]:

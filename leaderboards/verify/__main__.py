@@ -13,7 +13,7 @@ from leaderboards.arguments import Arguments, read
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
     from ground.progress import Report
-    from leaderboards.standing.levels import Verification
+    from leaderboards.standing.levels import Checked, Verification
     from leaderboards.verify.steps import Asked, Verifier
 
 HELP = """\
@@ -59,12 +59,8 @@ def main(words: list[str]) -> int:
         return OK
     places = dict(_place(w) for w in words if w.startswith("tasks."))
     given = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
-    level = given.one("level", "re-run")
-    from leaderboards.standing.levels import Checked
-
-    if level not in get_args(Checked):
-        raise UserError(f"level={level} is unknown: {', '.join(get_args(Checked))}")
-    all_of_ones_own = given.settings.get("level") == ["consistent"] and STORE.is_dir()
+    level = _level(given)
+    all_of_ones_own = level == "consistent" and STORE.is_dir()
     if not given.names and "sample" not in given.settings and all_of_ones_own:
         given.names.append(str(STORE))
     if bool(given.names) == ("sample" in given.settings):
@@ -73,14 +69,32 @@ def main(words: list[str]) -> int:
 
     try:
         with progress() as tell:
-            verifier, batches = _prepare(given, places, tell)
-            return _verify(verifier, batches, given)
+            # Of a store the records that hold are told with those that do not.
+            stores = any(Path(name).is_dir() for name in given.names)
+            refused: list[UserError] | None = [] if stores else None
+            verifier, batches = _prepare(given, level, places, refused, tell)
+            return _verify(verifier, batches, refused, given)
     except UserError as error:
         if "report" in given.settings:
             from leaderboards.verify.report import refusal
 
             _write(given, refusal(str(error)))
         raise
+
+
+def _level(given: Arguments) -> Checked:
+    """How far to go.
+
+    Raises:
+        UserError: there is no such level.
+    """
+    from leaderboards.standing.levels import Checked
+
+    known: dict[str, Checked] = {name: name for name in get_args(Checked)}
+    level = given.one("level", "re-run")
+    if level not in known:
+        raise UserError(f"level={level} is unknown: {', '.join(known)}")
+    return known[level]
 
 
 def _write(given: Arguments, text: str) -> None:
@@ -97,12 +111,19 @@ def _place(word: str) -> tuple[str, str]:
 
 
 def _prepare(
-    given: Arguments, places: dict[str, str], report: Report
+    given: Arguments,
+    level: Checked,
+    places: dict[str, str],
+    refused: list[UserError] | None,
+    report: Report,
 ) -> tuple[Verifier, list[list[Asked]]]:
     """The verifier, and the records that belong together; all are checked without running.
 
+    Args:
+        refused: where the errors of one's own records go that are refused.
+
     Raises:
-        UserError: one of them is refused, or a word is wrong.
+        UserError: a record is refused that has no place there, or a word is wrong.
     """
     from leaderboards.checks.admission import examine, records_beside
     from leaderboards.verify.again import Bench
@@ -114,19 +135,20 @@ def _prepare(
         number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
         batches = drawn(number, seed, to)
     else:
-        batches = [asked(name, STORE, to) for name in given.names]
+        batches = [asked(name, STORE, to, refused) for name in given.names]
     every = [one.record for batch in batches for one in batch]
     trusted = [*records_beside(every)]
     own = [one.record for batch in batches for one in batch if one.own]
     examine([one.record for batch in batches for one in batch if not one.own], trusted)
-    examine(own, beside(own, trusted))
+    known = examine(own, beside(own, trusted), refused)
+    batches = [[o for o in batch if not o.own or o.record.run_id in known] for batch in batches]
     others: dict[str, list[RunRecord]] = defaultdict(list)
     for record in trusted:
         others[record.task].append(record)
     package = given.one("package", "") or None
     bench = Bench(Path(given.one("store", "runs/verify")), package, places)
     by = given.one("by", "")
-    return Verifier(bench, given.one("level", "re-run"), by, others, report), batches  # type: ignore[arg-type]
+    return Verifier(bench, level, by, others, report), batches
 
 
 def _number(key: str, text: str) -> int:
@@ -135,26 +157,36 @@ def _number(key: str, text: str) -> int:
     return int(text)
 
 
-def _verify(verifier: Verifier, batches: list[list[Asked]], given: Arguments) -> int:
+def _verify(
+    verifier: Verifier,
+    batches: list[list[Asked]],
+    refused: list[UserError] | None,
+    given: Arguments,
+) -> int:
     """Verify, tell what was found, and how the board changes."""
+    from ground.escaping import terminal
     from leaderboards.verify.report import report
     from leaderboards.verify.telling import holds, lines_about
 
     every = [one for batch in batches for one in batch]
-    counted = verifier.count(every)
+    counted = verifier.count(every, refused)
+    every = [one for one in every if one.record.run_id in counted]
     found: list[Verification] = []
-    lines: list[str] = []
-    for batch in batches:
+    lines = [terminal(f"refused: {error}") for error in refused or ()]
+    print("\n".join(lines), end="\n" * bool(lines), flush=True)
+    for batch in ([one for one in batch if one in every] for batch in batches):
         for one, verification in zip(batch, verifier.verify(batch, counted), strict=True):
             found.append(verification)
             told = lines_about(one.record, verification, verifier.level)
             print("\n".join(told), flush=True)
             lines += told
-    levels = Counter(verification.level for verification in found)
+    levels = Counter[str](verification.level for verification in found)
+    levels.update("refused" for _ in refused or ())
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
     if "report" in given.settings:
         _write(given, report([one.record for one in every], found, lines))
-    return OK if all(holds(one, verifier.level) for one in found) else VERIFICATION_FAILED
+    held = not refused and all(holds(one, verifier.level) for one in found)
+    return OK if held else VERIFICATION_FAILED
 
 
 if __name__ == "__main__":

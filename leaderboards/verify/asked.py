@@ -11,6 +11,7 @@ from bench.records.identity import settled
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from ground.errors import UserError
+from ground.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
 from leaderboards.shapes.sketches import beside_data
 from leaderboards.standing.levels import FOLDER, OWN, SUBMISSIONS
@@ -18,12 +19,15 @@ from leaderboards.standing.statement import FILE, read_submission
 from leaderboards.verify.steps import Asked
 
 
-def asked(name: str, store: Path, to: Path | None = None) -> list[Asked]:
+def asked(
+    name: str, store: Path, to: Path | None = None, refused: list[UserError] | None = None
+) -> list[Asked]:
     """The records that a name on the command line stands for, which belong together.
 
     Args:
         store: one's own, where a run id is looked up that is not on the board.
         to: the folder of verifications, if one is given.
+        refused: where the errors of records of a store go that cannot be read.
 
     Raises:
         UserError: nothing of that name can be read.
@@ -33,13 +37,12 @@ def asked(name: str, store: Path, to: Path | None = None) -> list[Asked]:
         _, records = read_submission(folder)
         files = [Store(folder).records / f"{record.run_id}.json" for record in records]
     elif folder.is_dir():
-        files = _own_files(folder)
-        records = [read_record(path) for path in files]
+        read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
+        return [_placed(record, path, to) for record, path in read]
     else:
         files = _files(name, store)
         records = [read_record(path) for path in files]
-    both = zip(records, files, strict=True)
-    return [_placed(record, path, to) for record, path in both]
+    return [_placed(record, path, to) for record, path in zip(records, files, strict=True)]
 
 
 def _placed(record: RunRecord, path: Path, to: Path | None) -> Asked:

@@ -66,21 +66,33 @@ class Verifier:
     others: Mapping[str, Sequence[RunRecord]] = field(default_factory=dict)
     report: Report = silent
 
-    def count(self, asked: Sequence[Asked]) -> dict[str, Counted]:
-        """Run id -> what is counted again of its record, by one process for all.
+    def count(
+        self, asked: Sequence[Asked], refused: list[UserError] | None = None
+    ) -> dict[str, Counted]:
+        """Run id -> what is counted again of its record, by one process for all, without those of
+        one's own that are refused.
+
+        Args:
+            refused: where the errors of one's own records go that say otherwise.
 
         Raises:
             UserError: a record says otherwise.
         """
+        found = {}
         self.report("counting data, sizes and FLOPs again", 0, len(asked))
         counted = self.bench.count([one.path for one in asked])
         for one, counts in zip(asked, counted, strict=True):
-            if not counts.refused and (why := contradiction(one.record, counts)):
-                raise UserError(
-                    f"the record {one.record.run_id} is refused because {why}", VERIFICATION_FAILED
-                )
+            if counts.refused or not (why := contradiction(one.record, counts)):
+                found[one.record.run_id] = counts
+                continue
+            error = UserError(
+                f"the record {one.record.run_id} is refused because {why}", VERIFICATION_FAILED
+            )
+            if refused is None or not one.own:
+                raise error
+            refused.append(error)
         self.report("data, sizes and FLOPs are counted", len(asked), len(asked))
-        return {one.record.run_id: counts for one, counts in zip(asked, counted, strict=True)}
+        return found
 
     def verify(self, asked: Sequence[Asked], counted: Mapping[str, Counted]) -> list[Verification]:
         """What was found of records that belong together, as the seeds of one submission do, each

@@ -17,7 +17,8 @@ import pytest
 from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.runs import obtain as runs
-from bench.search.driver import ModelResult, SweepResult, _Contender
+from bench.search.contender import Contender, ModelResult
+from bench.search.driver import SweepResult
 from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
@@ -332,14 +333,14 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
 def test_stores_that_share_a_database_do_not_share_trials(tmp_path):
     address = f"storage=sqlite:///{tmp_path}/studies.db"
     storage = open_storage(address.removeprefix("storage="), tmp_path)
-    a = _Contender(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
+    a = Contender(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
     trial = a.study.ask()
-    b = _Contender(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
+    b = Contender(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
     assert b.study.name != a.study.name
     a.study.tell_failure(trial, "failed", "told by its own driver")  # not ended by the other
     spelling = Store(tmp_path / "b" / ".." / "a")
     assert (
-        _Contender(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
+        Contender(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
     )
 
 

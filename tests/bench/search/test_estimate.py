@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.records.store import Store
-from bench.search.driver import _Contender
+from bench.search.contender import Contender
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
@@ -25,7 +25,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert "n_trials=9, but the search space has only 4 settings" in shown
     # As many as the progress of the sweep itself counts.
     entry = make_plan(words).entries[0]
-    contender = _Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
+    contender = Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
     assert contender.runs == 7
 
 

@@ -17,6 +17,7 @@ from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search import driver, plan
+from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
 from bench.search.storage import open_storage
 from ground.progress import silent
@@ -96,7 +97,7 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guest
         if HEADS in keys and HEADS not in own:
             own[HEADS] = [2]
         entry = Entry([f"models={model}", *words], own, guest=model in guests)
-        contenders.append(driver._Contender(entry, storage, Store(folder)))
+        contenders.append(Contender(entry, storage, Store(folder)))
     driver._drive(contenders, InProcess(trainings), silent)
     return contenders
 
@@ -196,7 +197,7 @@ def test_a_sweep_that_is_stopped_between_and_within_rounds_ends_the_same(
     assert [len(c.study.describe().trials) for c in undisturbed] == [4, 4]
     made = []
     if ending == "killed":
-        monkeypatch.setattr(driver._Contender, "interrupt", lambda self: None)
+        monkeypatch.setattr(Contender, "interrupt", lambda self: None)
     for _ in range(9):
         trainings = Trainings(error, until=1)
         storage = open_storage("journal", tmp_path / "studies")
@@ -244,7 +245,7 @@ def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):
     words = [*TINY, "models=lstm", f"store={tmp_path}", "extend=2", "seeds=1", "n_trials=9"]
     words.append("sweep.search_space={models.dropout:[0.3,0.6]}")
     (entry,) = make_plan(words).entries
-    contender = driver._Contender(entry, optuna.storages.InMemoryStorage(), Store(tmp_path))
+    contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(tmp_path))
 
     def upwards(job, report):
         value = {"error_after_max_period": 1 - job.configuration.models["dropout"]}
@@ -264,6 +265,6 @@ def test_studies_of_sweeps_that_do_not_extend_keep_their_names(tmp_path):
     names = []
     for more in ([], ["extend=0"], ["extend=1"], ["extend=2"]):
         (entry,) = make_plan([*words, *more]).entries
-        names.append(driver._Contender(entry, storage, Store(tmp_path)).study.name)
+        names.append(Contender(entry, storage, Store(tmp_path)).study.name)
     assert names[0] == names[1]
     assert len(set(names)) == 3

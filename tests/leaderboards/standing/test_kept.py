@@ -11,7 +11,7 @@ import pytest
 from bench.records.provenance import processor
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import COMMITTED
-from ground.errors import UserError
+from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards.contents import OpenBoard
 from leaderboards.data.replications import together
@@ -187,6 +187,16 @@ def test_ones_own_records_are_verified_into_ones_own_store(
     for name, sentence in (("leaderboards", "holds no record"), ("state_tracking", "is no record")):
         with pytest.raises(UserError, match=sentence):
             asked(name, Path("runs"))
+    # What is refused of a store leaves the others.
+    forged = records[0].model_copy(update={"label": "x" * 999})
+    path = write_record(forged, Path("runs/records"))
+    (path.parent / f"{TASK}-gpt2-smoke-{'a' * 12}-s0.json").write_text("{")
+    capsys.readouterr()
+    assert command.main(["runs", "level=consistent"]) == VERIFICATION_FAILED
+    said = capsys.readouterr().out
+    assert (said.count("refused: "), f"{ids[1]}: re-run" in said) == (2, True)
+    with pytest.raises(UserError, match="label"):
+        command.main([str(path), "level=consistent"])
 
 
 def test_a_run_from_the_store_of_another_machine_is_of_that_machine(
