@@ -34,66 +34,62 @@ def copy_of_the_repository(folder: Path) -> Path:
     return shutil.copytree(ROOT, folder / "repository", ignore=skipped)
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    ("page", "name", "tests", "words"),
-    [
-        (
-            "add_a_model.md",
-            "running_mean or learned_retention",
-            "tests/models/test_conformance.py",
-            ["bench.sweep", "tasks=regbench", "models=[running_mean,learned_retention]", *SHORT],
-        ),
-        (
-            "add_a_task.md",
-            "copy_first",
-            "tests/tasks/test_task_conformance.py",
-            ["bench.train", "tasks=copy_first", "models=gpt2", "training.steps=3"],
-        ),
-        (
-            "add_a_memory.md",
-            "fading_sum",
+ADDED = {  # page: what its reader adds, the tests that it must pass, and a command that takes it
+    "add_a_model.md": (
+        ["running_mean", "learned_retention"],
+        ["tests/models/test_conformance.py"],
+        ["bench.sweep", "tasks=regbench", "models=[running_mean,learned_retention]", *SHORT],
+    ),
+    "add_a_task.md": (
+        ["copy_first"],
+        ["tests/tasks/test_task_conformance.py"],
+        ["bench.train", "tasks=copy_first", "models=gpt2", "training.steps=3"],
+    ),
+    "add_a_memory.md": (
+        ["fading_sum", "first_of_many"],
+        [
             "tests/models/memories/test_conformance.py",
-            ["bench.measure", "tasks=first_of_many", "models=fading_sum"],
-        ),
-        (
-            "add_a_memory.md",
-            "first_of_many",
             "tests/tasks/test_measurement_conformance.py",
-            ["bench.sweep", "tasks=first_of_many", "models=[fading_sum,delta_rule]", "seeds=2"],
-        ),
-    ],
-)
-def test_what_a_stranger_adds_by_the_page_is_found_and_conforms(
-    tmp_path: Path, page: str, name: str, tests: str, words: list[str]
-) -> None:
-    repository = copy_of_the_repository(tmp_path)
-    files = examples(page)
-    names = name.split(" or ")
-    for one in names:
-        assert len([path for path in files if one in path]) == 2  # one file and one config file
-    for path, content in files.items():
-        (repository / path).parent.mkdir(exist_ok=True)
-        (repository / path).write_text(content)
+        ],
+        ["bench.sweep", "tasks=first_of_many", "models=[fading_sum,delta_rule]", "seeds=2"],
+    ),
+}
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(repository)}
-        return subprocess.run(
+
+@pytest.mark.processes
+def test_what_a_stranger_adds_by_the_pages_is_found_and_conforms(tmp_path: Path) -> None:
+    repository = copy_of_the_repository(tmp_path)
+    for page, (names, _, _) in ADDED.items():
+        files = examples(page)
+        for one in names:
+            assert len([path for path in files if one in path]) == 2  # a file and its YAML
+        for path, content in files.items():
+            (repository / path).parent.mkdir(exist_ok=True)
+            (repository / path).write_text(content)
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=repository,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(repository)},
             capture_output=True,
             text=True,
             check=False,
         )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
-    conformance = run("pytest", "-q", "-p", "no:cacheprovider", tests, "-k", name)
-    assert conformance.returncode == 0, conformance.stdout
-    assert re.search(r"\d+ passed", conformance.stdout), conformance.stdout
-    made = run(*words, f"store={tmp_path / 'runs'}")
-    assert made.returncode == 0, made.stderr
-    listed = run("bench").stdout
-    assert all(one in listed for one in names)
+    known = [one for names, _, _ in ADDED.values() for one in names]
+    files_of_tests = [path for _, tests, _ in ADDED.values() for path in tests]
+    told = run(
+        *("pytest", "-v", "-p", "no:cacheprovider", *files_of_tests, "-k", " or ".join(known))
+    )
+    for one in known:
+        assert re.search(rf"\[.*{one}.*\] PASSED", told), one
+    for _, _, words in ADDED.values():
+        run(*words, f"store={tmp_path / 'runs'}")
+    listed = run("bench")
+    assert all(one in listed for one in known)
 
 
 @pytest.mark.processes

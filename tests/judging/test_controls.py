@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.records.identity import one_of_each
-from bench.records.schema import RunRecord, Study, read_records, write_record
+from bench.records.schema import RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
 from ground.statistics import LEVEL
@@ -24,6 +24,7 @@ from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.committed import committed_records
 
 MODEL = Runs("the model", model="gpt2")
 ACCURACY = Number("accuracy", "accuracy").of(MODEL)
@@ -212,7 +213,7 @@ FILES = sorted((FOLDER / "verdicts").glob("*.json"))
 @cache
 def committed() -> dict[str, list[RunRecord]]:
     found: dict[str, list[RunRecord]] = {}
-    for record in one_of_each(read_records([FOLDER / "records"])):
+    for record in one_of_each(committed_records()):
         found.setdefault(record.preset, []).append(record)
     return found
 

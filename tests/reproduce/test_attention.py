@@ -18,7 +18,6 @@ from bench.search.plan import make_plan
 from ground.errors import OK, UserError
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Picture, Trace
-from pictures.renderer import images
 from reproduce.attention import figure14, figure15, figure16, heads
 from reproduce.attention.runs import ALIBI, LABELS, LEARNED, MOSAIC, ROPE, kind_of
 from reproduce.command import main
@@ -26,6 +25,7 @@ from reproduce.reproduction import Reproduction
 from settings.config import compose
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 LENGTH, EXTENSION = 64, 3
@@ -291,7 +291,7 @@ def test_equal_records_give_equal_bytes_and_the_failed_are_named(figure: str) ->
     records = [*runs(figure, seeds=2), run(kinds[0], 2, outcome="diverged")]
     picture = drawn(figure, records)
     assert picture == drawn(figure, records[::-1])
-    assert images(picture, "salt") == images(drawn(figure, records), "salt")
+    assert rendered(picture) == drawn(figure, records).to_json()
     failed = f"{LABELS[kinds[0]]} seed 2 diverged (the loss is not finite at step 7)"
     assert picture.foot == (failed,)
 
@@ -345,7 +345,7 @@ def test_a_figure_without_any_result_is_still_drawn(figure: str) -> None:
     for records in ([], runs(figure, seeds=2, outcome="diverged")):
         picture = drawn(figure, records)
         assert "no result" in [remark.text for p in picture.panels for remark in p.remarks]
-        assert images(picture, "salt")
+        assert rendered(picture)
 
 
 def test_figure_15_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

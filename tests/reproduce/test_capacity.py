@@ -13,11 +13,11 @@ from judging.presets import preset_settings
 from judging.trials import sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
 from pictures.models import look
-from pictures.renderer import images
 from reproduce.capacity import capacity
 from reproduce.capacity.capacity import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
 
@@ -200,7 +200,7 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
     chosen = capacity.REPRODUCTION.select([*runs, own])
     assert {run.model for run in overview(chosen)} == {r.model for r in runs}
-    assert images(panels(chosen), "capacity") == images(panels(chosen), "capacity")
+    assert rendered(panels(chosen)) == panels(chosen).to_json()
     by_width, by_size, constants, ranks = panels(chosen).panels
     for panel in (by_width, by_size):
         assert {t.colour for t in panel.traces if t.mark == "both"} == {r.model for r in runs}
@@ -208,7 +208,7 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
     assert list(drawn.y) == pytest.approx([0.9, 0.9], abs=0.01)
     assert [len(values) for values in drawn.seeds.values()] == [2] * 5
     assert not ranks.traces[0].x
-    images(panels([]), "capacity")
+    rendered(panels([]))
 
 
 def test_plans_name_runs_that_exist() -> None:

@@ -11,7 +11,6 @@ import pytest
 from bench.records.schema import RunRecord
 from judging.growth import Growth
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
-from pictures.renderer import images
 from reproduce.capacity.capacity_growth import (
     ADDED,
     BY_RANK,
@@ -28,6 +27,7 @@ from reproduce.capacity.capacity_growth import (
 )
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 JUDGED = {claim.name: claim for claim in REPRODUCTION.claims}
 Count = Callable[[int], float]
@@ -109,7 +109,7 @@ def test_each_law_is_told_from_its_neighbours(
 
 def test_the_figure_is_drawn_and_its_plan_makes_what_its_claims_read() -> None:
     records = measured(TWO, lambda d: d) + ranks(1)
-    assert images(panels(REPRODUCTION.select(records)), "salt")
+    assert rendered(panels(REPRODUCTION.select(records)))
     planned = [compose([*words, "preset=laptop"]) for words in REPRODUCTION.plan("laptop", 1).runs]
     assert len(planned) == 20
     for growth in (TWO, OWN, BY_RANK, OF_TWO, PAIRED, ADDED, LOOKED, SUMMED, STORED):

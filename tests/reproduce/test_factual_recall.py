@@ -10,10 +10,10 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
-from pictures.renderer import images
 from reproduce.factual_recall import factual_recall as figure
 from reproduce.factual_recall.factual_recall import LEARNING, described, fit_of, panels, plan
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}
 
@@ -229,7 +229,7 @@ def test_the_border_is_the_published_one() -> None:
 def test_the_figure_is_drawn_from_whatever_is_there() -> None:
     whole = [diagram(0), diagram(1), learned(0, 1100.0), search(0, 0.15)]
     for runs in (whole, whole[:1], whole[2:3], []):
-        assert images(panels(runs), "recall") == images(panels(runs), "recall")
+        assert rendered(panels(runs)) == panels(runs).to_json()
     cells, facts, losses, _ = panels(whole).panels
     assert cells.traces[0].z[0][0] == pytest.approx(0.405)  # the mean of 0.40 and 0.41
     assert facts.traces[0].y == tuple(whole[3].arrays["facts"])

@@ -14,10 +14,10 @@ import yaml
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from models.associative.matrix import Matrix
-from pictures.renderer import images
 from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies, panels
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 YAML = Path(__file__).parents[2] / "tasks" / "gradient_memory.yaml"
 
@@ -181,14 +181,14 @@ def test_nothing_is_concluded_from_nothing() -> None:
     assert set(verdicts([failed]).values()) == {UNDECIDED}
     evidence = REPRODUCTION.claims[0].without_control([failed]).evidence
     assert "failed (out of patience)" in evidence
-    images(panels([failed]), "x")
+    rendered(panels([failed]))
 
 
 def test_figure_and_numbers() -> None:
     records = REPRODUCTION.select([real()])
     found = accuracies(records, CLEAN, 32, 128)
     assert len(found) == 5
-    assert images(panels(records), "x")["png"]
+    assert rendered(panels(records))
     drawn = {trace.name: trace for trace in panels(records).panels[0].traces}["N = 32"]
     assert list(drawn.x) == SETTINGS["dimensions"]
     assert drawn.y[list(drawn.x).index(128)] == pytest.approx(sum(found) / 5)

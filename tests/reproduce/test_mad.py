@@ -10,10 +10,10 @@ import pytest
 from bench.records.schema import Cost, RunRecord
 from bench.training.building import build_task, build_to_train
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from pictures.renderer import images
 from reproduce.mad.mad import CHANGES, PUBLISHED, REPRODUCTION, STATE, STATE_LENGTH, plan
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
@@ -133,7 +133,7 @@ def test_the_paper_has_all_changes_of_the_suite() -> None:
 def test_every_model_and_the_published_scores_are_drawn() -> None:
     found = REPRODUCTION.select(records())
     picture = REPRODUCTION.panels(found)
-    assert images(picture, "mad")
+    assert rendered(picture)
     panels = [panel for row in picture.rows for panel in row.panels]
     assert [panel.title for panel in panels][:2] == ["in-context recall", "fuzzy recall"]
     traces = {trace.name: trace for trace in panels[0].traces}

@@ -6,7 +6,8 @@ import pytest
 
 from bench.records.schema import RunRecord
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from pictures.renderer import images, render
+from pictures.panels import Picture
+from pictures.renderer import render
 from reproduce.drawing.frame import framed
 from reproduce.reproduction import Reproduction, View
 from reproduce.three_moons import figure4, figure5, figure10
@@ -91,9 +92,9 @@ def test_equal_records_give_equal_bytes_and_failed_seeds_are_in_the_picture(
     runs = [moons(seed, heads, steps=True) for seed in range(2)]
     lost = moons(2, heads, steps=True, outcome="diverged")
     view = View("smoke")
-    first = _images(reproduction, [*runs, lost], view)
-    assert first == _images(reproduction, [*runs, lost], view)
-    assert _images(reproduction, runs, view)["svg"] != first["svg"]
+    picture = _framed(reproduction, [*runs, lost], view)
+    assert picture == _framed(reproduction, [*runs, lost], view)
+    assert picture != _framed(reproduction, runs, view)
     texts = _texts(reproduction, [*runs, lost], view)
     assert "seed 2 diverged" in texts
     assert "seeds 0–2" in texts
@@ -108,12 +109,12 @@ def test_a_figure_without_any_result_is_still_drawn(reproduction: Reproduction, 
     assert reproduction.panels(lost).facts["lowest_training_loss"] is None
 
 
-def _images(reproduction: Reproduction, records: list[RunRecord], view: View) -> dict[str, bytes]:
-    return images(framed(reproduction.panels(records), records, view), "salt")
+def _framed(reproduction: Reproduction, records: list[RunRecord], view: View) -> Picture:
+    return framed(reproduction.panels(records), records, view)
 
 
 def _texts(reproduction: Reproduction, records: list[RunRecord], view: View) -> str:
     import matplotlib.text
 
-    figure = render(framed(reproduction.panels(records), records, view))
+    figure = render(_framed(reproduction, records, view))
     return " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))

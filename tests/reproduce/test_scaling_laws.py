@@ -11,11 +11,11 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from judging.power_laws import fit_power_law
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from pictures.renderer import images
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION, panels
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 D = [16, 32, 64, 128, 256, 512, 1024]
 N = [10, 100, 1000, 10_000, 100_000]
@@ -162,11 +162,11 @@ def test_equal_records_give_equal_bytes_and_a_figure_is_always_drawn() -> None:
     grid = {"alpha": 0.5, "tokens": 100, "population": False}
     rows = {f"n={n}": np.full(len(D), 0.5) for n in N}
     records = [*published(), record("seen", rows, **grid), record("frequency", rows, **grid)]
-    assert images(panels(records), "salt") == images(panels(records), "salt")
+    assert rendered(panels(records)) == panels(records).to_json()
     shown = {trace.name for panel in panels(records).panels for trace in panel.traces}
     assert {SCHEMES[name].label for name in SLOPES} <= shown
     for part in ([], records[-1:], [table()]):
-        images(panels(part), "salt")
+        rendered(panels(part))
 
 
 def test_the_figure_holds_means_and_slopes_beside_those_of_theory() -> None:

@@ -10,12 +10,12 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, Finding
-from pictures.renderer import images
 from reproduce.in_context_regression import in_context_regression as regression
 from reproduce.reproduction import Reproduction
 from reproduce.state_tracking import state_tracking as tracking
 from settings.config import choices
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -163,8 +163,8 @@ def test_untrained_models_are_not_asked() -> None:
 )
 def test_both_are_drawn(figure: Reproduction, records: list[RunRecord]) -> None:
     picture = figure.panels(figure.select(records))
-    assert all(images(picture, "figure").values())
-    assert all(images(figure.panels([]), "nothing").values())
+    assert rendered(picture)
+    assert rendered(figure.panels([]))
 
 
 @pytest.mark.parametrize("preset", ["smoke", "paper"])

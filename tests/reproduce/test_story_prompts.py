@@ -14,7 +14,6 @@ from bench.records.schema import RunRecord, write_record
 from ground.errors import OK, UserError
 from ground.statistics import paired_items
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from pictures.renderer import images
 from reproduce.command import main
 from reproduce.prompts import table4, table5
 from reproduce.prompts import tables as prompts
@@ -22,6 +21,7 @@ from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 PROMPTS = read_prompts()
 GPT2 = "gpt2"
@@ -271,7 +271,7 @@ def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
     assert panels is not None
     picture = panels(records)
     assert picture == panels(records[::-1])
-    assert images(picture, "salt") == images(panels(records), "salt")
+    assert rendered(picture) == panels(records).to_json()
     panel = picture.panels[-1]
     assert panel.title == "4 blocks (published: 18 blocks)"
     traces = {trace.name: trace for trace in panel.traces}
@@ -283,7 +283,7 @@ def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
     published = (8 / 9, 6 / 9, 6 / 6, 20 / 24)
     assert traces["GPT2, published"].y == pytest.approx(published)
     assert traces["sentences of other stories"].y == pytest.approx((0.04,) * 4)
-    assert images(panels([]), "salt")
+    assert rendered(panels([]))
 
 
 def test_files_from_records_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from pictures.renderer import images
 from reproduce.test_time_memory.figure import experiment_cells, panels, table
 from reproduce.test_time_memory.readme_memory import REPLAY
 from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
 from reproduce.test_time_memory.titans_memory import REPRODUCTION
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 
 def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
@@ -81,7 +81,7 @@ def test_a_run_with_another_setting_is_not_taken_for_a_planned_one(planned: list
 def test_the_figure_its_numbers_and_its_tables_come_from_records(planned: list[Any]) -> None:
     picture = panels(planned)
     assert len(picture.panels) == 13
-    images(picture, "drawn without a single point of the sizes")
+    rendered(picture)  # without a single point of the sizes
     assert table(planned).count("\n") == 2 * (2 + len(MEMORIES)) + 1 + 2 + 2
 
 

@@ -11,12 +11,12 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from pictures.renderer import images
 from reproduce.bigram.bigram import REPRODUCTION, panels, plan
 from reproduce.bigram.runs import LABELS
 from settings.config import compose
 from settings.groups import contenders
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -220,7 +220,7 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     assert accuracies["S4D"].seeds["7"] == (None,)
     assert accuracies["S4D"].failed == accuracies["S4D"].x
     assert probes["W_O² (outputs)"].x == (0, 300)
-    assert images(picture, "bigram") == images(panels(REPRODUCTION.select(runs)), "bigram")
+    assert rendered(picture) == panels(REPRODUCTION.select(runs)).to_json()
     assert not any(trace.x for trace in panels([]).panels[1].traces)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from pictures.renderer import images
 from reproduce.bigram import bigram, bigram_dynamics
 from reproduce.bigram.bigram_dynamics import NAMES, REPRODUCTION, half_learned, plan
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SEEDS = range(5, 10)
@@ -79,7 +79,7 @@ def test_everything_is_reproduced_where_it_is_as_the_slides_say() -> None:
     assert len(records) == len(runs())
     assert set(verdicts(records).values()) == {REPRODUCED}
     assert set(verdicts([]).values()) == {UNDECIDED}
-    assert len(images(REPRODUCTION.panels(records), "bigram_dynamics")) > 0
+    assert rendered(REPRODUCTION.panels(records))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from bench.records.schema import Curve, RunRecord
 from ground.errors import UserError
 from judging.trials import in_seeds, sample
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
-from pictures.renderer import images
 from published.numbers import published_numbers
 from reproduce.command import main
 from reproduce.gradient_descent import descent
@@ -39,6 +38,7 @@ from reproduce.gradient_descent.runs import (
 )
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.gradient_descent.test_weighting import published as weights
 
 DIMENSIONS = [10, 20, 50, 100, 200]
@@ -167,7 +167,7 @@ def test_nothing_is_concluded_from_nothing() -> None:
     found = REPRODUCTION.claims[0].without_control(failed)
     assert found.verdict == UNDECIDED
     assert "diverged (not finite)" in found.evidence
-    images(panels(failed), "x")
+    rendered(panels(failed))
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_plan_figure_and_table() -> None:
     records = REPRODUCTION.select([*cells(), paths()])
     assert len({REPRODUCTION.variant(record) for record in records}) == len(records)
     picture = panels(records)
-    assert images(picture, "x")["png"]
+    assert rendered(picture)
     assert len(picture.panels) == 24
     assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)
     traces = {trace.name: trace for trace in picture.panels[0].traces}

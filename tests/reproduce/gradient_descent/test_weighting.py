@@ -9,12 +9,12 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from pictures.renderer import images
 from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import LEARNED, REPRODUCTION, SUMS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 
 WEIGHTS = (LEARNED, *SUMS)
 
@@ -142,7 +142,7 @@ def test_a_failed_training_is_named() -> None:
 def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) -> None:
     assert REPRODUCTION.select(records) == sorted(records, key=lambda record: record.run_id)
     picture = panels(records)
-    assert images(picture, "x")["png"]
+    assert rendered(picture)
     assert bool(records) == any(panel.traces for panel in picture.panels[12:])
 
 

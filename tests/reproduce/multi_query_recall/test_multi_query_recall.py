@@ -11,11 +11,11 @@ from bench.records.schema import Cost, RunRecord
 from bench.search.plan import make_plan
 from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from pictures.renderer import images
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
 from reproduce.multi_query_recall.runs import FIXED_STATE, LONG_STEPS, SLOW, plan
 from settings.groups import contenders
 from tests.bench.records import make_record
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -196,9 +196,8 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     assert lstm.x == (256, 512)  # bytes, of the two widths
     assert lstm.y[0] == pytest.approx(0.2, abs=0.01)
     assert "after 100–400" not in by_state.title
-    first = images(picture, "recall")
-    assert first == images(REPRODUCTION.panels(REPRODUCTION.select(runs)), "recall")
-    images(REPRODUCTION.panels([]), "nothing")
+    assert rendered(picture) == REPRODUCTION.panels(REPRODUCTION.select(runs)).to_json()
+    rendered(REPRODUCTION.panels([]))
 
 
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])

@@ -9,9 +9,9 @@ import pytest
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from pictures.renderer import images
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, SUM
+from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
 WIDTHS = (16, 64)
@@ -107,7 +107,7 @@ def test_each_variant_is_a_row_of_its_own() -> None:
     assert len(panel.traces) == len(KNOWN)
     assert REPRODUCTION.table is not None
     assert REPRODUCTION.table(records).count("\n") == len(KNOWN) + 1
-    images(REPRODUCTION.panels([]), "nothing")
+    rendered(REPRODUCTION.panels([]))
 
 
 def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
