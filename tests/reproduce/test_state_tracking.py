@@ -36,7 +36,7 @@ def judge(figure: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
     return {claim.name: claim.judge(known).finding for claim in figure.claims}
 
 
-def tracked(steps: int = 3000, **far: float) -> list[RunRecord]:
+def tracked(steps: int = 3000, words: int = 1024, **far: float) -> list[RunRecord]:
     """Accuracies far beyond training; a model's is given as ``mamba_s5=0.3``."""
     return [
         run(
@@ -44,14 +44,14 @@ def tracked(steps: int = 3000, **far: float) -> list[RunRecord]:
             model,
             seed,
             steps,
-            tasks={"group": group, "letters": letters, "length": 16},
+            tasks={"group": group, "letters": letters, "length": 16, "test_size": words},
             metrics={
                 "test": {
                     "accuracy/1x": 0.995,
                     "accuracy/4x": max(0.0, level - wobble(seed) / 100),
                 }
             },
-            per_sequence={"accuracy/1x": [0.995] * 256, "accuracy/4x": [level] * 256},
+            per_sequence={"accuracy/1x": [0.995] * words, "accuracy/4x": [level] * words},
             curves={"accuracy_by_position": Curve(x=[1.0, 64.0], y=[1.0, level])},
         )
         for model in sorted(MODELS)
@@ -85,6 +85,8 @@ def test_a_model_out_of_its_class_contradicts(far: dict[str, Any], claim: str) -
 def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
     found = judge(tracking.REPRODUCTION, tracked(lstm_s5=0.01))
     assert found["S₅ needs more than diagonal"].verdict not in (REPRODUCED, CONTRADICTED)
+    found = judge(tracking.REPRODUCTION, tracked(words=256))  # too few to tell 0.99
+    assert "no runs of LSTM on parity" in found["a nonlinear state keeps parity"].evidence
     few = judge(tracking.REPRODUCTION, tracked(steps=60))
     assert {finding.verdict for finding in few.values()} == {NOT_ASKED}
 
@@ -180,10 +182,12 @@ def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
 
 
 def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
-    by_group = {}
+    taking_part = {}
     for words in tracking.plan("laptop", None).sweeps:
         entries = make_plan([*words, "preset=laptop"]).entries
-        group = entries[0].configuration.tasks["group"]
-        by_group[group] = {entry.configuration.model for entry in entries}
-    assert by_group["parity"] >= MODELS
-    assert by_group["s5"] == {*tracking.NONLINEAR, *tracking.DIAGONAL}
+        tasks = entries[0].configuration.tasks
+        models = {entry.configuration.model for entry in entries}
+        taking_part[tasks["group"], tasks["test_size"]] = models
+    assert taking_part["parity", 256] >= MODELS
+    assert taking_part["parity", 1024] == {*tracking.NONLINEAR}
+    assert taking_part["s5", 256] == {*tracking.NONLINEAR, *tracking.DIAGONAL}
