@@ -13,6 +13,7 @@ from ground.words import wants_help, word
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
+    from settings.settings import Configuration
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
@@ -138,14 +139,34 @@ def _measure_again(
 def _evaluate_by(
     task: str, run: str, root: Path, device: Any, settings: Mapping[str, Any], trust: str | None
 ) -> int:
-    from bench.records.registry import known, known_model
+    """Measure the model of a run by another task, and write a record of that task."""
     from bench.records.report import print_record
-    from bench.runs.obtain import identify, obtain
-    from bench.runs.saved import find_record, recorded_configuration
+    from bench.runs.obtain import obtain
+    from bench.runs.saved import find_record
     from ground.progress import progress
-    from settings.config import compose, training_configuration
 
     record, root = find_record(run, root)
+    recorded, configuration = _by_other_task(task, record, root, device, settings, trust)
+    with progress() as report:
+        _refuse_other_code(record, recorded)
+        made = obtain(configuration, report=report)
+    print_record(made, root)
+    return OK if made.outcome == "ok" else RUN_FAILED
+
+
+def _by_other_task(
+    task: str,
+    record: RunRecord,
+    root: Path,
+    device: Any,
+    settings: Mapping[str, Any],
+    trust: str | None,
+) -> tuple[Configuration, Configuration]:
+    """The configuration of a record, and that of measuring its model by another task."""
+    from bench.records.registry import known, known_model
+    from bench.runs.saved import recorded_configuration
+    from settings.config import compose, training_configuration
+
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     own = (known("tasks", record.task) or {}).get("locations", ())
     places = {key: value for key, value in settings.items() if key in own}
@@ -165,12 +186,35 @@ def _evaluate_by(
             *(word(f"tasks.{key}", settings[key]) for key in settings if key not in left_out),
         ]
     )
+    of_training = training_configuration(recorded)
+    tasks = _with_settings_of_training(task, record, composed, of_training, settings)
+    changes = {
+        "label": record.label,
+        "model": record.model,
+        "models": recorded.models,
+        "tasks": tasks,
+        "training": recorded.training,
+    }
+    return recorded, composed.model_copy(update=changes)
+
+
+def _with_settings_of_training(
+    task: str,
+    record: RunRecord,
+    composed: Configuration,
+    of_training: Configuration,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The settings of the task that measures, with those that the run was trained with.
+
+    Raises:
+        UserError: it measures no such run, would change how it was trained, or lacks its data.
+    """
     if composed.trained_on is None:
         raise UserError(
             f"{task} trains its own models and measures no other task's: leave tasks= out to "
             f"evaluate {record.run_id} again"
         )
-    of_training = training_configuration(recorded)
     if composed.trained_on != of_training.task:
         raise UserError(
             f"{task} measures models that were trained on {composed.trained_on}, but "
@@ -186,41 +230,39 @@ def _evaluate_by(
             f"change: {nearest(f'tasks.{fixed[0]}', free)}"
         )
     tasks = {**composed.tasks, **trained}
-    own_places = [k for k in composed.locations if k not in of_training.locations]
     if tasks.get("corpus") == "local" and tasks.get("articles") in (None, "auto"):
-        for key in own_places:
-            if tasks[key] is None:  # else a corpus of the network would be asked for
+        for key in composed.locations:
+            # Else a corpus of the network would be asked for.
+            if key not in of_training.locations and tasks[key] is None:
                 raise UserError(
                     f"{record.run_id} was trained on local stories, and {task} measures articles: "
                     f"give tasks.{key}=PATH, articles of yours, or tasks.articles=grammar or "
                     "simple_wikipedia (which needs a network)"
                 )
-    configuration = composed.model_copy(
-        update={
-            "label": record.label,
-            "model": record.model,
-            "models": recorded.models,
-            "tasks": tasks,
-            "training": recorded.training,
-        }
+    return tasks
+
+
+def _refuse_other_code(record: RunRecord, recorded: Configuration) -> None:
+    """Nothing where a run of today by a record's configuration would be the same.
+
+    Raises:
+        UserError: it would be another one.
+    """
+    from bench.runs.obtain import identify
+
+    again = identify(recorded)
+    if record.identity in again.all:
+        return
+    changed = [
+        what
+        for name, what in IDENTIFYING.items()
+        if getattr(again.provenance, name) != getattr(record.provenance, name)
+    ]
+    raise UserError(
+        f"{record.run_id} was made with other {' and other '.join(changed or ['settings'])} than "
+        "are here now, so its weights do not stand for a run of today: train it again",
+        RUN_FAILED,
     )
-    with progress() as report:
-        again = identify(recorded)
-        if record.identity not in again.all:
-            changed = [
-                what
-                for name, what in IDENTIFYING.items()
-                if getattr(again.provenance, name) != getattr(record.provenance, name)
-            ]
-            other = " and other ".join(changed or ["settings"])
-            raise UserError(
-                f"{record.run_id} was made with other {other} than are here now, so its "
-                "weights do not stand for a run of today: train it again",
-                RUN_FAILED,
-            )
-        made = obtain(configuration, report=report)
-    print_record(made, root)
-    return OK if made.outcome == "ok" else RUN_FAILED
 
 
 if __name__ == "__main__":

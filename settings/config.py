@@ -61,19 +61,43 @@ def compose(words: Sequence[str]) -> Configuration:
         UserError: a word that cannot be parsed, an unknown task, model, preset or key, or a value
             of the wrong kind.
     """
-    overrides = parse(words)
-    given: dict[str, Any] = {override.key_or_group: override.value() for override in overrides}
-    if str(given.get("models")).startswith(GUEST):
+    given = _given(words)
+    values = {key: value for key, value in given.items() if key not in GROUPS}
+    chosen = _chosen(given, values)
+    external = values.get("models._target_")
+    tree = _tree(chosen, values, external)
+    task, model = tree["tasks"], tree["models"]
+    settle(task)
+    for key, why in void_settings(values, task).items():
+        raise UserError(f"{key}={values[key]} has no effect {why}")
+    check_counts(_constructor_arguments(task), "tasks")
+    if external is None:  # a class from elsewhere may mean something else by these names
+        check_sizes(model)
+        check_counts(_constructor_arguments(model), "models")
+    configuration = _configuration(tree, chosen)
+    if configuration.store.exists() and not configuration.store.is_dir():
+        raise UserError(f"store={configuration.store} is a file: the store is a folder")
+    return configuration
+
+
+def _given(words: Sequence[str]) -> dict[str, Any]:
+    """What the words set, key by key, with the class of ``models=package.Class`` by its key."""
+    given: dict[str, Any] = {one.key_or_group: one.value() for one in parse(words)}
+    model = str(given.get("models"))
+    if model.startswith(GUEST):
         raise UserError(
-            f"models={given['models']} adds a model to the contenders of a sweep or a figure, and "
-            f"one is run here: models={str(given['models'])[1:]}"
+            f"models={model} adds a model to the contenders of a sweep or a figure, and "
+            f"one is run here: models={model[1:]}"
         )
-    if "." in str(given.get("models")):  # models=package.Class is short for models._target_=…
+    if "." in model:
         given["models._target_"] = given.pop("models")
+    return given
+
+
+def _chosen(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+    """The file of each group; of the models none where a class from elsewhere is named."""
     groups = {k: v for k, v in given.items() if k in GROUPS and k != "models"}
     chosen = {key: _checked_choice(key, value) for key, value in groups.items()}
-    values = {key: value for key, value in given.items() if key not in GROUPS}
-    external = values.get("models._target_")
     for plural, singular in SINGULAR.items():
         if singular in values and singular != plural:
             raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
@@ -82,14 +106,18 @@ def compose(words: Sequence[str]) -> Configuration:
     group = models_of(chosen["tasks"])
     if "models" in given:
         chosen["models"] = _checked_model(given["models"], group, chosen["tasks"])
-    elif external is None:
+    elif "models._target_" not in values:
         raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
+    return chosen
 
+
+def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> dict[str, Any]:
+    """All settings: of the files, over them the preset's, the protocol's, and those given."""
+    group = models_of(chosen["tasks"])
     tree = load_groups(chosen, group)
     if external is not None:
         use_external_model(tree, str(external))
-    task, model = tree["tasks"], tree["models"]
-    preset = tree["preset"]["name"]
+    task, preset = tree["tasks"], tree["preset"]["name"]
     blocks = task.get("presets", {})
     if preset not in blocks:
         raise UserError(
@@ -108,25 +136,20 @@ def compose(words: Sequence[str]) -> Configuration:
                 "it builds itself: its own settings are called tasks.KEY and models.KEY"
             )
         _assign(tree, key, value)
-    sweep = tree["sweep"]
-    if not sweep["models"] and group == "models":
-        sweep["models"] = entrants(chosen["tasks"], preset)
-    settle(task)
-    for key, why in void_settings(values, task).items():
-        raise UserError(f"{key}={values[key]} has no effect {why}")
-    check_counts(_constructor_arguments(task), "tasks")
-    if external is None:  # a class from elsewhere may mean something else by these names
-        check_sizes(model)
-        check_counts(_constructor_arguments(model), "models")
+    if not tree["sweep"]["models"] and group == "models":
+        tree["sweep"]["models"] = entrants(chosen["tasks"], preset)
+    return tree
 
-    label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
-    name = chosen.get("models", model["_target_"].rpartition(".")[2])
+
+def _configuration(tree: Mapping[str, Any], chosen: Mapping[str, str]) -> Configuration:
+    task, model = tree["tasks"], tree["models"]
+    name = model["_target_"].rpartition(".")[2]
     with first_problem_in_a_sentence():
-        configuration = Configuration(
+        return Configuration(
             task=chosen["tasks"],
-            model=name,
-            label=label,
-            preset=preset,
+            model=chosen.get("models", name),
+            label=model.get("card", {}).get("label", name),
+            preset=tree["preset"]["name"],
             tasks=_constructor_arguments(task),
             models=_constructor_arguments(model),
             takes=task.get("takes"),
@@ -137,9 +160,6 @@ def compose(words: Sequence[str]) -> Configuration:
             training=tree["training"],
             sweep=tree["sweep"],
         )
-    if configuration.store.exists() and not configuration.store.is_dir():
-        raise UserError(f"store={configuration.store} is a file: the store is a folder")
-    return configuration
 
 
 def void_settings(given: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
