@@ -185,7 +185,7 @@ REPRODUCTION = Reproduction(
     any_of(lambda record: record.task == "state_tracking" and record.role == "final"),
     CLAIMS,
     panels,
-    variant=lambda record: record.config["tasks"]["group"],
+    variant=lambda record: (setting(record, "tasks.group"), setting(record, "tasks.test_size")),
     varied=("tasks.group", "tasks.letters", "tasks.test_size"),
     control=NOTHING_TRAINED,  # every claim names a model that must fail instead
 )
