@@ -37,6 +37,10 @@ sweep:
                          up to N for each edge
   seeds=N                final runs with seeds 0 .. N-1, after trials with seed 0 (default: from the
                          task's YAML)
+  choose_over=all_seeds|first_seed
+                         all_seeds (default, but at smoke): the best setting is trained with all
+                         seeds, and its mean counts; as long as another one looks better with seed
+                         0 than that, it gets all seeds too. first_seed: seed 0 decides
   data_seeds=N           final runs for each of N seeds of the data, with new training seeds
   sampler=random|grid|qmc|tpe
                          default: from the task's YAML;

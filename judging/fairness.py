@@ -81,8 +81,8 @@ def _choice(record: RunRecord) -> Iterator[Mark]:
         yield Mark(UNTUNED, f"{len(tried) or 'no'} setting tried" if study else "no search")
         return
     own = {key: _value(record, key) for key in study.search_space}
-    values = [trial.value for trial in study.trials if trial.parameters == own]
-    known = [trial.value for trial in study.trials if trial.value is not None]
+    values = [trial.score for trial in study.trials if trial.parameters == own]
+    known = [trial.score for trial in study.trials if trial.score is not None]
     best = max if record.headline.direction == "maximise" else min
     if not known or best(known) not in values:
         yield Mark(UNTUNED, "its setting is not the best of those that were tried")

@@ -123,6 +123,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
         raise UserError(
             f"task '{chosen['tasks']}' has no preset '{preset}'; it has: {', '.join(blocks)}"
         )
+    _merge(tree, tree["preset"].get("sweep", {}), "sweep")
     _merge(tree, task.get("sweep", {}), "sweep")
     _merge_block(tree, blocks[preset])
     protocol = values.get("tasks.protocol", task.get("protocol"))

@@ -113,13 +113,15 @@ def describe_sampler(sampler: str, seed: int) -> str:
     }[sampler]
 
 
-def choice_of(metric: str, direction: str) -> str:
+def choice_of(metric: str, direction: str, over_seeds: bool = False) -> str:
     """How one setting is chosen, in words.
 
     Args:
         direction: "maximise" or "minimise".
+        over_seeds: whether the best one was trained with all seeds before it was chosen.
     """
-    return f"{metric} on validation, {direction}d; then lower loss"
+    mean = "mean over seeds of " if over_seeds else ""
+    return f"{mean}{metric} on validation, {direction}d; then lower loss"
 
 
 def key_of(setting: Mapping[str, Any]) -> str:

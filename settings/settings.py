@@ -99,6 +99,9 @@ class RaySettings(Settings):
         return value
 
 
+ALL_SEEDS = "all_seeds"  # of sweep.choose_over
+
+
 class SweepSettings(Settings):
     """What ``bench.sweep`` tries for each model, and where its runs are made."""
 
@@ -109,6 +112,7 @@ class SweepSettings(Settings):
     seeds: Count
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
+    choose_over: Literal["all_seeds", "first_seed"]
     stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
     workers: int = Field(ge=0, le=LARGEST_THREADS)
     executor: Literal["processes", "ray"]

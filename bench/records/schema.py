@@ -94,7 +94,13 @@ class Restart(_Frozen):
 
 
 class Trial(_Frozen):
-    """One setting that a study tried."""
+    """One setting that a study tried.
+
+    Attributes:
+        value: the headline on validation with the first seed.
+        over_seeds: that of every seed, the first one included, where the setting was trained with
+            all of them before one was chosen; None for a run that came to no number.
+    """
 
     number: int
     parameters: dict[str, Any]
@@ -102,6 +108,19 @@ class Trial(_Frozen):
     outcome: Outcome
     run_id: str | None = None
     retry_of: int | None = None
+    # Records of searches by one seed do not have it, so those from before it stay as they are.
+    over_seeds: Several[float | None] = Field(
+        default_factory=list, exclude_if=lambda values: not values
+    )
+
+    @property
+    def score(self) -> float | None:
+        """What the setting is chosen by: its mean over seeds, else its value; None where a run of
+        it came to no number."""
+        if not self.over_seeds:
+            return self.value
+        known = [value for value in self.over_seeds if value is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.over_seeds) else None
 
 
 class Study(_Frozen):

@@ -72,16 +72,17 @@ def identify(configuration: Configuration) -> Identity:
 
 
 def find(identity: Identity, role: Role) -> RunRecord | None:
-    """The finished record of exactly this run, if the store holds it.
+    """The finished record of exactly this run, if the store holds it. A trial is measured on the
+    validation split alone, so that a run which was measured on both is one too.
 
     Raises:
         UserError: the record is there but was truncated or edited.
     """
     c = identity.configuration
-    records = Store(c.store).record_folder(role)
-    run_ids = identity.run_ids(c.seed)
-    places = [records / f"{run_id}.json" for run_id in run_ids]
-    if c.committed and role != "trial":
+    store, run_ids = Store(c.store), identity.run_ids(c.seed)
+    folders = dict.fromkeys([store.record_folder(role), *([store.records] * (role == "trial"))])
+    places = [folder / f"{run_id}.json" for folder in folders for run_id in run_ids]
+    if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
     found = (_read(path, identity.all, c.seed) for path in places)
     of_controls = role == "control"  # whose committed records lie beside the others

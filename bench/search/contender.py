@@ -1,4 +1,5 @@
-"""One model on its way through a sweep: its trials, and then its final runs."""
+"""One model on its way through a sweep: its trials, the best of them over all seeds, and then its
+final runs."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ from bench.search.published import Chosen, committed_search
 from bench.search.study import ModelStudy
 from ground.errors import UserError
 from settings.groups import NOT_COMMITTED
-from settings.samplers import Setting
+from settings.samplers import Setting, key_of
 from settings.search_space import Space, reach_of
+from settings.settings import ALL_SEEDS, Configuration
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity
-    from settings.settings import Configuration
 
-Trials = Sequence[optuna.Trial | None]  # of the jobs that a worker has; None is a final run
+Trials = Sequence[optuna.Trial | None]
 
 
 @dataclass
@@ -53,7 +54,12 @@ class ModelResult:
 
 
 class Contender:
-    """One model on its way through a sweep: trials, then the best setting over seeds."""
+    """One model on its way through a sweep.
+
+    After the trials, each with the first seed, the best setting is trained with all seeds, and from
+    then on its mean counts; as long as another setting looks better than that, it gets them too. So
+    no setting is chosen for a lucky seed, and seeds are spent where it matters.
+    """
 
     def __init__(
         self,
@@ -98,10 +104,13 @@ class Contender:
             self.given = committed_search(configuration, anywhere, budget)
         mark = f" ({NOT_COMMITTED})" if entry.guest else ""
         self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
-        self.running: dict[int, Trials] = {}
+        self.running: dict[int, list[tuple[Job, optuna.Trial | None]]] = {}
         self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
+        self.over_seeds: dict[str, list[float | None]] = {}  # of settings that got all seeds
+        self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
+        self.repeats_asked = self.repeats_ended = 0
 
     @property
     def space(self) -> Space:
@@ -110,12 +119,13 @@ class Contender:
 
     @property
     def runs(self) -> int:
-        """Trials and final runs, as far as the space has grown."""
-        return self.configuration.sweep.finals + (0 if self.given else self.study.budget)
+        """Trials and runs with all seeds, as far as the space has grown."""
+        trials = 0 if self.given else self.study.budget
+        return self.configuration.sweep.finals + trials + self.repeats_asked
 
     def best(self) -> Setting | None:
         """The best setting so far; None if no trial gave a number."""
-        return self.given.setting if self.given else self.study.best()
+        return self.given.setting if self.given else self.study.best(self.over_seeds)
 
     def cover(self, space: Space, settled: bool) -> None:
         """Search all of ``space``, even where the committed search had less; the final runs wait
@@ -133,23 +143,47 @@ class Contender:
             jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
             self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        under_way = any(trial for trials in self.running.values() for trial in trials)
+        handed = (job for jobs in self.running.values() for job, _ in jobs)
+        under_way = any(job.role == "trial" for job in handed)
+        if not under_way and not self.repeats and not self.waits():
+            self.repeats.extend(self._plan_repeats())
+        if self.repeats:
+            self._submit_next(ticket, self.repeats, executor)
+            return True
         if under_way or not self.settled or self.waits():
             return False
         self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:
             return False
-        size = self._together([job.configuration for job in self.finals])
-        finals = [self.finals.popleft() for _ in range(size)]
-        self._submit(ticket, finals, [None] * size, executor)
+        self._submit_next(ticket, self.finals, executor)
         return True
+
+    def _plan_repeats(self) -> list[Job]:
+        """The best setting with all seeds but that of its trial; none where it has them, or where
+        there is nothing to choose from."""
+        setting, sweep = self.best(), self.configuration.sweep
+        alone = self.given or sweep.finals < 2 or len(self.study.latest()) < 2
+        if sweep.choose_over != ALL_SEEDS or alone or setting is None:
+            return []
+        if (key := key_of(setting)) in self.over_seeds:
+            return []
+        _, *others = self.entry.at(setting).final_runs()
+        self.repeated = [self.study.value_of(setting), *(None for _ in others)]
+        self.over_seeds[key] = self.repeated
+        self.repeats_asked += len(others)
+        return [Job("best so far", run, "trial") for run in others]
 
     def waits(self) -> bool:
         """Whether other drivers have trials of this model under way."""
         return not self.given and self.study.waits()
 
+    def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
+        """The first of some jobs, and those that are trained with it."""
+        size = self._together([job.configuration for job in jobs])
+        self._submit(ticket, [jobs.popleft() for _ in range(size)], [None] * size, executor)
+
     def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
-        self.running[ticket] = trials
+        self.running[ticket] = list(zip(jobs, trials, strict=True))
         executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
 
     def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
@@ -182,19 +216,29 @@ class Contender:
 
     def end(self, done: Done) -> None:
         """Take in what came of a job."""
-        trials = self.running.pop(done.ticket)
-        answers = done.value if isinstance(done.value, list) else [done.value] * len(trials)
-        for trial, answer in zip(trials, answers, strict=True):
+        jobs = self.running.pop(done.ticket)
+        answers = done.value if isinstance(done.value, list) else [done.value] * len(jobs)
+        for (job, trial), answer in zip(jobs, answers, strict=True):
             refused = isinstance(answer, UserError)
-            self._end_one(trial, answer, done.death or (str(answer) if refused else None))
-
-    def _end_one(self, trial: optuna.Trial | None, answer: Any, cause: str | None) -> None:
-        if trial is not None:
-            if cause is not None:
+            cause = done.death or (str(answer) if refused else None)
+            if trial is not None and cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
-            else:
+            elif trial is not None:
                 self.study.tell(trial, answer)
-            return
+            elif job.role == "trial":
+                self._end_repeat(job, None if cause else answer)
+            else:
+                self._end_final(answer, cause)
+
+    def _end_repeat(self, job: Job, record: RunRecord | None) -> None:
+        """Take in the number of a setting with one more seed; none counts as the worst."""
+        self.repeats_ended += 1
+        validation = {} if record is None else record.metrics.get("validation", {})
+        if record is not None and record.outcome == "ok":
+            place = job.configuration.seed - self.configuration.seed
+            self.repeated[place] = validation.get(self.study.headline.name)
+
+    def _end_final(self, answer: Any, cause: str | None) -> None:
         self.finals_ended += 1
         if cause is None:
             record: RunRecord = answer
@@ -205,15 +249,17 @@ class Contender:
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        running = [trial for trials in self.running.values() for trial in trials if trial]
+        running = [trial for jobs in self.running.values() for _, trial in jobs if trial]
         for trial in [*running, *(trial for trial, _ in self.asked)]:
             self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
         self.running.clear()
         self.asked.clear()
+        self.repeats.clear()
+        self.over_seeds.clear()
 
     def ended(self) -> int:
         """Runs that have ended, those of earlier sweeps included."""
-        return self.study.finished() + self.finals_ended
+        return self.study.finished() + self.repeats_ended + self.finals_ended
 
     def _plan_finals(self) -> Iterator[Job]:
         from bench.runs.obtain import identify
@@ -224,7 +270,8 @@ class Contender:
         if setting is None:
             self._keep_failure()
             return
-        study, best = given.study if given else self.study.describe(), self.entry.at(setting)
+        study = given.study if given else self.study.describe(self.over_seeds)
+        best = self.entry.at(setting)
         self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
         for final in best.final_runs():
             yield Job("final run", final, "final", study)

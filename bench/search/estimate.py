@@ -30,7 +30,7 @@ from bench.training.training import total_steps
 from ground.errors import UserError
 from ground.progress import Report, duration, progress
 from ground.screen import console
-from settings.settings import Configuration
+from settings.settings import ALL_SEEDS, Configuration
 
 PROBE_SECONDS = 1.5
 NOTHING_WRITTEN = "dry run, nothing was written"
@@ -183,6 +183,11 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         "them takes the weights of its trial and is not trained again\n"
         f"time: of training alone, without evaluation; the total with {workers} at a time"
     )
+    if plan.settings.choose_over == ALL_SEEDS and plan.settings.n_trials > 1:
+        screen.print(
+            f"choose_over={ALL_SEEDS}: a setting that looks better with one seed than the best "
+            "over all seeds gets all of them too, which is not counted here"
+        )
     if extend := plan.settings.extend:
         screen.print(
             f"extend={extend}: where a best setting lies on an edge of the whole grid, all models "

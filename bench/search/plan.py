@@ -22,7 +22,8 @@ JOURNAL = "journal"  # the storage that is a file in the store
 # made, and change no result.
 RAY = ("ray.address", "ray.num_cpus", "ray.num_gpus", "ray.checkpoint_every")
 MAKING = ("workers", "executor", "storage", *RAY)
-SHORT_NAMES = ("n_trials", "extend", "seeds", "data_seeds", "sampler", "stack", *MAKING)
+SEARCH = ("n_trials", "extend", "sampler", "choose_over")
+SHORT_NAMES = (*SEARCH, "seeds", "data_seeds", "stack", *MAKING)
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,13 @@ def committed_search(
     """The committed outcome of one of the searches ``names`` over ``budget`` settings, or over all
     of a space however far it grew, if that is None.
 
+    A search that chose by all seeds comes before one that chose by the first.
+
     A search's name hashes all that it holds fixed, the space that it starts from and how far that
     may grow, its sampler and its seed, so that equal names and as many trials are the same search.
     """
     c = configuration
-    folder = COMMITTED / c.task / c.preset
+    folder, found = COMMITTED / c.task / c.preset, None
     for path in sorted(folder.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
         record = read_record(path)
         study = record.study
@@ -45,5 +47,7 @@ def committed_search(
         if study.name in names and len(study.trials) == (budget or size):
             sections = (key.partition(".") for key in study.search_space)
             setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
-            return Chosen(study, setting)
-    return None
+            found = Chosen(study, setting)
+            if any(trial.over_seeds for trial in study.trials):
+                break
+    return found

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bench.search.exchange import Exchange
 
 Result = TypeVar("Result")
+OverSeeds = Mapping[str, list[float | None]]  # key of a setting -> its value with each seed
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
@@ -220,19 +221,29 @@ class ModelStudy:
             self.study.tell(trial, value, state=state, skip_if_finished=True)
         self._mine.discard(trial.number)
 
-    def best(self) -> Setting | None:
+    def best(self, over_seeds: OverSeeds | None = None) -> Setting | None:
         """The setting with the best headline on validation; of equals the one with the lower loss,
-        then the first of the grid. None if no trial gave a number."""
+        then the first of the grid. None if no trial gave a number.
+
+        Args:
+            over_seeds: of settings that were trained with all seeds, whose mean counts then.
+        """
         sign = -1 if self.direction == StudyDirection.MAXIMIZE else 1
 
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
-            assert trial.value is not None
+            score = _describe_trial(trial, over_seeds or {}).score
             loss = trial.user_attrs.get("loss")
             place = self._grid[key_of(trial.user_attrs["setting"])]
-            return sign * trial.value, math.inf if loss is None else loss, place
+            worst = math.inf if score is None else sign * score
+            return worst, math.inf if loss is None else loss, place
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
+
+    def value_of(self, setting: Setting) -> float | None:
+        """What the trial of a setting came to."""
+        own = (t for t in self.latest() if t.user_attrs["setting"] == setting)
+        return next((trial.value for trial in own), None)
 
     def failures(self) -> list[str]:
         """Why trials have no value, for each of them."""
@@ -243,19 +254,20 @@ class ModelStudy:
         """Trials that have come to an end."""
         return sum(trial.state.is_finished() for trial in self.latest())
 
-    def describe(self) -> Study:
+    def describe(self, over_seeds: OverSeeds | None = None) -> Study:
         """What a record says about the search."""
+        over_seeds = over_seeds or {}
         return Study(
             name=self.name,
             sampler=describe_sampler(self.sampler, self.seed),
             optuna=optuna.__version__,
             search_space={key: list(values) for key, values in self.space.items()},
-            selected_by=choice_of(self.headline.name, self.headline.direction),
-            trials=[_describe_trial(t) for t in self.latest() if t.state.is_finished()],
+            selected_by=choice_of(self.headline.name, self.headline.direction, bool(over_seeds)),
+            trials=[_describe_trial(t, over_seeds) for t in self.latest() if t.state.is_finished()],
         )
 
 
-def _describe_trial(trial: FrozenTrial) -> Trial:
+def _describe_trial(trial: FrozenTrial, over_seeds: OverSeeds) -> Trial:
     notes = trial.user_attrs
     return Trial(
         number=trial.number,
@@ -264,4 +276,5 @@ def _describe_trial(trial: FrozenTrial) -> Trial:
         outcome=notes.get("outcome", "interrupted"),
         run_id=notes.get("run_id"),
         retry_of=notes.get("retry_of"),
+        over_seeds=over_seeds.get(key_of(notes["setting"]), []),
     )

@@ -69,7 +69,8 @@ def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     best = min(values, default=None), max(values, default=None)
     end = best[record.headline.direction == "maximise"]
     search = [study.name, record.provenance.device, end]
-    yield "study", sha256_of(search), (study.sampler, study.selected_by)
+    # The same trials may have been chosen from by the first seed, and again by all.
+    yield "study", sha256_of([*search, study.selected_by]), study.sampler
     for trial in study.trials:
         of = sha256_of([*search, key_of(trial.parameters)])
         yield "study in one of its trials", of, (trial.value, trial.outcome, trial.run_id)

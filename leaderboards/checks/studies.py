@@ -24,28 +24,32 @@ def _study(record: RunRecord) -> str | None:
     if why := _search(record, study):
         return f"its study {why}"
     sign = -1 if record.headline.direction == "maximise" else 1
-    tried = [(sign * t.value, t.parameters) for t in study.trials if t.value is not None]
+    tried = [(sign * t.score, t) for t in study.trials if t.score is not None]
     if not tried:
         return None if record.outcome != "ok" else "its study has no trial with a value"
-    best = min(value for value, _ in tried)
-    chosen = any(v == best and _has(record.config, setting) for v, setting in tried)
-    if not chosen:
+    best = min(score for score, _ in tried)
+    own = [t for score, t in tried if score == best and _has(record.config, t.parameters)]
+    if not own:
         return "its config is not the best one of its study's trials"
     if record.seed == 0 and record.run_id not in {trial.run_id for trial in study.trials}:
         return "it has the seed of its study's trials, and is none of them"
     found = record.metrics.get("validation", {}).get(record.headline.name)
-    if (
-        record.seed == 0
-        and found is not None
-        and not math.isclose(found, sign * best, rel_tol=1e-3)
-    ):
+    chosen_by = own[0].over_seeds or ([own[0].value] if record.seed == 0 else [])
+    known = [value for value in chosen_by if value is not None]
+    if found is not None and known and not any(_as_good(found, value) for value in known):
         return f"its metrics.validation.{record.headline.name} is not that of its study"
     return None
 
 
+def _as_good(found: float, value: float) -> bool:
+    return math.isclose(found, value, rel_tol=1e-3)
+
+
 def _search(record: RunRecord, study: Study) -> str | None:
     """What is wrong with a study by itself: its name, its rule, and each of its trials."""
-    if study.selected_by != choice_of(record.headline.name, record.headline.direction):
+    over_seeds = any(trial.over_seeds for trial in study.trials)
+    headline = record.headline
+    if study.selected_by != choice_of(headline.name, headline.direction, over_seeds):
         return f"is selected by {study.selected_by!a:.80}, and searches choose otherwise"
     own = f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}"
     made = rf"{own}-s\d+"
@@ -73,7 +77,26 @@ def _search(record: RunRecord, study: Study) -> str | None:
         if trial.outcome != "ok" or not kind.low <= trial.value <= kind.high:
             value = f"the value {trial.value:g}, {trial.outcome}"
             return f"has trial {trial.number} with {value}, and no {kind.name} of a run that is ok"
-    return _not_tried(study)
+    return _not_over_seeds(record, study) or _not_tried(study)
+
+
+def _not_over_seeds(record: RunRecord, study: Study) -> str | None:
+    """Whether the numbers over seeds are those of a search that chose by them: the best setting has
+    them, as many as every other that does, the first of them its trial's."""
+    over_seeds = [trial for trial in study.trials if trial.over_seeds]
+    if not over_seeds:
+        return None
+    kind = kind_of(record.task, record.headline.name)
+    for trial in over_seeds:
+        values = trial.over_seeds
+        if values[:1] != [trial.value] or len(values) != len(over_seeds[0].over_seeds):
+            return f"has trial {trial.number} over other seeds than its own and its rivals'"
+        if any(value is not None and not kind.low <= value <= kind.high for value in values):
+            return f"has trial {trial.number} over seeds with what is no {kind.name}"
+    sign = -1 if record.headline.direction == "maximise" else 1
+    best = min(sign * t.score if t.score is not None else math.inf for t in study.trials)
+    chosen = [t for t in over_seeds if t.score is not None and sign * t.score == best]
+    return None if chosen else "chose a setting that it had not trained with all seeds"
 
 
 def _not_tried(study: Study) -> str | None:

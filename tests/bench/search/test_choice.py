@@ -1,0 +1,118 @@
+"""Which setting a search chooses, against a choice that is worked out by hand."""
+
+from __future__ import annotations
+
+import statistics
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.executors.processes import InProcess
+from bench.records.schema import RunRecord
+from bench.records.store import Store
+from bench.search import driver
+from bench.search.contender import Contender
+from bench.search.plan import Entry
+from ground.progress import silent
+from settings.samplers import key_of
+
+LR = "training.lr"
+RATES = (1e-3, 2e-3, 5e-3, 1e-2)
+WORDS = ["models=lstm", "tasks=three_moons", "device=cpu", "tasks.length=130", "tasks.sequences=2"]
+WORDS += ["tasks.contexts_every=16", "models.width=8", "models.layers=1", "sweep.seeds=3"]
+WORDS += ["sweep.sampler=grid", "sweep.n_trials=9"]
+
+
+class Trainings:
+    """A made-up error for each rate and seed; None is a training that diverges."""
+
+    def __init__(self, errors):
+        self.errors, self.made = errors, []
+
+    def __call__(self, job, report):
+        c = job.configuration
+        value = self.errors[RATES.index(c.training.lr)][c.seed]
+        self.made.append((job.role, c.training.lr, c.seed))
+        fields = {"run_id": "x", "cause": "the loss was nan", "seed": c.seed, "metrics": {}}
+        if value is None:
+            return RunRecord.model_construct(outcome="diverged", **fields)
+        fields["metrics"] = {"validation": {"error_after_max_period": value}}
+        return RunRecord.model_construct(outcome="ok", **fields)
+
+
+def search(errors, folder, *words):
+    entry = Entry([*WORDS, f"store={folder}", *words], {LR: list(RATES[: len(errors)])})
+    contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
+    trainings = Trainings(errors)
+    driver._drive([contender], InProcess(trainings), silent)
+    return contender, trainings.made
+
+
+def by_hand(errors):
+    """The setting that is chosen, and those that get all seeds."""
+    worst = float("inf")
+    tried = {n: row[0] for n, row in enumerate(errors) if row[0] is not None}
+    repeated = set()
+    while tried:
+        best = min(tried, key=lambda n: (tried[n], n))
+        if best in repeated:
+            return best, repeated
+        repeated.add(best)
+        whole = None not in errors[best]
+        tried[best] = statistics.fmean(errors[best]) if whole else worst
+    return None, repeated
+
+
+error = st.one_of(st.none(), st.integers(1, 9).map(float))
+
+
+@settings(max_examples=60)
+@given(errors=st.lists(st.tuples(error, error, error), min_size=2, max_size=4))
+def test_the_best_over_all_seeds_is_chosen_and_no_more_is_trained_for_it(tmp_path_factory, errors):
+    folder = tmp_path_factory.mktemp("store")
+    contender, made = search(errors, folder, "sweep.choose_over=all_seeds")
+    best, repeated = by_hand(errors)
+    if best is None:
+        assert contender.result.setting is None
+        return
+    assert contender.result.setting == {LR: RATES[best]}
+    trials = [(rate, seed) for role, rate, seed in made if role == "trial"]
+    wanted = {(RATES[n], 0) for n in range(len(errors))}
+    wanted |= {(RATES[n], seed) for n in repeated for seed in range(3)}
+    assert sorted(trials) == sorted(wanted)  # each once
+    finals = [(rate, seed) for role, rate, seed in made if role == "final"]
+    assert finals == [(RATES[best], seed) for seed in range(3)]
+    told = contender.study.describe(contender.over_seeds)
+    assert told.selected_by.startswith("mean over seeds of ")
+    for trial in told.trials:
+        place = RATES.index(trial.parameters[LR])
+        assert trial.over_seeds == (list(errors[place]) if place in repeated else [])
+    scores = [trial.score for trial in told.trials if trial.score is not None]
+    chosen = next(trial for trial in told.trials if trial.parameters == contender.result.setting)
+    assert chosen.score == (min(scores) if scores else None)
+    assert contender.ended() == contender.runs
+
+
+def test_a_lucky_first_seed_decides_only_where_that_is_asked_for(tmp_path):
+    errors = [(0.30, 0.50, 0.50), (0.32, 0.33, 0.34), (0.50, 0.10, 0.10)]
+    contender, made = search(errors, tmp_path / "first", "sweep.choose_over=first_seed")
+    assert contender.result.setting == {LR: RATES[0]}
+    assert len([one for one in made if one[0] == "trial"]) == 3
+    assert contender.study.describe(contender.over_seeds).selected_by.startswith("error")
+    contender, made = search(errors, tmp_path / "all", "sweep.choose_over=all_seeds")
+    assert contender.result.setting == {LR: RATES[1]}
+    assert contender.over_seeds == {
+        key_of({LR: RATES[0]}): [0.30, 0.50, 0.50],
+        key_of({LR: RATES[1]}): [0.32, 0.33, 0.34],
+    }
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_one_setting_is_no_choice_and_one_seed_is_its_own_mean(tmp_path, seeds):
+    words = ["sweep.choose_over=all_seeds", f"sweep.seeds={seeds}"]
+    _, made = search([(0.3, 0.4, 0.5)], tmp_path / "one", *words)
+    assert [role for role, *_ in made] == ["trial", *["final"] * seeds]
+    _, made = search([(0.3, 0.4, 0.5), (0.5, 0.1, 0.1)], tmp_path / "two", *words)
+    assert [role for role, *_ in made] == [*["trial"] * (1 + seeds), *["final"] * seeds]
