@@ -52,7 +52,9 @@ def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
         return tuple(sorted(found, key=lambda mark: (WORDS.index(mark.word), mark.why)))
     study = searched[0].study
     count = len(_tried(study)) if study else 0
-    return (Mark(TUNED, f"chosen from {count} settings, none of its values on an edge; {why}"),)
+    over_seeds = " by the mean over seeds" if study and _over_seeds(study) else ""
+    chosen = f"chosen from {count} settings{over_seeds}, none of its values on an edge"
+    return (Mark(TUNED, f"{chosen}; {why}"),)
 
 
 def not_ranked(rows: Mapping[str, Sequence[RunRecord]]) -> str:
@@ -92,6 +94,10 @@ def _choice(record: RunRecord) -> Iterator[Mark]:
         if side := _edge(own[key], reached, len(study.search_space[key])):
             listed = ", ".join(f"{value:g}" for value in sorted(set(reached)))
             yield Mark(EDGE, f"{key}={own[key]:g} is the {side} value tried of {listed}")
+
+
+def _over_seeds(study: Study) -> bool:
+    return any(trial.over_seeds for trial in study.trials)
 
 
 def _tried(study: Study) -> list[dict[str, Any]]:

@@ -318,13 +318,17 @@ class Contender:
         )
 
     def _supersede(self, identities: Collection[str]) -> None:
-        """Take the final records of this study out of the way that are of another setting."""
+        """Take the final records of this study out of the way that are of another setting; as
+        trials they stay, for whoever chooses again."""
         c = self.configuration
         for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
             record = read_record(path)
             if record.study is None or record.study.name != self.study.name:
                 continue
             if record.identity not in identities:
+                if not (self.store.trials / path.name).exists():
+                    trial = record.model_copy(update={"role": "trial", "study": None})
+                    write_record(trial, self.store.trials)
                 folder = self.store.root / "superseded"
                 folder.mkdir(exist_ok=True)
                 path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it

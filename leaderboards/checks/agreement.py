@@ -74,6 +74,9 @@ def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     for trial in study.trials:
         of = sha256_of([*search, key_of(trial.parameters)])
         yield "study in one of its trials", of, (trial.value, trial.outcome, trial.run_id)
+        if trial.over_seeds:
+            count = len(trial.over_seeds)
+            yield f"study in a trial over {count} seeds", of, trial.over_seeds
 
 
 def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:

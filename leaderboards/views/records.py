@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bench.records.schema import Trial
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.data.replications import together
 from leaderboards.forms import form_of
@@ -202,9 +203,13 @@ def provenance_facts(content: Mapping[str, Any]) -> Facts:
 
 
 def study_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every setting that the search of a record tried, in the order of the search."""
-    trials: Iterable[Mapping[str, Any]] = (content.get("study") or {}).get("trials", [])
+    """Every setting that the search of a record tried, in the order of the search, with its mean
+    over seeds where it was trained with all of them."""
+    trials = [Trial.model_validate(one) for one in (content.get("study") or {}).get("trials", [])]
+    means = [{"mean over seeds": trial.score if trial.over_seeds else None} for trial in trials]
+    if not any(trial.over_seeds for trial in trials):
+        means = [{} for _ in trials]
     return [
-        {**trial["parameters"], "value": trial["value"], "outcome": trial["outcome"]}
-        for trial in trials
+        {**trial.parameters, "value": trial.value, **mean, "outcome": trial.outcome}
+        for trial, mean in zip(trials, means, strict=True)
     ]

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.executors.processes import InProcess
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, read_records, write_record
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
 from ground.progress import silent
 from settings.samplers import key_of
+from tests.bench.records import make_record
 
 LR = "training.lr"
 RATES = (1e-3, 2e-3, 5e-3, 1e-2)
@@ -116,3 +117,14 @@ def test_one_setting_is_no_choice_and_one_seed_is_its_own_mean(tmp_path, seeds):
     assert [role for role, *_ in made] == ["trial", *["final"] * seeds]
     _, made = search([(0.3, 0.4, 0.5), (0.5, 0.1, 0.1)], tmp_path / "two", *words)
     assert [role for role, *_ in made] == [*["trial"] * (1 + seeds), *["final"] * seeds]
+
+
+def test_a_final_run_that_is_chosen_no_more_stays_a_trial_for_whoever_chooses_again(tmp_path):
+    contender, _ = search([(0.3, 0.4, 0.5), (0.5, 0.1, 0.1)], tmp_path)
+    study = contender.study.describe()
+    final = make_record(task="three_moons", model="lstm", role="final", study=study, seed=1)
+    write_record(final, tmp_path / "records")
+    contender._supersede([])
+    assert not list((tmp_path / "records").glob("*.json"))
+    (kept,) = read_records([tmp_path / "trials"])
+    assert (kept.run_id, kept.role, kept.metrics) == (final.run_id, "trial", final.metrics)

@@ -89,6 +89,17 @@ def best_trial(content: Content) -> None:
     other["value"] = 0.9999
 
 
+def chosen_over(change: Callable[[list[float]], list[float]]) -> Change:
+    """Other values over seeds of the setting that the study chose."""
+
+    def changed(content: Content) -> None:
+        trials = content["study"]["trials"]
+        own = next(t for t in trials if t["parameters"] == _chosen(content))
+        own["over_seeds"] = change(own["over_seeds"])
+
+    return changed
+
+
 def _chosen(content: Content) -> Content:
     space = content["study"]["search_space"]
     split = {key: key.split(".") for key in space}

@@ -8,6 +8,7 @@ from tests.leaderboards.forging.changes import (
     Change,
     best_trial,
     better,
+    chosen_over,
     drop,
     headline,
     invented_trials,
@@ -34,6 +35,7 @@ BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
 REGRESSED = "in_context_regression/laptop/in_context_regression-gpt2-laptop-*-s1"
 GUESS = "multi_query_recall/laptop/multi_query_recall-uniform_over_values-*-s0"
 LEARNED = "learned_embeddings/laptop/*-s0"
+OVER_SEEDS = "wikipedia/laptop/wikipedia-gpt2-laptop-*-s1"
 A, B = "a" * 64, "b" * 64
 
 
@@ -399,6 +401,17 @@ FORGERIES = {
     ),
     "a search of which the losers were left out": Forgery(
         TRAINED, only_the_chosen, "other settings than the first 1 of its sampler"
+    ),
+    "a setting that was chosen by one seed": Forgery(
+        OVER_SEEDS, chosen_over(lambda old: []), "had not trained with all seeds"
+    ),
+    "a mean over fewer seeds than its rivals'": Forgery(
+        OVER_SEEDS, chosen_over(lambda old: old[:2]), "over other seeds than its own"
+    ),
+    "a mean over seeds of which the record is none": Forgery(
+        OVER_SEEDS,
+        chosen_over(lambda old: [old[0], *[one - 0.5 for one in old[1:]]]),
+        "not that of",
     ),
     "a search of which the losers lost by more": Forgery(
         TRAINED, worse_rivals, "its study in one of its trials is not as in"
