@@ -20,7 +20,7 @@ from bench.search.exchange import Exchange
 from bench.search.jobs import Job, Stack
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search
-from bench.search.study import ModelStudy
+from bench.search.study import ModelStudy, Seen
 from ground.errors import UserError
 from settings.groups import NOT_COMMITTED
 from settings.samplers import Setting, key_of
@@ -108,7 +108,7 @@ class Contender:
         self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
-        self.over_seeds: dict[str, list[float | None]] = {}  # of settings that got all seeds
+        self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
         self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
         self.repeats_asked = self.repeats_ended = 0
 
@@ -168,7 +168,7 @@ class Contender:
         if (key := key_of(setting)) in self.over_seeds:
             return []
         _, *others = self.entry.at(setting).final_runs()
-        self.repeated = [self.study.value_of(setting), *(None for _ in others)]
+        self.repeated = [self.study.seen(setting), *(Seen(None, None) for _ in others)]
         self.over_seeds[key] = self.repeated
         self.repeats_asked += len(others)
         return [Job("best so far", run, "trial") for run in others]
@@ -236,7 +236,8 @@ class Contender:
         validation = {} if record is None else record.metrics.get("validation", {})
         if record is not None and record.outcome == "ok":
             place = job.configuration.seed - self.configuration.seed
-            self.repeated[place] = validation.get(self.study.headline.name)
+            value = validation.get(self.study.headline.name)
+            self.repeated[place] = Seen(value, validation.get("loss"))
 
     def _end_final(self, answer: Any, cause: str | None) -> None:
         self.finals_ended += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution
@@ -37,7 +37,16 @@ if TYPE_CHECKING:
     from bench.search.exchange import Exchange
 
 Result = TypeVar("Result")
-OverSeeds = Mapping[str, list[float | None]]  # key of a setting -> its value with each seed
+
+
+class Seen(NamedTuple):
+    """What a setting came to with one seed, on validation; None without a number."""
+
+    value: float | None
+    loss: float | None
+
+
+OverSeeds = Mapping[str, Sequence[Seen]]  # key of a setting -> what it came to with each seed
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
@@ -226,24 +235,23 @@ class ModelStudy:
         then the first of the grid. None if no trial gave a number.
 
         Args:
-            over_seeds: of settings that were trained with all seeds, whose mean counts then.
+            over_seeds: of settings that were trained with all seeds, whose means count then.
         """
         sign = -1 if self.direction == StudyDirection.MAXIMIZE else 1
 
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
-            score = _describe_trial(trial, over_seeds or {}).score
-            loss = trial.user_attrs.get("loss")
-            place = self._grid[key_of(trial.user_attrs["setting"])]
-            worst = math.inf if score is None else sign * score
-            return worst, math.inf if loss is None else loss, place
+            key = key_of(trial.user_attrs["setting"])
+            own = (over_seeds or {}).get(key, [_seen(trial)])
+            value = _mean([None if one.value is None else sign * one.value for one in own])
+            return value, _mean([one.loss for one in own]), self._grid[key]
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
 
-    def value_of(self, setting: Setting) -> float | None:
+    def seen(self, setting: Setting) -> Seen:
         """What the trial of a setting came to."""
-        own = (t for t in self.latest() if t.user_attrs["setting"] == setting)
-        return next((trial.value for trial in own), None)
+        own = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
+        return next(own, Seen(None, None))
 
     def failures(self) -> list[str]:
         """Why trials have no value, for each of them."""
@@ -267,6 +275,16 @@ class ModelStudy:
         )
 
 
+def _seen(trial: FrozenTrial) -> Seen:
+    return Seen(trial.value, trial.user_attrs.get("loss"))
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    """Infinite where one is missing: it counts as the worst."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else math.inf
+
+
 def _describe_trial(trial: FrozenTrial, over_seeds: OverSeeds) -> Trial:
     notes = trial.user_attrs
     return Trial(
@@ -276,5 +294,5 @@ def _describe_trial(trial: FrozenTrial, over_seeds: OverSeeds) -> Trial:
         outcome=notes.get("outcome", "interrupted"),
         run_id=notes.get("run_id"),
         retry_of=notes.get("retry_of"),
-        over_seeds=over_seeds.get(key_of(notes["setting"]), []),
+        over_seeds=[seen.value for seen in over_seeds.get(key_of(notes["setting"]), ())],
     )

@@ -29,24 +29,25 @@ WORDS += ["sweep.sampler=grid", "sweep.n_trials=9"]
 class Trainings:
     """A made-up error for each rate and seed; None is a training that diverges."""
 
-    def __init__(self, errors):
-        self.errors, self.made = errors, []
+    def __init__(self, errors, losses):
+        self.errors, self.losses, self.made = errors, losses or errors, []
 
     def __call__(self, job, report):
         c = job.configuration
-        value = self.errors[RATES.index(c.training.lr)][c.seed]
+        place = RATES.index(c.training.lr)
+        value, loss = self.errors[place][c.seed], self.losses[place][c.seed]
         self.made.append((job.role, c.training.lr, c.seed))
         fields = {"run_id": "x", "cause": "the loss was nan", "seed": c.seed, "metrics": {}}
         if value is None:
             return RunRecord.model_construct(outcome="diverged", **fields)
-        fields["metrics"] = {"validation": {"error_after_max_period": value}}
+        fields["metrics"] = {"validation": {"error_after_max_period": value, "loss": loss}}
         return RunRecord.model_construct(outcome="ok", **fields)
 
 
-def search(errors, folder, *words):
+def search(errors, folder, *words, losses=None):
     entry = Entry([*WORDS, f"store={folder}", *words], {LR: list(RATES[: len(errors)])})
     contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
-    trainings = Trainings(errors)
+    trainings = Trainings(errors, losses)
     driver._drive([contender], InProcess(trainings), silent)
     return contender, trainings.made
 
@@ -104,10 +105,19 @@ def test_a_lucky_first_seed_decides_only_where_that_is_asked_for(tmp_path):
     assert contender.study.describe(contender.over_seeds).selected_by.startswith("error")
     contender, made = search(errors, tmp_path / "all", "sweep.choose_over=all_seeds")
     assert contender.result.setting == {LR: RATES[1]}
-    assert contender.over_seeds == {
+    got_all = {key: [one.value for one in seen] for key, seen in contender.over_seeds.items()}
+    assert got_all == {
         key_of({LR: RATES[0]}): [0.30, 0.50, 0.50],
         key_of({LR: RATES[1]}): [0.32, 0.33, 0.34],
     }
+
+
+def test_of_equals_the_mean_loss_decides(tmp_path):
+    errors = [(0.5, 0.5, 0.5), (0.5, 0.5, 0.5)]
+    losses = [(1.0, 3.0, 3.0), (2.0, 2.0, 2.0)]
+    contender, made = search(errors, tmp_path, "sweep.choose_over=all_seeds", losses=losses)
+    assert contender.result.setting == {LR: RATES[1]}
+    assert len([one for one in made if one[0] == "trial"]) == 6
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
