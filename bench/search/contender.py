@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import optuna
 
 from bench.executors.interface import Done, Executor
-from bench.records.schema import Cost, Headline, RunRecord, read_record, write_record
+from bench.records.schema import FINISHED, Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.search.exchange import Exchange
 from bench.search.jobs import Job, Stack
@@ -111,6 +111,7 @@ class Contender:
         self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
         self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
         self.repeats_asked = self.repeats_ended = 0
+        self.is_stuck = False  # since one of them came to no end of its own
 
     @property
     def space(self) -> Space:
@@ -150,7 +151,7 @@ class Contender:
         if self.repeats:
             self._submit_next(ticket, self.repeats, executor)
             return True
-        if under_way or not self.settled or self.waits():
+        if under_way or not self.settled or self.waits() or self.is_stuck:
             return False
         self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:
@@ -163,7 +164,7 @@ class Contender:
         there is nothing to choose from."""
         setting, sweep = self.best(), self.configuration.sweep
         alone = self.given or sweep.finals < 2 or len(self.study.latest()) < 2
-        if sweep.choose_over != ALL_SEEDS or alone or setting is None:
+        if sweep.choose_over != ALL_SEEDS or alone or setting is None or self.is_stuck:
             return []
         if (key := key_of(setting)) in self.over_seeds:
             return []
@@ -226,16 +227,19 @@ class Contender:
             elif trial is not None:
                 self.study.tell(trial, answer)
             elif job.role == "trial":
-                self._end_repeat(job, None if cause else answer)
+                self._end_repeat(job, answer, cause)
             else:
                 self._end_final(answer, cause)
 
-    def _end_repeat(self, job: Job, record: RunRecord | None) -> None:
-        """Take in the number of a setting with one more seed; none counts as the worst."""
+    def _end_repeat(self, job: Job, answer: Any, cause: str | None) -> None:
+        """Take in the number of a setting with one more seed. A training that diverges counts as
+        the worst; after a fault of the machine nothing is chosen, until the sweep is run again."""
         self.repeats_ended += 1
-        validation = {} if record is None else record.metrics.get("validation", {})
-        if record is not None and record.outcome == "ok":
+        if cause is not None or answer.outcome not in FINISHED:
+            self.result.cause, self.is_stuck = cause or answer.cause, True
+        elif answer.outcome == "ok":
             place = job.configuration.seed - self.configuration.seed
+            validation = answer.metrics.get("validation", {})
             value = validation.get(self.study.headline.name)
             self.repeated[place] = Seen(value, validation.get("loss"))
 

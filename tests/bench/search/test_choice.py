@@ -26,6 +26,9 @@ WORDS += ["tasks.contexts_every=16", "models.width=8", "models.layers=1", "sweep
 WORDS += ["sweep.sampler=grid", "sweep.n_trials=9"]
 
 
+FAULT = -1.0
+
+
 class Trainings:
     """A made-up error for each rate and seed; None is a training that diverges."""
 
@@ -38,6 +41,8 @@ class Trainings:
         value, loss = self.errors[place][c.seed], self.losses[place][c.seed]
         self.made.append((job.role, c.training.lr, c.seed))
         fields = {"run_id": "x", "cause": "the loss was nan", "seed": c.seed, "metrics": {}}
+        if value == FAULT:
+            return RunRecord.model_construct(outcome="out_of_memory", **fields | {"cause": "full"})
         if value is None:
             return RunRecord.model_construct(outcome="diverged", **fields)
         fields["metrics"] = {"validation": {"error_after_max_period": value, "loss": loss}}
@@ -110,6 +115,14 @@ def test_a_lucky_first_seed_decides_only_where_that_is_asked_for(tmp_path):
         key_of({LR: RATES[0]}): [0.30, 0.50, 0.50],
         key_of({LR: RATES[1]}): [0.32, 0.33, 0.34],
     }
+
+
+def test_nothing_is_chosen_after_a_fault_of_the_machine(tmp_path):
+    errors = [(0.3, FAULT, 0.4), (0.5, 0.5, 0.5)]
+    contender, made = search(errors, tmp_path, "sweep.choose_over=all_seeds")
+    assert contender.result.setting is None
+    assert contender.result.cause == "full"
+    assert not [one for one in made if one[0] == "final"]
 
 
 def test_of_equals_the_mean_loss_decides(tmp_path):
