@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from bench.records.identity import Identity
 
 Trials = Sequence[optuna.Trial | None]
+
+
+class Stage(IntEnum):
+    """How far a model may go: trials, the best of them with all seeds, final runs."""
+
+    TRIALS = 0
+    REPEATS = 1
+    FINALS = 2
 
 
 @dataclass
@@ -128,14 +137,14 @@ class Contender:
         """The best setting so far; None if no trial gave a number."""
         return self.given.setting if self.given else self.study.best(self.over_seeds)
 
-    def cover(self, space: Space, settled: bool) -> None:
-        """Search all of ``space``, even where the committed search had less; the final runs wait
-        until that is settled."""
+    def cover(self, space: Space, stage: Stage) -> None:
+        """Search all of ``space``, even where the committed search had less, and go as far as a
+        stage: a space that may still grow is no place for the runs of later ones."""
         own = {key: space[key] for key in self.entry.space}
         if self.space != own:
             self.given = None
             self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
-        self.settled, self.result.trials = settled, self.study.budget
+        self.stage, self.result.trials = stage, self.study.budget
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
@@ -146,12 +155,13 @@ class Contender:
             return True
         handed = (job for jobs in self.running.values() for job, _ in jobs)
         under_way = any(job.role == "trial" for job in handed)
-        if not under_way and not self.repeats and not self.waits():
+        may_repeat = self.stage >= Stage.REPEATS and not under_way and not self.repeats
+        if may_repeat and not self.waits():
             self.repeats.extend(self._plan_repeats())
         if self.repeats:
             self._submit_next(ticket, self.repeats, executor)
             return True
-        if under_way or not self.settled or self.waits() or self.is_stuck:
+        if under_way or self.stage < Stage.FINALS or self.waits() or self.is_stuck:
             return False
         self.finals = deque(self._plan_finals()) if self.finals is None else self.finals
         if not self.finals:

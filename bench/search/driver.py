@@ -13,7 +13,7 @@ from typing import Any
 from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.contender import Contender, ModelResult
+from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
 from bench.search.plan import Plan
@@ -87,7 +87,8 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
     # A guest has the settings of all others, and more where it needs them: theirs stay.
     spaces = {False: space, True: space}
     for each in contenders:
-        each.cover(space, settled=not reach)
+        # Where no space can grow, no model waits for another one's trials.
+        each.cover(space, Stage.TRIALS if reach else Stage.FINALS)
     try:
         while True:
             while len(running) < executor.slots:
@@ -103,7 +104,7 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     report("waiting for trials of other drivers", 0, 1)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
-                if all(contender.settled for contender in contenders):
+                if all(contender.stage == Stage.FINALS for contender in contenders):
                     return
                 before = dict(spaces)
                 for guest in spaces:
@@ -111,7 +112,9 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     spaces[guest] = widened(before[guest], reach, filter(None, best))
                 for each in contenders:
                     guest = each.entry.guest
-                    each.cover(spaces[guest], settled=spaces[guest] == before[guest])
+                    grown = spaces[guest] != before[guest]
+                    next_stage = Stage(min(each.stage + 1, Stage.FINALS))
+                    each.cover(spaces[guest], Stage.TRIALS if grown else next_stage)
                 continue
             done = executor.wait()
             running.pop(done.ticket).end(done)

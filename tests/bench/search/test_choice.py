@@ -21,6 +21,7 @@ from tests.bench.records import make_record
 
 LR = "training.lr"
 RATES = (1e-3, 2e-3, 5e-3, 1e-2)
+GROWN = (1e-3, 2e-3, 4e-3, 8e-3)
 WORDS = ["models=lstm", "tasks=three_moons", "device=cpu", "tasks.length=130", "tasks.sequences=2"]
 WORDS += ["tasks.contexts_every=16", "models.width=8", "models.layers=1", "sweep.seeds=3"]
 WORDS += ["sweep.sampler=grid", "sweep.n_trials=9"]
@@ -32,12 +33,12 @@ FAULT = -1.0
 class Trainings:
     """A made-up error for each rate and seed; None is a training that diverges."""
 
-    def __init__(self, errors, losses):
-        self.errors, self.losses, self.made = errors, losses or errors, []
+    def __init__(self, errors, losses, rates):
+        self.errors, self.losses, self.rates, self.made = errors, losses or errors, rates, []
 
     def __call__(self, job, report):
         c = job.configuration
-        place = RATES.index(c.training.lr)
+        place = self.rates.index(c.training.lr) if c.training.lr in self.rates else 0
         value, loss = self.errors[place][c.seed], self.losses[place][c.seed]
         self.made.append((job.role, c.training.lr, c.seed))
         fields = {"run_id": "x", "cause": "the loss was nan", "seed": c.seed, "metrics": {}}
@@ -49,10 +50,11 @@ class Trainings:
         return RunRecord.model_construct(outcome="ok", **fields)
 
 
-def search(errors, folder, *words, losses=None):
-    entry = Entry([*WORDS, f"store={folder}", *words], {LR: list(RATES[: len(errors)])})
+def search(errors, folder, *words, losses=None, rates=None, all_rates=RATES):
+    space = {LR: list(rates or RATES[: len(errors)])}
+    entry = Entry([*WORDS, f"store={folder}", *words], space)
     contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
-    trainings = Trainings(errors, losses)
+    trainings = Trainings(errors, losses, all_rates)
     driver._drive([contender], InProcess(trainings), silent)
     return contender, trainings.made
 
@@ -151,3 +153,14 @@ def test_a_final_run_that_is_chosen_no_more_stays_a_trial_for_whoever_chooses_ag
     assert not list((tmp_path / "records").glob("*.json"))
     (kept,) = read_records([tmp_path / "trials"])
     assert (kept.run_id, kept.role, kept.metrics) == (final.run_id, "trial", final.metrics)
+
+
+def test_seeds_are_spent_after_the_grid_has_grown(tmp_path):
+    """The best of the first grid lies on its edge, and gets no seeds; the best of the grown one
+    does, and what wins with all seeds may let it grow again."""
+    errors = [(0.9, 0.9, 0.9), (0.5, 0.5, 0.5), (0.4, 0.9, 0.9), (0.45, 0.45, 0.45)]
+    words = ["sweep.choose_over=all_seeds", "sweep.extend=2"]
+    contender, made = search(errors, tmp_path, *words, rates=(1e-3, 2e-3), all_rates=GROWN)
+    assert contender.result.setting == {LR: GROWN[3]}
+    repeated = [(rate, seed) for role, rate, seed in made if role == "trial" and seed]
+    assert repeated == [(GROWN[n], seed) for n in (2, 3) for seed in (1, 2)]
