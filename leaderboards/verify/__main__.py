@@ -168,13 +168,12 @@ def _verify(
     from leaderboards.verify.report import report
     from leaderboards.verify.telling import holds, lines_about
 
-    every = [one for batch in batches for one in batch]
-    counted = verifier.count(every, refused)
-    every = [one for one in every if one.record.run_id in counted]
+    counted = verifier.count([one for batch in batches for one in batch], refused)
+    batches = [[one for one in batch if one.record.run_id in counted] for batch in batches]
     found: list[Verification] = []
     lines = [terminal(f"refused: {error}") for error in refused or ()]
     print("\n".join(lines), end="\n" * bool(lines), flush=True)
-    for batch in ([one for one in batch if one in every] for batch in batches):
+    for batch in batches:
         for one, verification in zip(batch, verifier.verify(batch, counted), strict=True):
             found.append(verification)
             told = lines_about(one.record, verification, verifier.level)
@@ -184,7 +183,7 @@ def _verify(
     levels.update("refused" for _ in refused or ())
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
     if "report" in given.settings:
-        _write(given, report([one.record for one in every], found, lines))
+        _write(given, report([one.record for batch in batches for one in batch], found, lines))
     held = not refused and all(holds(one, verifier.level) for one in found)
     return OK if held else VERIFICATION_FAILED
 

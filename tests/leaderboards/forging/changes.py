@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.records.equivalence import Code, Name
 from bench.records.identity import identity_of
@@ -12,6 +12,17 @@ from bench.records.schema import Provenance
 
 Content = dict[str, Any]
 Change = Callable[[Content], None]
+
+TRAINED = "regbench/smoke/regbench-gpt2-*-s1"  # final, of three seeds
+
+
+class Forgery(NamedTuple):
+    """A change of a committed record, and what the refusal names."""
+
+    of: str
+    change: Change
+    named: str
+    identified: bool = False  # the forger works out identity and run id again
 
 
 def put(place: str, value: Any) -> Change:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tests.leaderboards.forging.changes import (
-    Change,
-    best_trial,
+    TRAINED,
+    Forgery,
     better,
-    chosen_over,
     drop,
     headline,
-    invented_trials,
     libraries,
-    only_the_chosen,
     put,
     several,
-    trials,
     unstudied,
     without_items,
-    worse_rivals,
 )
+from tests.leaderboards.forging.forged_searches import SEARCHES
 
-TRAINED = "regbench/smoke/regbench-gpt2-*-s1"  # final, of three seeds
 MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
 PREDICTOR = "regbench/*/regbench-3_gram-*-s0"
 RESTARTED = "three_moons/laptop/three_moons-*-laptop-*-s1"
@@ -35,18 +28,7 @@ BY_DISTANCE = "attention/smoke/attention-gpt2-smoke-*-s0"
 REGRESSED = "in_context_regression/laptop/in_context_regression-gpt2-laptop-*-s1"
 GUESS = "multi_query_recall/laptop/multi_query_recall-uniform_over_values-*-s0"
 LEARNED = "learned_embeddings/laptop/*-s0"
-OVER_SEEDS = "wikipedia/laptop/wikipedia-gpt2-laptop-*-s1"
 A, B = "a" * 64, "b" * 64
-
-
-class Forgery(NamedTuple):
-    """A change of a committed record, and what the refusal names."""
-
-    of: str
-    change: Change
-    named: str
-    identified: bool = False  # the forger works out identity and run id again
-
 
 FORGERIES = {
     "accuracy 42": Forgery(TRAINED, headline(42.0), "metrics.test.accuracy is 42"),
@@ -206,15 +188,6 @@ FORGERIES = {
         TRAINED, put("cost.training_steps", 10), "cost.training_steps"
     ),
     "no tuning": Forgery(TRAINED, put("cost.tuning_trials", 1), "cost.tuning_trials"),
-    "a study that was cut": Forgery(
-        TRAINED,
-        several(put("study.trials", lambda t: t[:1]), put("cost.tuning_trials", 1)),
-        "study",
-    ),
-    "a study in which another was best": Forgery(TRAINED, best_trial, "best one of its study"),
-    "a final run without a study": Forgery(
-        TRAINED, several(put("study", None), put("cost.tuning_trials", 0)), "role is final"
-    ),
     "a memory without bytes": Forgery(
         MEASURED, put("cost.state_bytes", 1), "cost.state_bytes is not its"
     ),
@@ -296,16 +269,6 @@ FORGERIES = {
     "a setting of the task that is left out": Forgery(
         TRAINED, unstudied(drop("config.tasks.states")), "no tasks.states", True
     ),
-    "a study of another name": Forgery(TRAINED, put("study.name", "<b>mine</b>"), "its study is"),
-    "two trials of one number": Forgery(TRAINED, trials(number=0), "two trials"),
-    "trials outside their search space": Forgery(
-        TRAINED,
-        several(put("config.training.lr", 0.7), trials(parameters={"training.lr": 0.7})),
-        "outside its search_space",
-        True,
-    ),
-    "a trial better than can be": Forgery(TRAINED, trials(value=5.0), "the value 5"),
-    "a number of a trial that failed": Forgery(TRAINED, trials(outcome="failed"), "failed"),
     "a predictor that the task does not have": Forgery(
         PREDICTOR, several(put("label", "GPT2 tuned"), put("model", "gpt2_tuned")), "label", True
     ),
@@ -384,36 +347,5 @@ FORGERIES = {
         TRAINED, several(put("headline.value", None), drop("metrics.test")), "headline.value"
     ),
     "no validation": Forgery(TRAINED, drop("metrics.validation"), "metrics.validation are missing"),
-    "a trial of another run": Forgery(
-        TRAINED, trials(run_id="hello"), "of the run 'hello', which is none of its"
-    ),
-    "a trial that ended well without a value": Forgery(
-        TRAINED, trials(value=None), "without a value, and it ended ok"
-    ),
-    "a search by the test split": Forgery(
-        TRAINED, put("study.selected_by", "accuracy on the test split"), "is selected by"
-    ),
-    "a sampler that there is not": Forgery(
-        TRAINED, put("study.sampler", "an oracle's guess"), "there is no sampler"
-    ),
-    "more trials than its grid has settings": Forgery(
-        TRAINED, invented_trials, "two trials of one setting"
-    ),
-    "a search of which the losers were left out": Forgery(
-        TRAINED, only_the_chosen, "other settings than the first 1 of its sampler"
-    ),
-    "a setting that was chosen by one seed": Forgery(
-        OVER_SEEDS, chosen_over(lambda old: []), "had not trained with all seeds"
-    ),
-    "a mean over fewer seeds than its rivals'": Forgery(
-        OVER_SEEDS, chosen_over(lambda old: old[:2]), "over other seeds than its own"
-    ),
-    "a mean over seeds of which the record is none": Forgery(
-        OVER_SEEDS,
-        chosen_over(lambda old: [old[0], *[one - 0.5 for one in old[1:]]]),
-        "not that of",
-    ),
-    "a search of which the losers lost by more": Forgery(
-        TRAINED, worse_rivals, "its study in one of its trials is not as in"
-    ),
+    **SEARCHES,
 }

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.records.provenance import sha256_of
-from tests.leaderboards.forging.changes import Content, put
-from tests.leaderboards.forging.forgeries import Forgery
+from tests.leaderboards.forging.changes import Content, Forgery, put
 
 Rule = Callable[[float], float]
 

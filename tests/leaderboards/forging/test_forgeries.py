@@ -18,16 +18,23 @@ from ground.errors import UserError
 from leaderboards import add
 from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together
-from tests.leaderboards.forging.changes import Change, Content, headline, identify, put, several
+from tests.leaderboards.forging.changes import (
+    TRAINED,
+    Change,
+    Content,
+    Forgery,
+    headline,
+    identify,
+    put,
+    several,
+)
 from tests.leaderboards.forging.forgeries import (
     ASKED,
     FORGERIES,
     MEASURED,
     PREDICTOR,
-    TRAINED,
     A,
     B,
-    Forgery,
 )
 
 
