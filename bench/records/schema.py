@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -120,7 +121,7 @@ class Trial(_Frozen):
         if not self.over_seeds:
             return self.value
         known = [value for value in self.over_seeds if value is not None]
-        return sum(known) / len(known) if known and len(known) == len(self.over_seeds) else None
+        return fmean(known) if len(known) == len(self.over_seeds) else None
 
 
 class Study(_Frozen):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import optuna
@@ -282,7 +283,7 @@ def _seen(trial: FrozenTrial) -> Seen:
 def _mean(values: Sequence[float | None]) -> float:
     """Infinite where one is missing: it counts as the worst."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else math.inf
+    return fmean(known) if len(known) == len(values) else math.inf
 
 
 def _describe_trial(trial: FrozenTrial, over_seeds: OverSeeds) -> Trial:
