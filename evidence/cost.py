@@ -61,6 +61,43 @@ class Kind(NamedTuple):
     preset: str
 
 
+class Size(NamedTuple):
+    """What the FLOPs of a run's step are in proportion to.
+
+    Attributes:
+        task: the class of its task, which says what ``length`` means.
+        length: of a sequence, as the task's settings have it.
+        tokens: of a sequence that count in the loss; 1 of a run that was not made.
+        work: for each position of all sequences.
+    """
+
+    task: str
+    length: float
+    tokens: float
+    work: float
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Size:
+        """That of a run."""
+        sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
+        tokens = max(1.0, record.cost.training_tokens / sequences)
+        return cls.asked(record.config)._replace(tokens=tokens)
+
+    @classmethod
+    def asked(cls, config: Mapping[str, Any]) -> Size:
+        """That of a run that was not made."""
+        task = config["tasks"]
+        return cls(str(task.get("_target_")), _number(task.get("length")), 1.0, _work(config))
+
+    def over(self, other: Size) -> float:
+        """FLOPs of a step, in those of another run's step."""
+        length, theirs = self.length, other.length
+        if self.task != other.task:  # they measure length in other words, or in none
+            theirs = other.tokens
+            length = length if length > 1 else theirs
+        return length / theirs * self.work / other.work
+
+
 class Alike(NamedTuple):
     """A run, and the work of another one by it.
 
@@ -96,14 +133,15 @@ class Speeds:
             for record in found
             if not baseline and record.cost.training_flops and record.cost.training_steps
         ]
-        self._of_kind: dict[Kind, list[RunRecord]] = defaultdict(list)
-        # Of runs that differ in their seed the first stands for all: their steps are alike.
+        self._of_kind: dict[Kind, list[tuple[RunRecord, Size]]] = defaultdict(list)
+        # Of runs whose steps are of one size the first stands for all.
         first = {
-            (Kind(r.task, r.model, r.preset), r.identity): r
+            (Kind(r.task, r.model, r.preset), Size.of(r)): r
             for r in sorted(self._trained, key=lambda r: r.run_id, reverse=True)
         }
-        for (kind, _), record in first.items():
-            self._of_kind[kind].append(record)
+        for (kind, size), record in first.items():
+            self._of_kind[kind].append((record, size))
+        self._close: dict[tuple[str, ...], list[tuple[RunRecord, Size]]] = {}
         self._known: dict[str, Cost] = {}
         self._asked: dict[tuple[str, str], Cost] = {}  # by the run, to look up what is known
 
@@ -160,16 +198,13 @@ class Speeds:
         resolved, trained = configuration.resolved(), self._trained
         if not trained:
             return None
+        asked = Size.asked(resolved)
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
-            unlike = {
-                kind: [getattr(kind, key) != getattr(configuration, key) for key in first]
-                for kind in self._of_kind
-            }
-            least = min(unlike.values())
-            close = [r for kind in unlike if unlike[kind] == least for r in self._of_kind[kind]]
-            return min(close, key=lambda r: (abs(math.log(_work_ratio(resolved, r))), r.run_id))
+            close = self._closest({key: str(getattr(configuration, key)) for key in first})
+            gaps = ((abs(math.log(asked.over(size))), record) for record, size in close)
+            return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
         own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
         if kin.task != configuration.task:  # never run: as many as it has in the middle of others
@@ -179,6 +214,15 @@ class Speeds:
         steps = _steps(resolved, alike) * configuration.training.restarts
         ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
         return Alike(alike, _alike(own, configuration), ratio, flops, steps, trained)
+
+    def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, Size]]:
+        """Runs of the kinds that have most of what is wanted; what is first counts first."""
+        asked = (*wanted, *wanted.values())
+        if asked not in self._close:
+            unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
+            least = min(unlike.values())
+            self._close[asked] = [r for k in unlike if unlike[k] == least for r in self._of_kind[k]]
+        return self._close[asked]
 
     def _training(self, configuration: Configuration) -> Cost:
         found = self.nearest_by_work(configuration)
@@ -223,13 +267,7 @@ def _around(seconds: float, factor: float, source: str = "") -> Cost:
 
 def _work_ratio(resolved: Mapping[str, Any], record: RunRecord) -> float:
     """FLOPs of a step, in those of a record's step."""
-    length, other = (_number(c["tasks"].get("length")) for c in (resolved, record.config))
-    if record.config["tasks"].get("_target_") != resolved["tasks"].get("_target_"):
-        # Other tasks measure length in other words, or in none.
-        sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
-        other = max(1.0, record.cost.training_tokens / sequences)
-        length = length if length > 1 else other
-    return length / other * _work(resolved) / _work(record.config)
+    return Size.asked(resolved).over(Size.of(record))
 
 
 def _flops(resolved: Mapping[str, Any], record: RunRecord) -> float:

@@ -108,7 +108,8 @@ class Kind(Generic[Content]):
             raise self.refused(path, f"is not plain YAML ({error.problem}{line})") from None
         except (yaml.YAMLError, ValueError) as error:  # such as a date of month 13
             raise self.refused(path, f"is not plain YAML ({error})") from None
-        return self.typed(path, self._bounded(path, tree))
+        self._bounded(path, tree)
+        return self.typed(path, tree)
 
     def tree(self, path: Path, content: bytes) -> Any:
         """What JSON ``content`` of the file at ``path`` holds, bounded but not typed.
@@ -122,8 +123,8 @@ class Kind(Generic[Content]):
             tree = from_json(content, allow_inf_nan=False)
         except ValueError as error:
             raise self.refused(path, f"is truncated or not JSON ({error})") from None
-        self._bounded(path, tree)
-        if len(MAYBE_A_KEY.findall(content)) > _walked(tree)[1] and (twice := _twice(content)):
+        keys = self._bounded(path, tree)
+        if len(MAYBE_A_KEY.findall(content)) > keys and (twice := _twice(content)):
             raise self.refused(path, f"holds the key {twice!r:.80} twice in one place")
         return tree
 
@@ -147,11 +148,12 @@ class Kind(Generic[Content]):
             problem = f"is not a {self.name} ({_shown(place, 120)}: {first['msg']})"
             raise self.refused(path, problem) from None
 
-    def _bounded(self, path: Path, tree: Any) -> Any:
-        problem = beyond_bounds(tree)
+    def _bounded(self, path: Path, tree: Any) -> int:
+        """How many keys a tree has, which is not too much."""
+        problem, keys = _walked(tree)
         if problem:
             raise self.refused(path, problem)
-        return tree
+        return keys
 
 
 def beyond_bounds(tree: Any) -> str:

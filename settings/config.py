@@ -304,8 +304,10 @@ def _checked_model(name: Any, group: str, task: str) -> str:
     """A model that the task takes; of the wrong kind is another mistake than unknown."""
     if name == "all":
         raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
+    if name in choices(group):
+        return str(name)
     elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
-    if elsewhere and name not in choices(group):
+    if elsewhere:
         raise UserError(
             f"models={name} is one of the {elsewhere[0]}, and {task} takes: "
             f"{', '.join(choices(group))}"

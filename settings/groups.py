@@ -61,7 +61,10 @@ def model_groups() -> list[str]:
 # A plan of thousands of runs asks for the names at each. A folder's time tells whether some file
 # came or went.
 def _changed(folder: Path) -> int:
-    return folder.stat().st_mtime_ns if folder.is_dir() else 0
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @lru_cache(maxsize=64)

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from settings.config import compose
 from settings.settings import Configuration
 
+SEED = "seed="
+# Settings of a training that a search varies: each a positive number that nothing else depends on.
+VARIED = {"training.lr=": "lr", "training.weight_decay=": "weight_decay"}
+NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?")
+
 
 def compose_seeded(words: Sequence[str]) -> Configuration:
-    """As :func:`compose`, for many command lines of which most differ in their seed alone."""
-    seeds = [word for word in words if word.startswith("seed=")]
-    configuration = _composed(tuple(word for word in words if not word.startswith("seed=")))
-    if not seeds:
-        return configuration
-    return configuration.model_copy(update={"seed": int(seeds[-1].removeprefix("seed="))})
+    """As :func:`compose`, for many command lines of which most differ in their seed, learning rate
+    and weight decay alone.
+
+    Raises:
+        UserError: as there.
+    """
+    seed = _last(words, SEED)
+    given = {name: _last(words, beginning) for beginning, name in VARIED.items()}
+    numbers = {name: _positive(text) for name, text in given.items() if text is not None}
+    plain = [word for word in words if not word.startswith(SEED)]
+    found = _composed(tuple(word for word in plain if not word.startswith(tuple(VARIED))))
+    if numbers and not _free(found, numbers):
+        found = _composed(tuple(plain))
+    elif numbers:
+        training = found.training.model_copy(update=numbers)
+        found = found.model_copy(update={"training": training})
+    return found if seed is None else found.model_copy(update={"seed": int(seed)})
+
+
+def _free(configuration: Configuration, numbers: Mapping[str, float | None]) -> bool:
+    """Whether a training may have the numbers; composing explains why it may not."""
+    decays = configuration.training.bias_correction or "weight_decay" not in numbers
+    return configuration.takes is None and decays and None not in numbers.values()
+
+
+def _last(words: Iterable[str], beginning: str) -> str | None:
+    """What the last word that begins so says; the last one counts."""
+    given = [word for word in words if word.startswith(beginning)]
+    return given[-1].removeprefix(beginning) if given else None
+
+
+def _positive(text: str) -> float | None:
+    """The number that a word holds, if it is a positive one as JSON writes it."""
+    number = float(text) if NUMBER.fullmatch(text) else 0.0
+    return number if 0 < number < math.inf else None
 
 
 @lru_cache(maxsize=4096)

@@ -155,6 +155,20 @@ def read_table() -> tuple[Equivalence, ...]:
     return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
 
 
+def _entries_of(code: Code) -> list[Equivalence]:
+    """Those that have the code on one side."""
+    return _by_code(TABLE, TABLE.stat().st_mtime_ns).get(code, []) if TABLE.exists() else []
+
+
+@lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
+def _by_code(path: Path, changed: int) -> dict[Code, list[Equivalence]]:
+    found: dict[Code, list[Equivalence]] = defaultdict(list)
+    for entry in _read(path, changed):
+        for code in {entry.old, entry.new}:
+            found[code].append(entry)
+    return found
+
+
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
     how = (
@@ -179,12 +193,11 @@ def add_entry(entry: Equivalence) -> None:
 def names(code: Code, config: Config) -> Iterator[Name]:
     """The run itself, then the same run by every state of the code that is proven equal, through
     any chain of proofs."""
-    table = read_table()
     seen, waiting = {code}, [Name(code, config)]
     while waiting:
         name = waiting.pop(0)
         yield name
-        for entry in table:
+        for entry in _entries_of(name.code):
             other = entry.other_side(name)
             if other is not None and other.code not in seen:
                 seen.add(other.code)

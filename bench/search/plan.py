@@ -15,6 +15,7 @@ from ground.errors import UserError, nearest
 from ground.words import word
 from settings.config import compose, models_of, parse
 from settings.groups import GUEST, choices, guests, taking_part
+from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
 JOURNAL = "journal"  # the storage that is a file in the store
@@ -65,7 +66,8 @@ class Entry:
 
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
-        return compose([*self.words, *(word(key, value) for key, value in setting.items())])
+        given = [word(key, value) for key, value in setting.items()]
+        return compose_seeded([*self.words, *given])
 
 
 @dataclass(frozen=True)
