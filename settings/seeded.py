@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from ground.errors import UserError
 from settings.config import compose
 from settings.settings import Configuration
 
@@ -27,13 +28,21 @@ def compose_seeded(words: Sequence[str]) -> Configuration:
     given = {name: _last(words, beginning) for beginning, name in VARIED.items()}
     numbers = {name: _positive(text) for name, text in given.items() if text is not None}
     plain = [word for word in words if not word.startswith(SEED)]
-    found = _composed(tuple(word for word in plain if not word.startswith(tuple(VARIED))))
-    if numbers and not _free(found, numbers):
+    found = _base(tuple(word for word in plain if not word.startswith(tuple(VARIED))))
+    if found is None or (numbers and not _free(found, numbers)):
         found = _composed(tuple(plain))
     elif numbers:
         training = found.training.model_copy(update=numbers)
         found = found.model_copy(update={"training": training})
     return found if seed is None else found.model_copy(update={"seed": int(seed)})
+
+
+def _base(words: tuple[str, ...]) -> Configuration | None:
+    """Without the numbers; None where the rest cannot do without them, or is a mistake."""
+    try:
+        return _composed(words)
+    except UserError:
+        return None
 
 
 def _free(configuration: Configuration, numbers: Mapping[str, float | None]) -> bool:

@@ -48,3 +48,10 @@ def test_a_rate_of_what_trains_nothing_is_refused():
     words = ["tasks=capacity", "models=ridge", "training.lr=0.1"]
     assert outcome(compose_seeded, words) == outcome(compose, words)
     assert isinstance(outcome(compose_seeded, words), str)
+
+
+def test_numbers_that_the_rest_cannot_do_without_are_composed():
+    rest = ["tasks=regbench", "models=lstm", "training.bias_correction=false"]
+    words = [*rest, "training.weight_decay=0.0", "training.lr=0.01"]
+    assert compose_seeded(words) == compose(words)
+    assert outcome(compose_seeded, rest) == outcome(compose, rest)
