@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from ground.errors import UserError
 from settings.config import compose
+from settings.groups import guests
 from settings.settings import Configuration
 
 SEED = "seed="
@@ -63,6 +64,10 @@ def _positive(text: str) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-@lru_cache(maxsize=4096)
 def _composed(words: tuple[str, ...]) -> Configuration:
+    return _beside(words, guests())
+
+
+@lru_cache(maxsize=4096)  # who takes part by default is part of a configuration
+def _beside(words: tuple[str, ...], others: tuple[str, ...]) -> Configuration:
     return compose(words)

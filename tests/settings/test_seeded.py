@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ground.errors import UserError
 from ground.words import word
 from settings.config import compose
+from settings.groups import taking_part
 from settings.seeded import compose_seeded
 
 BASE = ["tasks=three_moons", "models=gpt2", "preset=smoke"]
@@ -55,3 +56,10 @@ def test_numbers_that_the_rest_cannot_do_without_are_composed():
     words = [*rest, "training.weight_decay=0.0", "training.lr=0.01"]
     assert compose_seeded(words) == compose(words)
     assert outcome(compose_seeded, rest) == outcome(compose, rest)
+
+
+def test_a_guest_takes_part_in_what_is_composed_beside_it():
+    words = ["tasks=regbench", "models=lstm", "training.lr=0.01"]
+    alone = compose_seeded(words)
+    with taking_part(["gla"]):
+        assert compose_seeded(words) == compose(words) != alone
