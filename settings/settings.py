@@ -114,7 +114,7 @@ class SweepSettings(Settings):
     sampler: Literal["random", "grid", "qmc", "tpe"]
     choose_over: Literal["all_seeds", "first_seed"]
     stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
-    workers: int = Field(ge=0, le=LARGEST_THREADS)
+    workers: int | None = Field(default=None, ge=0, le=LARGEST_THREADS)
     executor: Literal["processes", "ray"]
     ray: RaySettings
     storage: str
@@ -181,7 +181,8 @@ class Configuration(Settings):
             raise ValueError("set training.steps, or training.epochs for a task with epochs")
         devices, workers = self.training.devices, self.sweep.workers
         elsewhere = "executor=ray" if self.sweep.executor == "ray" else f"workers={workers}"
-        if devices > 1 and elsewhere != "workers=0":  # where each run has one device
+        # Where each run has one device.
+        if devices > 1 and elsewhere not in ("workers=0", "workers=None"):
             raise ValueError(
                 f"training.devices={devices} shares one training among processes, and "
                 f"{elsewhere} gives each training one: leave one of them out"

@@ -22,6 +22,7 @@ from bench.search.forecast_table import (
     print_precisions,
     print_timeline,
 )
+from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, Plan
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import count_training_flops
@@ -164,7 +165,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     if plan.device_like is not None:
         _print_elsewhere(estimates, plan, of)
         return
-    workers = max(1, plan.settings.workers)
+    workers = max(1, workers_at_once(plan.entries[0].configuration))
     sized = any(e.setting == "largest" for e in estimates)
     columns = ["trials", "runs", "parameters", "training FLOPs", "training time"]
     table = table_of(["model", "sizes"] if sized else ["model"], columns)

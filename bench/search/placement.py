@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import joblib
+
 from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
 from bench.search.exchange import open_exchange
@@ -14,6 +16,7 @@ from bench.search.jobs import execute
 from bench.search.sharing import SharedRuns
 from ground.errors import UserError
 from ground.progress import Report
+from settings.limits import LARGEST_THREADS
 from settings.settings import Configuration
 
 
@@ -46,7 +49,7 @@ def _alone(
     configurations: Sequence[Configuration], report: Report, at_most: int | None
 ) -> Iterator[Executor]:
     first = configurations[0]
-    workers = min(first.sweep.workers, at_most or first.sweep.workers)
+    workers = workers_at_once(first, at_most)
     if first.sweep.executor == "ray":
         with _cluster(configurations, workers, report) as cluster:
             yield cluster
@@ -56,16 +59,41 @@ def _alone(
         yield executor
 
 
-def _shares(workers: int, device: str) -> list[dict[str, str]]:
-    """The environment of each worker: one thread, or one of the GPUs in turn."""
+def workers_at_once(configuration: Configuration, at_most: int | None = None) -> int:
+    """Processes for the runs of a sweep; 0: they are made in this one, or on all of a cluster.
+
+    Without a number it is one for each GPU, or each CPU core, that this process may use; and 0 where
+    a cluster or the processes of each training take them, or where TPE would propose other trials.
+
+    Args:
+        at_most: jobs that there are.
+    """
+    sweep, training = configuration.sweep, configuration.training
+    if sweep.workers is not None:
+        return min(sweep.workers, at_most or sweep.workers)
+    if sweep.executor == "ray" or training.devices > 1 or sweep.sampler == "tpe":
+        return 0
+    places = len(_gpus(configuration.device)) or joblib.cpu_count() // training.threads
+    found = min(places, at_most or places, LARGEST_THREADS)
+    return found if found > 1 else 0
+
+
+def _gpus(device: str) -> list[str]:
+    """The GPUs that runs may take, as CUDA_VISIBLE_DEVICES names them."""
     import torch
 
     if device == "cpu" or not torch.cuda.is_available():
-        return [{"OMP_NUM_THREADS": "1"}] * workers
+        return []
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
-    gpus = itertools.islice(itertools.cycle(visible), workers)
-    return [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus]
+    return listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
+
+
+def _shares(workers: int, device: str) -> list[dict[str, str]]:
+    """The environment of each worker: one thread, or one of the GPUs in turn."""
+    if not (gpus := _gpus(device)):
+        return [{"OMP_NUM_THREADS": "1"}] * workers
+    in_turn = itertools.islice(itertools.cycle(gpus), workers)
+    return [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in in_turn]
 
 
 @contextmanager

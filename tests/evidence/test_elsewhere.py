@@ -11,7 +11,7 @@ from evidence.elsewhere import SpeedsElsewhere, chains
 from evidence.runs import PlannedRun
 from ground.errors import UserError
 from reproduce.__main__ import reproductions
-from settings.config import compose
+from settings.config import compose, training_configuration
 
 WORDS = ["tasks=three_moons", "models=gpt2", "device=cpu", "training.steps=10"]
 
@@ -30,7 +30,9 @@ def test_runs_are_costed_by_counted_steps_on_the_device() -> None:
         assert 0 < cost.low < cost.seconds < cost.high
         assert "steps counted for NVIDIA" in cost.sources[0]
         assert speeds.of(twice).seconds == pytest.approx(2 * cost.seconds, rel=0.2)
-    assert fast.of(once).seconds <= slow.of(once).seconds
+    # Without the making of batches, which is measured here and differs from time to time.
+    own = training_configuration(once.configuration)
+    assert fast.forecaster.training(own).bare.likely < slow.forecaster.training(own).bare.likely
 
 
 def test_trials_come_before_final_runs_and_a_shared_training_is_in_once() -> None:

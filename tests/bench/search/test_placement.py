@@ -1,0 +1,73 @@
+"""How many runs are made at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import joblib
+import pytest
+
+from bench.search.placement import workers_at_once
+from ground.errors import UserError
+from settings.config import compose
+
+LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
+
+
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "at_most", "workers"),
+    [
+        ([], None, 4),
+        ([], 3, 3),
+        ([], 1, 0),
+        (["training.threads=2"], None, 2),
+        (["training.threads=4"], None, 0),
+        (["training.threads=8"], None, 0),
+        (["sweep.sampler=tpe"], None, 0),
+        (["training.devices=2"], None, 0),
+        (["sweep.executor=ray"], None, 0),
+        (["sweep.workers=3"], None, 3),
+        (["sweep.workers=3", "sweep.executor=ray"], None, 3),
+        (["sweep.workers=3"], 1, 1),
+        (["sweep.workers=0"], None, 0),
+        (["preset=smoke"], None, 0),
+        (["preset=smoke", "sweep.workers=null"], None, 4),
+    ],
+)
+def test_runs_are_made_by_all_cores_unless_that_would_change_them(
+    four_cores: None, words: list[str], at_most: int | None, workers: int
+) -> None:
+    assert workers_at_once(compose([*LAPTOP, *words]), at_most) == workers
+
+
+def test_a_process_that_may_use_one_core_starts_no_workers() -> None:
+    """By the real count, which knows what the process is bound to."""
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "from bench.search.placement import workers_at_once\n"
+        "from settings.config import compose\n"
+        f"print(workers_at_once(compose({LAPTOP})))"
+    )
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("this system binds no process to a core")
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.stdout == "0\n", shown.stderr
+
+
+@pytest.mark.parametrize("word", ["sweep.workers=many", "sweep.workers=-1", "sweep.workers=1.5"])
+def test_another_number_of_workers_is_one_sentence(word: str) -> None:
+    with pytest.raises(UserError, match=r"workers") as error:
+        compose([*LAPTOP, word])
+    assert "\n" not in str(error.value)
+
+
+def test_processes_that_share_a_training_exclude_workers_that_were_asked_for() -> None:
+    with pytest.raises(UserError, match="workers=2 gives each training one: leave one of them out"):
+        compose([*LAPTOP, "training.devices=2", "sweep.workers=2"])
