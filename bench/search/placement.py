@@ -62,8 +62,8 @@ def _alone(
 def workers_at_once(configuration: Configuration, at_most: int | None = None) -> int:
     """Processes for the runs of a sweep; 0: they are made in this one, or on all of a cluster.
 
-    Without a number it is one for each GPU, or each CPU core, that this process may use; and 0 where
-    a cluster or the processes of each training take them, or where TPE would propose other trials.
+    Without a number it is one for each GPU, or each CPU core, that this process may use; and 0
+    where a cluster or the processes of each training take them, or where TPE would propose others.
 
     Args:
         at_most: jobs that there are.
