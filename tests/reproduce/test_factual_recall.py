@@ -163,7 +163,7 @@ def test_facts_by_parameters_are_judged_after_full_trainings_only() -> None:
     assert claim.without_control([search(0, 0.15)]).verdict == REPRODUCED
     assert claim.without_control([search(0, 0.5)]).verdict == CONTRADICTED
     short = claim.without_control([search(0, 0.15, steps=3000)])
-    assert (short.verdict, short.asked_at) == (NOT_ASKED, "gpu")
+    assert (short.verdict, short.asked_at) == (NOT_ASKED, "laptop")
     assert "shorter trainings: 0.1" in short.evidence
     settings = {**PUBLISHED, "steps": 16384}
     one = made("facts_by_parameters", 0, tasks=settings, arrays=sizes([600.0], [90.0]))
