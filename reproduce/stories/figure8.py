@@ -169,11 +169,12 @@ def ahead(model: str, kind: str) -> Rule:
 
 
 def growing(model: str, kind: str) -> Rule:
-    """From the first band to the last that the windows reach, the model gains more."""
+    """From the first band to the last that the windows reach, the model gains more, by what is
+    not equal elsewhere in this figure: a little more is what any other transformer may gain."""
 
     def rules(records: Records) -> list[Rule]:
         first, *_, last = inside(records, BANDS)
-        return [gap(model, GPT2, Stretch(kind, first, last))]
+        return [gap(model, GPT2, Stretch(kind, first, last), low=TOLERANCE)]
 
     return each(rules)
 
@@ -274,8 +275,8 @@ CLAIMS = (
         "larger late in the window than among the first 50 tokens.",
         growing,
         "from positions 1–50 to the last band that the windows reach (151–512 at best) the "
-        "Mosaic's loss falls by more than 0 nats more than the transformer's, with the whole 95 % "
-        "interval",
+        f"Mosaic's loss falls by at least {TOLERANCE:g} nats more than the transformer's, with the "
+        "whole 95 % interval",
         (AHEAD[0], "the growth of the Mosaic's lead ({})"),
     ),
     *_claims(
