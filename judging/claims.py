@@ -15,10 +15,11 @@ from judging.fairness import not_ranked
 from judging.frozen import Hashes, entry_of, set_after
 from judging.grammar import Records, Rule, Runs
 from judging.levels import smallest_p
-from judging.verdicts import NOT_ASKED, UNDECIDED, Finding
+from judging.verdicts import CONTRADICTED, NOT_ASKED, UNDECIDED, Finding
 
 SCHEMA_VERSION = 1
 RANKED = "Judged where every row is tuned and has converged, but at smoke, which tunes nothing"
+BY_THEMSELVES = "contradicted where the rows that are do so by themselves"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Claim:
             without it, that of the reproduction it belongs to.
         ranks: the rows that it ranks with each other, as a table does: where one of them is not
             tuned or has not converged, the claim is open (:mod:`judging.fairness`).
+        of_each: whether it says something of each of these rows ("every baseline"): then those that
+            are ranked can contradict it by themselves, whatever another one lacks.
     """
 
     name: str
@@ -44,12 +47,14 @@ class Claim:
     source: str = ""
     control: AnyControl | None = None
     ranks: Callable[[Records], Sequence[Runs]] | None = None
+    of_each: bool = False
 
     @property
     def tolerance(self) -> str:
         """When the claim counts as reproduced, with the numbers of the test."""
         text = self.words.format(**self.rule.numbers) if self.words else self.rule.text
         text += f". {RANKED}" if self.ranks else ""
+        text += f"; {BY_THEMSELVES}" if self.of_each else ""
         return f"{text}. {self.control.text}" if self.control else text
 
     @property
@@ -73,9 +78,15 @@ class Claim:
         """What is left of a verdict where a row is not ranked."""
         if self.ranks is None or finding.verdict in (NOT_ASKED, UNDECIDED):
             return finding
-        rows = {row.label: row.finished(runs) for row in self.ranks(runs)}
+        rows = [(row.label, row.finished(runs)) for row in self.ranks(runs)]
         if not (lacking := not_ranked(rows)):
             return finding
+        if self.of_each and finding.verdict == CONTRADICTED:
+            out = {one.run_id for row in rows if not_ranked([row]) for one in row[1]}
+            ranked = [record for record in runs if record.run_id not in out]
+            if self.rule.judge(ranked, LEVEL).verdict == CONTRADICTED:
+                evidence = f"{finding.evidence}; {lacking}, but the others contradict it alone"
+                return replace(finding, evidence=evidence)
         evidence = f"{finding.evidence}; but {lacking}, so that these rows are not ranked"
         return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
 

@@ -10,7 +10,7 @@ Example: ``marks(records)[0].word`` is what a table shows.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -57,11 +57,11 @@ def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
     return (Mark(TUNED, f"{chosen}; {why}"),)
 
 
-def not_ranked(rows: Mapping[str, Sequence[RunRecord]]) -> str:
+def not_ranked(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> str:
     """The rows that no table ranks, by their labels, and why: "GPT2 is still improving". Empty if
     all are tuned, and at smoke, which tests the machinery and tunes nothing."""
     found = []
-    for label, records in rows.items():
+    for label, records in rows:
         own = [record for record in records if record.preset != "smoke"]
         if words := [one.word for one in marks(own) if one.word != TUNED]:
             verb = "is" if words[0] in (IMPROVING, UNTUNED) else "is on an"

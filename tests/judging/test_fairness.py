@@ -11,9 +11,9 @@ from bench.records.store import COMMITTED
 from ground.statistics import REAL
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED
-from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED, marks
-from judging.grammar import Number, Runs, above
-from judging.verdicts import REPRODUCED, UNDECIDED
+from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED, marks, not_ranked
+from judging.grammar import Number, Runs, above, each
+from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 
 STEPS = 1000
@@ -213,3 +213,53 @@ def test_a_claim_that_ranks_rows_is_open_until_all_are_tuned():
     # What is open for another reason keeps that reason.
     assert "untuned" not in ranked.judge([*tuned]).finding.evidence
     assert "every row is tuned" in ranked.tolerance
+
+
+def test_what_is_said_of_each_row_is_contradicted_by_ranked_ones_alone():
+    ours, *others = (Runs(name, model=name) for name in ("a", "b", "c"))
+    number = Number("accuracy", "accuracy", kind=REAL)
+    rule = each([above(number.of(ours), number.of(other)) for other in others])
+    rows = lambda records: [ours, *others]  # noqa: E731
+    parts = ("ahead", "a is ahead of every other.", rule)
+    of_each = Claim(*parts, control=NOTHING_TRAINED, ranks=rows, of_each=True)
+    jointly = Claim(*parts, control=NOTHING_TRAINED, ranks=rows)
+
+    def runs(model, search, level):
+        return [
+            trained(
+                search,
+                model=model,
+                seed=seed,
+                preset="laptop",
+                metrics={"test": {"accuracy": level + seed / 100}},
+            )
+            for seed in range(3)
+        ]
+
+    def judge(claim, *found):
+        return claim.judge([record for some in found for record in some]).finding
+
+    tuned = runs("a", study(), 0.7)
+    above_it, untuned_above = runs("b", study(), 0.9), runs("b", None, 0.9)
+    untuned_below, untuned_too = runs("c", None, 0.5), runs("c", None, 0.9)
+    found = judge(of_each, tuned, above_it, untuned_below)
+    assert found.verdict == CONTRADICTED
+    assert "c is untuned, but the others contradict it alone" in found.evidence
+    assert judge(of_each, tuned, above_it).verdict == CONTRADICTED
+    assert judge(jointly, tuned, above_it, untuned_below).verdict == UNDECIDED
+    # A row that is not ranked contradicts nothing, and nothing is contradicted for a row of ours
+    # that is not ranked.
+    assert judge(of_each, tuned, untuned_above, runs("c", study(), 0.5)).verdict == UNDECIDED
+    assert judge(of_each, tuned, runs("b", study(), 0.5), untuned_too).verdict == UNDECIDED
+    assert judge(of_each, runs("a", None, 0.7), above_it, untuned_below).verdict == UNDECIDED
+    # And what holds of ranked rows alone does not hold of each.
+    assert judge(of_each, tuned, runs("b", study(), 0.5), untuned_below).verdict == UNDECIDED
+    assert "contradicted where the rows that are do so by themselves" in of_each.tolerance
+
+
+def test_rows_of_one_name_are_all_looked_at():
+    """As of one model on two kinds of data."""
+    tuned, untuned = ([trained(one, preset="laptop")] for one in (study(), None))
+    assert not_ranked([("a", tuned), ("a", tuned)]) == ""
+    for rows in ([("a", untuned), ("a", tuned)], [("a", tuned), ("a", untuned)]):
+        assert "a is untuned" in not_ranked(rows)
