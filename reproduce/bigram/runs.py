@@ -28,8 +28,8 @@ MEMORY_STEPS = 200  # in which one layer of memory units has to learn the task
 # For each model about which nothing is claimed. Attention has 1000, which one layer needs to its
 # plateau; so many of Mamba or Titans, whose steps are slower, would take hours with their search.
 FEWER_STEPS = {"laptop": 400}
-# Of two layers the claim asks for nearly all, and three data leave its interval too wide.
-DATA_SEEDS = {"laptop": ("sweep.data_seeds=6",)}
+# Of two layers the claim asks for nearly all, and six data leave its interval too wide.
+DATA_SEEDS = {"laptop": ("sweep.data_seeds=12",)}
 WITH_RANDOM_TRIGGERS = ("gpu", "paper")
 # What the runs about dynamics have and no run of this figure: probes after so few steps, and random
 # embeddings of these sizes.
