@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,32 @@ def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -
     counts = [[int(cell) for cell in re.findall(r"(?<=\| )\d+(?= \|)", line)] for line in lines]
     for place, word in enumerate(VERDICTS):
         assert sum(row[place] for row in counts) == sum(c.verdict == word for c in board.claims)
+
+
+def test_the_counts_of_claims_in_the_findings_are_those_of_the_board(board: Board) -> None:
+    homes = homes_of(board)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for claim in board.claims:
+        if claim.preset == "laptop" and claim.verdict != NOT_ASKED:
+            for name in {homes[claim.figure], claim.figure}:  # pages with the name of a task
+                counts[name][claim.verdict] += 1
+    _, _, findings = (readme.ROOT / "README.md").read_text().partition("<!-- end of results -->")
+    page, checked = r"\(docs/results/(\w+)\.md\)", 0
+    linked = rf"(\d+) of (\d+)(?: claims)? on \[[^]]*\]{page}"
+    for finding in re.split(r"^- ", findings.partition("\n## ")[0], flags=re.MULTILINE)[1:]:
+        text = " ".join(finding.split())
+        own = counts[re.findall(page, text)[0]]
+        said = [  # which counts, how many of them are reproduced, and of how many
+            *((own, n, n) for n in re.findall(r"all (?:of )?(\d+) claims", text)),
+            *((own, n, of) for of, n in re.findall(r"of (\d+) claims (\d+) are reproduced", text)),
+            *((counts[name], n, of) for n, of, name in re.findall(linked, text)),
+        ]
+        for found, reproduced, asked in said:
+            assert (found["reproduced"], found.total()) == (int(reproduced), int(asked)), text
+        for number in re.findall(r"and (\d+) contradicted", text):
+            assert own["contradicted"] == int(number), text
+        checked += len(said)
+    assert checked >= 8
 
 
 def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
