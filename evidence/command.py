@@ -12,8 +12,8 @@ from evidence.survey import Survey, in_order
 from evidence.work import work
 from ground.errors import OK, UserError, nearest
 from ground.words import wants_help
-from reproduce.command import task_keys
 from reproduce.reproduction import Reproduction
+from reproduce.request import task_keys
 from settings.config import parse
 from settings.groups import choices
 

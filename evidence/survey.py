@@ -22,8 +22,9 @@ from ground.errors import UserError
 from judging.claims import ClaimResult
 from judging.controls import is_twin, without_twins
 from judging.verdicts import NOT_ASKED, UNDECIDED
-from reproduce.command import Request, refuse_two_settings
+from reproduce.obtaining import refuse_two_settings
 from reproduce.reproduction import Reproduction
+from reproduce.request import Request
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # each larger than the one before
 OPEN = (UNDECIDED, NOT_ASKED)

@@ -18,7 +18,8 @@ from evidence.survey import Candidate, Survey, in_order
 from ground.errors import OK, RUN_FAILED, UserError
 from ground.escaping import terminal
 from ground.progress import duration
-from reproduce.command import Request
+from reproduce.obtaining import obtain
+from reproduce.request import Request
 
 
 @dataclass
@@ -103,7 +104,7 @@ def _make(survey: Survey, chosen: Candidate) -> bool:
     reproduction = survey.reviews[chosen.figure].reproduction
     request = Request.read(chosen.words, chosen.figure, reproduction)
     try:
-        request.obtain(reproduction)
+        obtain(request, reproduction)
     except UserError as error:
         print(terminal(f"{chosen.shown} could not be run: {error}"), file=sys.stderr, flush=True)
         return False

@@ -32,7 +32,7 @@ from evidence.survey import Candidate, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
 from reproduce.__main__ import reproductions
-from reproduce.command import Request
+from reproduce.request import Request
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.conftest import ROOT

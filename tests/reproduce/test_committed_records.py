@@ -43,7 +43,7 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
         return {}
 
     monkeypatch.setattr("pictures.renderer.saved", saved)
-    monkeypatch.setattr("reproduce.command.read_records", read)
+    monkeypatch.setattr("reproduce.obtaining.read_records", read)
     words = [f"preset={preset}", f"records={FOLDER / 'records'}", f"store={tmp_path}"]
     assert main([name, *words], FIGURES) == OK
     folder = tmp_path / "reproductions" / name / preset

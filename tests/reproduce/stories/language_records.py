@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import Finding
 from pictures.panels import Picture
-from reproduce.command import write
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction, View
 from reproduce.stories.language import GPT2
+from reproduce.writing import write
 from settings.config import compose
 from tests.bench.records import make_record
 

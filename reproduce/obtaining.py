@@ -1,0 +1,138 @@
+"""Where the records of a figure come from: a folder, the project's own, or runs that are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.records.identity import one_of_each
+from bench.records.numbers import data_seed
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import COMMITTED, record_path
+from bench.search.plan import make_plan, warn_of_warmup
+from ground.errors import UserError
+from ground.files import ROOT
+from judging.controls import is_twin, without_twins
+from judging.presets import refuse_mixtures
+from reproduce.reproduction import Plan, Reproduction
+from reproduce.request import Request
+from settings.config import compose
+
+if TYPE_CHECKING:
+    from settings.settings import Configuration
+
+
+def existing(request: Request, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
+    """The records of this preset below a folder."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: give one with run records")
+    read = read_records([folder])
+    here = [r for r in read if r.preset == request.view.preset and r.role != "trial"]
+    found = reproduction.select(one_of_each(without_twins(here)))
+    plan = reproduction.plan(request.view.preset, None)
+    trained = any(record.role != "baseline" for record in found)
+    if not found or ((plan.runs or plan.sweeps) and not trained):
+        raise UserError(
+            f"no run below {folder} belongs to this figure at preset "
+            f"{request.view.preset}: leave records=… out to make the runs"
+        )
+    refuse_two_settings(found, reproduction.variant)
+    for record in found:
+        reproduction.check(record.config)
+    return [*found, *reproduction.control.twins(found, one_of_each(filter(is_twin, here)))]
+
+
+def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
+    """Every run that the plan names, and the twins of its controls: served, or made."""
+    from bench.runs.obtain import obtain_baselines
+    from bench.search.batch import make_all
+    from bench.sweep import run_sweep
+    from ground.progress import progress
+
+    plan = request.plan(reproduction)
+    configurations = _single_runs(reproduction, plan)
+    records: dict[str, RunRecord] = {}
+    controls = reproduction.control.configurations(plan.runs, plan.sweeps)
+    twins: list[RunRecord] = []
+    with progress() as show:
+        for words in plan.sweeps:
+            records |= {r.run_id: r for r in run_sweep(words, show)}
+        if configurations or controls:
+            made = make_all(configurations, show, controls)
+            records |= {r.run_id: r for r in without_twins(made)}
+            twins = one_of_each(filter(is_twin, made))
+        for words in plan.baselines:
+            found = obtain_baselines(compose(words), show)
+            records |= {record.run_id: record for record in found}
+    runs = _with_committed(request, reproduction, one_of_each(records.values()))
+    mine = reproduction.control.twins(runs, twins)
+    return list({record.run_id: record for record in [*runs, *mine]}.values())
+
+
+def _with_committed(
+    request: Request, reproduction: Reproduction, records: Sequence[RunRecord]
+) -> list[RunRecord]:
+    """The records that belong to the figure; where nothing had to be run for them, with all
+    that the project has committed for it, which may be more than the plan asks for."""
+    chosen = reproduction.select(records)
+    served = [r for r in chosen if record_path(r, request.store).is_relative_to(COMMITTED)]
+    if not served:
+        return chosen
+    if len(served) == len(chosen) and request.seeds is None and not request.view.overrides:
+        chosen = existing(request, reproduction, COMMITTED)
+        served = without_twins(chosen)
+    print(
+        f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
+        f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
+        "here)\n"
+    )
+    return chosen
+
+
+def foretell_runs(request: Request, reproduction: Reproduction) -> None:
+    """Say what the plan would run; nothing is written."""
+    from bench.search.estimate import foretell, print_run_count
+
+    plan = request.plan(reproduction)
+    configurations = _single_runs(reproduction, plan)
+    foretell(
+        {
+            " ".join(w for w in words if w.startswith("tasks")): replace(
+                make_plan(words), device_like=request.device_like
+            )
+            for words in plan.sweeps
+        }
+    )
+    if configurations:
+        print_run_count(configurations)
+    if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
+        print(f"and {len(controls)} controls: the same before their training")
+
+
+def _single_runs(reproduction: Reproduction, plan: Plan) -> list[Configuration]:
+    configurations = [compose(words) for words in plan.runs]
+    for configuration in configurations:
+        reproduction.check(configuration.resolved())
+    swept = [entry.configuration for w in plan.sweeps for entry in make_plan(w).entries]
+    warn_of_warmup([*configurations, *swept])
+    return configurations
+
+
+def refuse_two_settings(
+    records: Sequence[RunRecord], variant: Callable[[RunRecord], Hashable]
+) -> None:
+    """A folder may hold runs of other settings or other code: which of them the figure would show
+    is not for chance to decide. Data of another seed are not another setting."""
+
+    def identity(record: RunRecord) -> dict[Hashable, object]:
+        without = record.role == "baseline"
+        name = record.label if without else record.model
+        return {(without, name, variant(record), data_seed(record)): record.identity}
+
+    def sentence(key: Any, *_: object) -> str:
+        reason = "were made with different settings or code, and this figure shows one setting of"
+        return f"{reason} {key[1]}: keep the records of one of them"
+
+    refuse_mixtures(records, identity, sentence)
