@@ -10,7 +10,7 @@ from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
-from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, SUM
+from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, RULE, SUM
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
@@ -25,15 +25,26 @@ KNOWN = {  # accuracy at the most pairs, by model and taps
 }
 
 
+LONGER = multi_query_recall.NARROW_STEPS["laptop"]
+
+
 def made(known: dict[tuple[str, int | None], float]) -> list[RunRecord]:
-    return [
+    """Of all kinds; of the two that are compared, also with more steps where they are narrowest."""
+    plain = [
         _run(*kind, size, s, a) for kind, a in known.items() for size in WIDTHS for s in range(3)
+    ]
+    compared = [kind for kind in (RULE, SUM) if kind in known]
+    return plain + [
+        _run(*kind, WIDTHS[0], s, known[kind], steps=LONGER) for kind in compared for s in range(3)
     ]
 
 
-def _run(model: str, taps: int | None, width: int, seed: int, accuracy: float) -> RunRecord:
+def _run(
+    model: str, taps: int | None, width: int, seed: int, accuracy: float, **changes: Any
+) -> RunRecord:
     wobbled = min(accuracy + 0.001 * seed, 1.0)
-    found = run("plain", model, seed, width=width, accuracy_at_2=1.0, accuracy_at_8=wobbled)
+    own = {"width": width, "accuracy_at_2": 1.0, "accuracy_at_8": wobbled, **changes}
+    found = run("plain", model, seed, **own)
     config = {**found.config, "models": {**found.config["models"], "convolution": taps}}
     return found.model_copy(update={"config": config, "run_id": f"{found.run_id}-{taps}"})
 
@@ -50,6 +61,18 @@ def test_claims_hold_where_they_should() -> None:
 def test_runs_of_more_steps_have_no_place_beside_the_others() -> None:
     longer = run("plain", "lstm", 0, steps=multi_query_recall.LONG_STEPS["laptop"])
     assert REPRODUCTION.select([run("plain", "lstm", 0), longer]) == [run("plain", "lstm", 0)]
+
+
+@pytest.mark.parametrize("longer", [0.4, 1.0])
+def test_rule_and_sum_are_compared_after_more_steps(longer: float) -> None:
+    """Whatever they recall after those of the others."""
+    others = [r for r in made(KNOWN) if multi_query_recall.steps(r) != LONGER]
+    both = [_run(*SUM, 16, s, longer, steps=LONGER) for s in range(3)]
+    both += [_run(*RULE, 16, s, 1.0, steps=LONGER) for s in range(3)]
+    claim = next(c for c in REPRODUCTION.claims if "than a sum" in c.name)
+    assert claim.rule.judge(REPRODUCTION.select(others), 0.95).verdict == UNDECIDED
+    found = claim.rule.judge(REPRODUCTION.select([*others, *both]), 0.95).verdict
+    assert found == (REPRODUCED if longer < 1 else CONTRADICTED)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +117,18 @@ def test_an_untrained_network_needs_no_convolution() -> None:
 
 
 def test_the_figure_beside_it_shows_models_as_they_come() -> None:
-    """Its rows are told by width alone: a delta rule without a convolution is no second setting."""
-    kinds = {r.config["models"]["convolution"] for r in multi_query_recall.select(made(KNOWN))}
+    """Its rows are told by width alone: a delta rule without a convolution is no second setting,
+    and neither are more steps."""
+    shown = multi_query_recall.select(made(KNOWN))
+    kinds = {record.config["models"]["convolution"] for record in shown}
+    assert LONGER not in map(multi_query_recall.steps, shown)
     assert 4 in kinds
     assert 1 not in kinds
 
 
 def test_each_variant_is_a_row_of_its_own() -> None:
     records = REPRODUCTION.select(made(KNOWN))
-    assert len(records) == len(KNOWN) * len(WIDTHS) * 3
+    assert len(records) == len(KNOWN) * len(WIDTHS) * 3 + 2 * 3
     (panel,) = REPRODUCTION.panels(records).panels
     assert len(panel.traces) == len(KNOWN)
     assert REPRODUCTION.table is not None
