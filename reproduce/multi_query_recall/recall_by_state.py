@@ -63,15 +63,14 @@ def _of_plain_cells(record: RunRecord) -> bool:
 
 def cell(record: RunRecord) -> bool:
     """Whether task and steps are those of the plain cells, whoever the model is."""
-    others = (runs.LONG_STEPS, runs.NARROW_STEPS)
-    long = any(runs.steps(record) == steps.get(record.preset) for steps in others)
-    return _of_plain_cells(record) and not long
+    others = [steps.get(record.preset) for steps in (runs.LONG_STEPS, runs.NARROW_STEPS)]
+    return _of_plain_cells(record) and runs.steps(record) not in others
 
 
 def longer(record: RunRecord) -> bool:
     """Whether it has the task of the plain cells, and the steps of the two that are compared."""
-    long = runs.steps(record) == runs.NARROW_STEPS.get(record.preset)
-    return _of_plain_cells(record) and long
+    steps = runs.NARROW_STEPS.get(record.preset)
+    return _of_plain_cells(record) and runs.steps(record) == steps
 
 
 def variant(record: RunRecord) -> tuple[int, int | None, bool]:

@@ -11,6 +11,7 @@ from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, RULE, SUM
+from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
@@ -61,6 +62,12 @@ def test_claims_hold_where_they_should() -> None:
 def test_runs_of_more_steps_have_no_place_beside_the_others() -> None:
     longer = run("plain", "lstm", 0, steps=multi_query_recall.LONG_STEPS["laptop"])
     assert REPRODUCTION.select([run("plain", "lstm", 0), longer]) == [run("plain", "lstm", 0)]
+
+
+def test_records_of_other_tasks_are_left_out() -> None:
+    """Those that trained nothing by steps as well."""
+    other = make_record(task="capacity", config={"tasks": {}, "models": {}, "training": {}})
+    assert REPRODUCTION.select([other]) == []
 
 
 @pytest.mark.parametrize("longer", [0.4, 1.0])
