@@ -25,7 +25,7 @@ from bench.training.building import (
     load_weights,
     read_weights,
 )
-from bench.training.flops import count_training_flops
+from bench.training.flops import count_training_flops, typical_batch
 from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import RUN_FAILED, UserError
@@ -315,7 +315,7 @@ def count_cost(configuration: Configuration, task: Task, device: torch.device) -
     """
     seed = configuration.seed
     model = build_to_train(configuration, task, seed).to(device).train()
-    batch = task.training_batch(seed, 0, configuration.training.batch_size).to(device)
+    batch = typical_batch(task, seed, configuration.training.batch_size).to(device)
     probe(model, task, batch)
     flops = count_training_flops(model, batch, task.training_loss)
     length = task.specification().maximum_length

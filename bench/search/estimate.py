@@ -25,7 +25,7 @@ from bench.search.forecast_table import (
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, Plan
 from bench.training.building import build_task, build_to_train, resolve_device
-from bench.training.flops import count_training_flops
+from bench.training.flops import count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
 from ground.errors import UserError
@@ -144,7 +144,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     device = resolve_device(configuration.device)
     task = build_task(configuration)
     model = build_to_train(configuration, task, seed).to(device).train()
-    batch = task.training_batch(seed, 0, settings.batch_size).to(device)
+    batch = typical_batch(task, seed, settings.batch_size).to(device)
     flops = count_training_flops(model, batch, task.training_loss)
     total = total_steps(task, settings)
     ends = [time.perf_counter()]

@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from tasks.interface import Batch
+from tasks.interface import Batch, Task
+
+SEEN = 16  # batches whose padding is looked at
 
 _aten: Any = torch.ops.aten
 
@@ -31,6 +33,25 @@ def count_training_flops(
         loss(model, batch).backward()
     model.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
+
+
+def typical_batch(task: Task, seed: int, size: int) -> Batch:
+    """Of the first batches the one whose share of padding is nearest to that of all of them.
+
+    A model that leaves padding out does less work on a position of a batch that has much of it.
+    """
+    first = task.training_batch(seed, 0, size)
+    if _useful(first) == 1:
+        return first
+    batches = [first, *(task.training_batch(seed, step, size) for step in range(1, SEEN))]
+    share = _useful(*batches)
+    return min(batches, key=lambda batch: abs(_useful(batch) - share))
+
+
+def _useful(*batches: Batch) -> float:
+    """The share of their positions that carry input."""
+    positions = sum(batch.inputs.shape[0] * batch.inputs.shape[1] for batch in batches)
+    return sum(batch.tokens for batch in batches) / positions
 
 
 def formulas() -> dict[Any, Callable[..., int]]:

@@ -5,9 +5,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.training.flops import count_training_flops
+from bench.runs.making import count_cost
+from bench.training.building import build_task, build_to_train
+from bench.training.flops import count_training_flops, typical_batch
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
+from settings.config import compose
 from tasks.interface import Batch
 from tasks.text import losses
 
@@ -93,3 +96,30 @@ def test_a_loss_in_chunks_counts_as_the_loss_of_all_logits() -> None:
         model, batch, lambda m, b: losses.training_loss(m, b.inputs, b.targets)
     )
     assert chunks == whole
+
+
+def test_a_typical_batch_is_padded_like_the_batches_of_a_training() -> None:
+    """Models that leave padding out do work in proportion to the positions that are used."""
+    words = ["tasks=regbench", "preset=smoke", "models=rwkv4"]
+    for seed in range(4):
+        configuration = compose([*words, f"seed={seed}"])
+        task, size = build_task(configuration), configuration.training.batch_size
+        batches = [task.training_batch(seed, step, size) for step in range(64)]
+        used = sum(batch.tokens for batch in batches)
+        share = used / sum(batch.inputs.numel() for batch in batches)
+        typical = typical_batch(task, seed, size)
+        assert typical.tokens / typical.inputs.numel() == pytest.approx(share, rel=0.03)
+        cost = count_cost(configuration, task, torch.device("cpu"))
+        assert cost.training_flops is not None
+        model = build_to_train(configuration, task, seed).train()
+        some = batches[::8]
+        flops = sum(count_training_flops(model, batch, task.training_loss) for batch in some)
+        counted = flops / sum(batch.inputs.numel() for batch in some)
+        assert cost.training_flops == pytest.approx(counted, rel=0.05)
+
+
+def test_a_batch_without_padding_is_the_first() -> None:
+    configuration = compose(["tasks=multi_query_recall", "preset=smoke", "models=gpt2"])
+    task = build_task(configuration)
+    typical = typical_batch(task, 3, 4)
+    assert torch.equal(typical.inputs, task.training_batch(3, 0, 4).inputs)
