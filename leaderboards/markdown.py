@@ -35,6 +35,7 @@ from settings.groups import card, choices
 
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
+ROWS_IN_README = 10  # of its table; the page of the task has all
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
@@ -115,13 +116,17 @@ def summary(board: Board) -> str:
 
 
 def _in_short(rows: Sequence[Row]) -> str:
-    """A table with its predictors in one sentence below it: the README has to stay short."""
+    """The first rows of a table, with what is left out in sentences: the README has to stay short."""
     references = [row for row in rows if row.kind == "reference" and row.mean is not None]
     models = [row for row in rows if row not in references]
     if not models or not references:
         return table(rows)
     levels = ", ".join(f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
-    return f"{table(models)}\nPredictors without training: {levels}.\n"
+    more = len(models) - ROWS_IN_README
+    page = f"[the whole table](docs/results/{models[0].task}.md)"
+    left_out = f"The first {ROWS_IN_README}; {more} more stand in {page}. " if more > 0 else ""
+    shown = table(models, ROWS_IN_README)
+    return f"{shown}\n{left_out}Predictors without training: {levels}.\n"
 
 
 def in_words(counts: Mapping[str, int]) -> str:
@@ -297,8 +302,8 @@ def _verdict(claim: ClaimLine) -> str:
     return f"{sign} {claim.verdict}" + "".join(f"; {doubt}" for doubt in doubts(claim))
 
 
-def table(rows: Sequence[Row]) -> str:
-    """One table with its caption."""
+def table(rows: Sequence[Row], most: int | None = None) -> str:
+    """One table with its caption, which speaks of all rows; ``most``: how many of them it shows."""
     first = rows[0]
     metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
     variant = f" ({markdown(first.variant)})" if first.variant else ""
@@ -316,7 +321,7 @@ def table(rows: Sequence[Row]) -> str:
             "",
             *row_of(*head, *["mark"] * marked),
             "|---" * (len(head) + marked) + "|",
-            *(line for row in rows for line in _line(row, alone[row.label] == 1, marked)),
+            *(line for row in rows[:most] for line in _line(row, alone[row.label] == 1, marked)),
             "",
         ]
     )

@@ -318,6 +318,18 @@ def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
         assert ("not run yet" in size) == (preset not in run), preset
 
 
+def test_the_table_of_the_readme_says_how_many_rows_it_leaves_out(made: dict[str, str]) -> None:
+    """In a table of the README and on the page that it names: as many models, the best first."""
+    section = (readme.ROOT / "README.md").read_text().partition(readme.END)[0]
+    caption = re.search(r"^\*\*\[?(.*)$", section, re.MULTILINE)
+    [(left_out, page)] = re.findall(r"; (\d+) more stand in \[.*\]\(docs/results/(.*)\)", section)
+    [shown] = tables_on(section)
+    whole = made[page].partition(caption[0])[2] if caption else ""
+    models = [name for name, (_, trained) in tables_on(whole)[0].items() if trained]
+    assert models[: len(shown)] == list(shown)
+    assert len(models) == len(shown) + int(left_out)
+
+
 def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
     findings: list[str], made: dict[str, str]
 ) -> None:
