@@ -116,7 +116,7 @@ def summary(board: Board) -> str:
 
 
 def _in_short(rows: Sequence[Row]) -> str:
-    """The first rows of a table, with what is left out in sentences: the README has to stay short."""
+    """The first rows of a table, and in sentences what it leaves out: the README stays short."""
     references = [row for row in rows if row.kind == "reference" and row.mean is not None]
     models = [row for row in rows if row not in references]
     if not models or not references:
