@@ -27,7 +27,7 @@ from bench.training.building import (
 )
 from bench.training.flops import count_training_flops, typical_batch
 from bench.training.probe import probe
-from bench.training.training import Diverged, TrainingReport
+from bench.training.training import Diverged, TrainingReport, total_steps
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
     flush_folder,
@@ -315,7 +315,9 @@ def count_cost(configuration: Configuration, task: Task, device: torch.device) -
     """
     seed = configuration.seed
     model = build_to_train(configuration, task, seed).to(device).train()
-    batch = typical_batch(task, seed, configuration.training.batch_size).to(device)
+    training = configuration.training
+    steps = total_steps(task, training)
+    batch = typical_batch(task, seed, training.batch_size, steps).to(device)
     probe(model, task, batch)
     flops = count_training_flops(model, batch, task.training_loss)
     length = task.specification().maximum_length

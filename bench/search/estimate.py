@@ -144,9 +144,9 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     device = resolve_device(configuration.device)
     task = build_task(configuration)
     model = build_to_train(configuration, task, seed).to(device).train()
-    batch = typical_batch(task, seed, settings.batch_size).to(device)
-    flops = count_training_flops(model, batch, task.training_loss)
     total = total_steps(task, settings)
+    batch = typical_batch(task, seed, settings.batch_size, total).to(device)
+    flops = count_training_flops(model, batch, task.training_loss)
     ends = [time.perf_counter()]
     for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
         ends.append(time.perf_counter())

@@ -35,15 +35,16 @@ def count_training_flops(
     return float(counter.get_total_flops())
 
 
-def typical_batch(task: Task, seed: int, size: int) -> Batch:
-    """Of the first batches the one whose share of padding is nearest to that of all of them.
+def typical_batch(task: Task, seed: int, size: int, steps: int) -> Batch:
+    """Of the first batches of a training of so many steps the one whose share of padding is nearest
+    to that of all of them; of one step its only batch.
 
     A model that leaves padding out does less work on a position of a batch that has much of it.
     """
     first = task.training_batch(seed, 0, size)
     if _useful(first) == 1:
         return first
-    batches = [first, *(task.training_batch(seed, step, size) for step in range(1, SEEN))]
+    batches = [first, *(task.training_batch(seed, step, size) for step in range(1, min(SEEN, steps)))]
     share = _useful(*batches)
     return min(batches, key=lambda batch: abs(_useful(batch) - share))
 

@@ -107,7 +107,7 @@ def test_a_typical_batch_is_padded_like_the_batches_of_a_training() -> None:
         batches = [task.training_batch(seed, step, size) for step in range(64)]
         used = sum(batch.tokens for batch in batches)
         share = used / sum(batch.inputs.numel() for batch in batches)
-        typical = typical_batch(task, seed, size)
+        typical = typical_batch(task, seed, size, 64)
         assert typical.tokens / typical.inputs.numel() == pytest.approx(share, rel=0.03)
         cost = count_cost(configuration, task, torch.device("cpu"))
         assert cost.training_flops is not None
@@ -118,8 +118,21 @@ def test_a_typical_batch_is_padded_like_the_batches_of_a_training() -> None:
         assert cost.training_flops == pytest.approx(counted, rel=0.05)
 
 
+def test_a_training_of_one_step_is_counted_on_the_batch_that_it_takes() -> None:
+    """Else a control's FLOPs are those of one batch and its tokens those of another."""
+    words = ["tasks=regbench", "preset=smoke", "models=rwkv4", "training.steps=1"]
+    for seed in range(4):
+        configuration = compose([*words, f"seed={seed}"])
+        task = build_task(configuration)
+        only = task.training_batch(seed, 0, configuration.training.batch_size)
+        model = build_to_train(configuration, task, seed).train()
+        flops = count_training_flops(model, only, task.training_loss)
+        cost = count_cost(configuration, task, torch.device("cpu"))
+        assert cost.training_flops == flops / only.inputs.numel()
+
+
 def test_a_batch_without_padding_is_the_first() -> None:
     configuration = compose(["tasks=multi_query_recall", "preset=smoke", "models=gpt2"])
     task = build_task(configuration)
-    typical = typical_batch(task, 3, 4)
+    typical = typical_batch(task, 3, 4, 100)
     assert torch.equal(typical.inputs, task.training_batch(3, 0, 4).inputs)
