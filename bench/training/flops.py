@@ -44,7 +44,10 @@ def typical_batch(task: Task, seed: int, size: int, steps: int) -> Batch:
     first = task.training_batch(seed, 0, size)
     if _useful(first) == 1:
         return first
-    batches = [first, *(task.training_batch(seed, step, size) for step in range(1, min(SEEN, steps)))]
+    batches = [
+        first,
+        *(task.training_batch(seed, step, size) for step in range(1, min(SEEN, steps))),
+    ]
     share = _useful(*batches)
     return min(batches, key=lambda batch: abs(_useful(batch) - share))
 
