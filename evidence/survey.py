@@ -115,7 +115,9 @@ class Review:
     def open(self) -> list[ClaimResult]:
         """Claims without a decided verdict that the preset itself asks. A part of the runs decides
         nothing: who stops at the first decision finds some that fall by chance."""
-        here = ("", self.request.view.preset)
+        preset = self.request.view.preset
+        # What a smaller preset asks too has no runs at this one: they are not made yet.
+        here = ("", *PRESETS[: PRESETS.index(preset) + 1])
 
         def is_open(result: ClaimResult) -> bool:
             finding = result.finding

@@ -45,7 +45,8 @@ def existing(request: Request, reproduction: Reproduction, folder: Path) -> list
 
 
 def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
-    """Every run that the plan names, and the twins of its controls: served, or made."""
+    """Every run that the plan names, and the twins of its controls: served, or made. The controls
+    of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     from bench.runs.obtain import obtain_baselines
     from bench.search.batch import make_all
     from bench.sweep import run_sweep
@@ -54,20 +55,23 @@ def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
     plan = request.plan(reproduction)
     configurations = _single_runs(reproduction, plan)
     records: dict[str, RunRecord] = {}
-    controls = reproduction.control.configurations(plan.runs, plan.sweeps)
-    twins: list[RunRecord] = []
+    twins: dict[str, RunRecord] = {}
     with progress() as show:
+
+        def take(runs: Sequence[Configuration], controls: Sequence[Configuration]) -> None:
+            made = make_all(runs, show, controls) if runs or controls else []
+            records.update((r.run_id, r) for r in without_twins(made))
+            twins.update((r.run_id, r) for r in made if is_twin(r))
+
         for words in plan.sweeps:
             records |= {r.run_id: r for r in run_sweep(words, show)}
-        if configurations or controls:
-            made = make_all(configurations, show, controls)
-            records |= {r.run_id: r for r in without_twins(made)}
-            twins = one_of_each(filter(is_twin, made))
+            take((), reproduction.control.configurations((), (words,)))
+        take(configurations, reproduction.control.configurations(plan.runs, ()))
         for words in plan.baselines:
             found = obtain_baselines(compose(words), show)
             records |= {record.run_id: record for record in found}
     runs = _with_committed(request, reproduction, one_of_each(records.values()))
-    mine = reproduction.control.twins(runs, twins)
+    mine = reproduction.control.twins(runs, one_of_each(twins.values()))
     return list({record.run_id: record for record in [*runs, *mine]}.values())
 
 

@@ -28,9 +28,11 @@ from evidence.console import print_how_to_commit
 from evidence.cost import Speeds
 from evidence.runs import PlannedRun
 from evidence.shelf import Shelf, training_key
-from evidence.survey import Candidate, Survey, in_order
+from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
+from judging.claims import ClaimResult
+from judging.verdicts import not_asked
 from reproduce.__main__ import reproductions
 from reproduce.request import Request
 from settings.config import compose
@@ -337,3 +339,12 @@ def test_what_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
         assert "not enough evidence -> " in done.stdout
         assert "python -m leaderboards.add" in done.stdout
     assert not Shelf("smoke", Store(tmp_path)).weights
+
+
+def test_what_a_smaller_preset_asks_too_is_open_here() -> None:
+    """RegBench has N = 500 at smoke and at laptop, and runs of smoke decide nothing at laptop."""
+    claim, figure9 = FIGURES["figure9"].claims[0], FIGURES["figure9"]
+    results = tuple(ClaimResult(claim, not_asked("N = 500", "no runs", p)) for p in PRESETS)
+    request = Request.read(["preset=laptop"], "figure9", figure9)
+    review = Review("figure9", figure9, request, results, ())
+    assert [result.finding.asked_at for result in review.open] == ["smoke", "laptop"]
