@@ -102,7 +102,8 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     folders = Store(store)
     paths = sorted(str(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
-    print(f"their {len(paths)} records are committed by:\n  {command}")
+    judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
+    print(f"their {len(paths)} records are committed by:\n  {command}\n  {judge}")
 
 
 def _served(review: Review) -> str:

@@ -16,6 +16,7 @@ from ground.words import wants_help
 from judging import frozen
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
+from reproduce import committed
 from reproduce.console import print_verdicts
 from reproduce.obtaining import existing, foretell_runs, obtain
 from reproduce.reproduction import Reproduction
@@ -27,6 +28,7 @@ HELP = """\
 usage: python -m reproduce                       what there is
        python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
        python -m reproduce claims [update=true]  when each claim was last set
+       python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
 
   preset=NAME       smoke (default), laptop, gpu, paper
   models=+MODEL     MODEL, or your own package.Class, beside the models that the figure compares;
@@ -63,6 +65,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if name == "claims":
         hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
         return frozen.main(rest, hashes, partial(judge_again, reproductions))
+    if name == "verdicts":
+        return committed.main(rest, reproductions)
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,15 +28,21 @@ def existing(request: Request, reproduction: Reproduction, folder: Path) -> list
     """The records of this preset below a folder."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give one with run records")
-    read = read_records([folder])
-    here = [r for r in read if r.preset == request.view.preset and r.role != "trial"]
+    return belonging(read_records([folder]), request.view.preset, reproduction, folder)
+
+
+def belonging(
+    records: Iterable[RunRecord], preset: str, reproduction: Reproduction, folder: Path
+) -> list[RunRecord]:
+    """Those of a folder's records that a figure is made of at a preset, twins included."""
+    here = [r for r in records if r.preset == preset and r.role != "trial"]
     found = reproduction.select(one_of_each(without_twins(here)))
-    plan = reproduction.plan(request.view.preset, None)
+    plan = reproduction.plan(preset, None)
     trained = any(record.role != "baseline" for record in found)
     if not found or ((plan.runs or plan.sweeps) and not trained):
         raise UserError(
-            f"no run below {folder} belongs to this figure at preset "
-            f"{request.view.preset}: leave records=… out to make the runs"
+            f"no run below {folder} belongs to this figure at preset {preset}: leave records=… "
+            "out to make the runs"
         )
     refuse_two_settings(found, reproduction.variant)
     for record in found:
