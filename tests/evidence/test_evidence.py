@@ -149,7 +149,9 @@ def test_a_store_is_judged_as_the_same_records_would_be_when_committed(
     assert survey.verdicts == before.verdicts
     names = {name for run in survey.reviews["figure5"].runs for name in run.identities}
     print_how_to_commit([r for r in survey.shelf.local if r.identity in names], store.root)
-    told = shlex.split(capsys.readouterr().out.partition("leaderboards.add")[2])
+    first, *after = capsys.readouterr().out.partition("leaderboards.add")[2].splitlines()
+    assert after == ["  python -m reproduce verdicts update=true && python -m leaderboards.build"]
+    told = shlex.split(first)
     assert {Path(path).parent.name for path in told} == {"records", "controls"}
     assert all(Path(path).exists() for path in told)
 
