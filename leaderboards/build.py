@@ -27,8 +27,9 @@ HELP = """\
 usage: python -m leaderboards.build [key=value ...] [--check]
 
   records=FOLDER   records to show, instead of leaderboards/records; may be given several times
-  local=true       add the records of runs/records and the verdicts of runs/reproductions, and
-                   write runs/board.parquet, which is yours and is not committed
+  local=true       add the records of runs/records and the verdicts of runs/reproductions (but of
+                   reproductions with changed settings), and write runs/board.parquet, which is
+                   yours and is not committed
   output=FOLDER    where the board goes (default leaderboards/board.parquet)
   skip_refused=true
                    name every file that cannot be trusted, and build the board from the others
@@ -108,6 +109,7 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
+    from leaderboards.render import PRESETS
     from leaderboards.shapes.sketches import COMMITTED as OURS
     from leaderboards.shapes.sketches import SUBMITTED, YOURS
     from leaderboards.standing.levels import FOLDER as VERIFICATIONS
@@ -123,7 +125,13 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     if local:
         found.append(Folder(STORE / "records", YOURS))
         known.insert(0, STORE / OWN)  # of one record the last counts
-    own = sorted((STORE / "reproductions").rglob("verdicts.json")) if local else []
+    # A reproduction with changed settings lies in a folder of another name, and its verdicts are
+    # not those of the preset.
+    own = [
+        path
+        for path in (sorted((STORE / "reproductions").rglob("verdicts.json")) if local else [])
+        if path.parent.name in PRESETS
+    ]
     return Inputs(found, FOLDER.parent / "published", verdicts, known, own)
 
 

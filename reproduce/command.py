@@ -54,7 +54,7 @@ example: python -m reproduce figure5 preset=smoke"""
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
     """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
     if wants_help(words):
-        print(HELP)
+        print(committed.HELP if words[0] == "verdicts" else HELP)
         return OK
     if not words:
         print("python -m reproduce NAME [key=value ...]; --help says more\n")

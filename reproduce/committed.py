@@ -1,19 +1,23 @@
 """``python -m reproduce verdicts``: the committed verdict files by the committed records of today.
 
-Records that are added to a task may belong to any figure that draws on it, so all files are judged.
+Records that are added to a task may belong to any figure that draws on it, so all files are judged
+before the first is written.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+
+from pydantic import BaseModel
 
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
-from ground.errors import OK, VERIFICATION_FAILED, UserError
+from ground.errors import OK, VERIFICATION_FAILED, UserError, nearest
 from ground.escaping import terminal
 from ground.files import write_atomically
+from ground.progress import Report, progress
+from ground.reading import Kind
 from judging.claims import verdict_file
 from judging.verdicts import NOT_ASKED
 from reproduce.obtaining import belonging
@@ -22,9 +26,36 @@ from reproduce.reproduction import Reproduction
 HELP = """\
 usage: python -m reproduce verdicts [update=true]
 
-  say which files of leaderboards/verdicts are not what the committed records give today (exit
-  code 4), and which of their verdicts are others
-  update=true   write them; build the board afterwards: python -m leaderboards.build"""
+Which files of leaderboards/verdicts are not what the committed records give today: of each changed
+verdict the old one, the new one and its evidence. Exit code 4 if there is any. A verdict may also
+have changed because a model contends that has no records: its claims speak of every contender.
+
+  update=true   write them; nothing is written if one cannot be judged. Read why they change first,
+                and build the board afterwards: python -m leaderboards.build
+
+The first verdict file of a figure is made by its own command: python -m reproduce NAME."""
+LONGEST = 300  # characters of an evidence
+
+
+class _Verdict(BaseModel):
+    name: str
+    verdict: str
+    evidence: str
+
+
+class _File(BaseModel):
+    figure: str
+    preset: str
+    records: list[str]
+    controls: list[str] = []
+    claims: list[_Verdict]
+
+    @property
+    def runs(self) -> set[str]:
+        return {*self.records, *self.controls}
+
+
+VERDICTS = Kind("verdict file", _File, how="restore it, or delete it and make it again")
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
@@ -33,47 +64,68 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     paths = sorted((COMMITTED.parent / "verdicts").glob("*.json"))
-    known = list(read_records([COMMITTED])) if paths else []
-    others = 0
-    for path in paths:
-        before = json.loads(path.read_text())
-        content = _judged(before["figure"], before["preset"], known, reproductions)
-        if content == path.read_bytes():
-            continue
-        others += 1
-        for line in _changes(before, json.loads(content)):
+    with progress() as report:
+        changed = _changed(paths, reproductions, report)
+    for path, (before, content) in changed.items():
+        for line in _changes(before, _File.model_validate_json(content)):
             print(terminal(f"{path.name}: {line}"))
         if words:
             write_atomically(path, content)
-    if not others:
+    if not changed:
         print(f"all {len(paths)} verdict files are what the committed records give")
     elif words:
-        print(f"{others} of {len(paths)} verdict files written: python -m leaderboards.build next")
+        print(f"{len(changed)} of {len(paths)} written: python -m leaderboards.build next")
     else:
         raise UserError(
-            f"{others} of {len(paths)} verdict files are not what the committed records give: "
-            "`python -m reproduce verdicts update=true` writes them",
+            f"{len(changed)} of {len(paths)} verdict files are not what the committed records "
+            "give: `python -m reproduce verdicts update=true` writes them",
             VERIFICATION_FAILED,
         )
     return OK
 
 
+def _changed(
+    paths: Sequence[Path], reproductions: Mapping[str, Reproduction], report: Report
+) -> dict[Path, tuple[_File, bytes]]:
+    """Of each file that is not what the records give: what it says, and its content of today."""
+    files = {path: VERDICTS.read_json(path) for path in paths}
+    known = list(read_records([COMMITTED])) if paths else []
+    found = {}
+    for number, (path, before) in enumerate(files.items()):
+        report("verdict files judged", number, len(paths))
+        try:
+            content = _judged(before, known, reproductions)
+        except UserError as error:
+            raise UserError(f"{path.name} cannot be judged: {error}", error.exit_code) from None
+        if content != path.read_bytes():
+            found[path] = before, content
+    report("verdict files judged", len(paths), len(paths))
+    return found
+
+
 def _judged(
-    figure: str, preset: str, known: Sequence[RunRecord], reproductions: Mapping[str, Reproduction]
+    file: _File, known: Sequence[RunRecord], reproductions: Mapping[str, Reproduction]
 ) -> bytes:
     """The verdict file of one figure, from all the committed records that belong to it."""
-    own = reproductions[figure]
-    records = belonging(known, preset, own, COMMITTED)
+    if file.figure not in reproductions:
+        raise UserError(f"no reproduction is called so: {nearest(file.figure, reproductions)}")
+    own = reproductions[file.figure]
+    records = belonging(known, file.preset, own, COMMITTED)
     results = [claim.judge(records) for claim in own.claims]
-    return verdict_file(figure, preset, own.title, records, results, own.cost)
+    return verdict_file(file.figure, file.preset, own.title, records, results, own.cost)
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _changes(before: _File, after: _File) -> Iterator[str]:
     """What one file says otherwise than another one, a line for each."""
-    old, new = ({c["name"]: c["verdict"] for c in f["claims"]} for f in (before, after))
-    others = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    for name in others:
-        was, now = old.get(name, NOT_ASKED), new.get(name, "gone")
-        yield f"{name}: {was}, now {now}"
+    old, new = ({claim.name: claim for claim in file.claims} for file in (before, after))
+    others = 0
+    for name in {**old, **new}:
+        was = old[name].verdict if name in old else NOT_ASKED
+        now = new[name].verdict if name in new else "gone"
+        if was != now:
+            others += 1
+            why = new[name].evidence[:LONGEST] if name in new else "there is no such claim"
+            yield f"{name}: {was}, now {now}: {why}"
     if not others:
-        yield "other records or numbers, the same verdicts"
+        more, fewer = len(after.runs - before.runs), len(before.runs - after.runs)
+        yield f"{more} records more, {fewer} fewer, the same verdicts"

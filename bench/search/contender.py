@@ -138,13 +138,14 @@ class Contender:
         return self.given.setting if self.given else self.study.best(self.over_seeds)
 
     def cover(self, space: Space, stage: Stage) -> None:
-        """Search all of ``space``, even where the committed search had less, and go as far as a
-        stage: a space that may still grow is no place for the runs of later ones."""
+        """Search all of ``space``, and go as far as a stage: a space that may still grow is no
+        place for the runs of later ones. A committed search is served as it is: that a rival needs
+        more values trains nobody again whose records are there, and the table names its trials."""
         own = {key: space[key] for key in self.entry.space}
-        if self.space != own:
-            self.given = None
+        if self.given is None and self.space != own:
             self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
-        self.stage, self.result.trials = stage, self.study.budget
+        trials = len(self.given.study.trials) if self.given else self.study.budget
+        self.stage, self.result.trials = stage, trials
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""

@@ -122,6 +122,10 @@ def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     verdicts.parent.mkdir(parents=True)
     verdicts.write_text(json.dumps(VERDICTS))
     (verdicts.parent / "curves.json").write_text("{}")
+    # What `reproduce figure5 models=+MODEL` writes: not a verdict of the preset, and no obstacle.
+    guest = verdicts.parent.with_name("smoke+models=+min_gru") / "verdicts.json"
+    guest.parent.mkdir()
+    guest.write_text(json.dumps({**VERDICTS, "preset": "smoke models=+min_gru"}))
     assert build.main(["local=true", f"records={COMMITTED / 'capacity'}"]) == 0
     board = read_board(tmp_path / "runs" / "board.parquet")
     assert record.run_id in {line.run_id for line in board.records}

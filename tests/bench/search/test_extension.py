@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.executors.processes import InProcess
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
 from bench.search import driver, plan
 from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
+from bench.search.published import Chosen
 from bench.search.storage import open_storage
 from ground.progress import silent
 from settings.search_space import reach_of
@@ -234,6 +235,26 @@ def test_a_guest_follows_the_others_and_asks_nothing_of_them(tmp_path, guest, wi
         )
     made = [(model, lr) for role, model, lr, *_ in trainings.made if role == "trial"]
     assert len(made) == len(set(made)) == 6 + 2 * len(widened)
+
+
+def test_a_committed_search_is_served_though_a_rival_needs_more_values(tmp_path, monkeypatch):
+    grid = [1e-3, 3e-3, 1e-2]
+    trials = [
+        Trial(number=number, parameters={LR: value}, value=1.0, outcome="ok")
+        for number, value in enumerate(grid)
+    ]
+    how = {"name": "committed", "sampler": "grid", "optuna": "4", "selected_by": "first of equals"}
+    study = Study(**how, search_space={LR: grid}, trials=trials)
+
+    def committed(configuration, names, budget):
+        return Chosen(study, {LR: 3e-3}) if configuration.model == "lstm" else None
+
+    monkeypatch.setattr("bench.search.contender.committed_search", committed)
+    trainings = Trainings(lambda setting: -setting[1])  # the best is the largest learning rate
+    grown, served = sweep({LR: grid}, 2, trainings, folder=tmp_path)
+    assert (grown.space[LR][:3], grown.result.trials) == (grid, 5)
+    assert (served.space[LR], served.result.trials) == (grid, 3)
+    assert [one for one in trainings.made if one[1] == "lstm"] == [("final", "lstm", 3e-3)]
 
 
 def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):
