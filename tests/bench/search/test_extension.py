@@ -87,10 +87,10 @@ class Trainings:
         return RunRecord.model_construct(outcome="ok", **fields)
 
 
-def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guests=()):
+def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guests=(), more=()):
     """The driver's own rounds over its own studies; only the trainings are made up."""
     words = [*TINY, f"store={folder}", f"sweep.extend={extend}", f"sweep.n_trials={trials}"]
-    words += ["sweep.seeds=1", "sweep.sampler=grid"]
+    words += ["sweep.seeds=1", "sweep.sampler=grid", *more]
     storage = storage or optuna.storages.InMemoryStorage()
     contenders = []
     for model, keys in KEYS.items():
@@ -251,7 +251,8 @@ def test_a_committed_search_is_served_though_a_rival_needs_more_values(tmp_path,
 
     monkeypatch.setattr("bench.search.contender.committed_search", committed)
     trainings = Trainings(lambda setting: -setting[1])  # the best is the largest learning rate
-    grown, served = sweep({LR: grid}, 2, trainings, folder=tmp_path)
+    words = ["committed=true"]
+    grown, served = sweep({LR: grid}, 2, trainings, folder=tmp_path, more=words)
     assert (grown.space[LR][:3], grown.result.trials) == (grid, 5)
     assert (served.space[LR], served.result.trials) == (grid, 3)
     assert [one for one in trainings.made if one[1] == "lstm"] == [("final", "lstm", 3e-3)]
