@@ -9,6 +9,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.controls import UNTRAINED
+from judging.fairness import marks
 from judging.grammar import (
     Measured,
     Records,
@@ -21,6 +22,7 @@ from judging.grammar import (
     setting,
     within,
 )
+from pictures.models import model_card
 from pictures.panels import Axis, Panel, Picture, Row, Trace
 from published.numbers import published_numbers
 from reproduce.drawing.tables import cell, markdown
@@ -157,19 +159,33 @@ def _look(model: str, variant: str, whence: str) -> tuple[str, dict[str, Any]]:
 
 
 def table(records: Records) -> str:
-    """The table with a column for each variant and metric, ours beside the published number."""
-    columns = [(variant, metric) for variant in VARIANTS for metric in METRICS]
-    heads = [head for v, metric in columns for head in (f"{metric}, {VARIANTS[v]}", "published")]
+    """The table with a column for each variant and metric, ours beside the published number, and
+    how each row was tuned; below it what tells a row from the model whose number stands beside."""
+    heads = ["model"]
+    for words in VARIANTS.values():
+        for metric in METRICS:
+            heads += [f"{metric}, {words}", "published"]
+        heads.append(f"rows on {words}")
 
     def cells(model: str) -> list[str]:
         found = [regbench.label(model)]
-        for variant, metric in columns:
-            found.append(cell(summary(regbench.runs(model, SIZE, variant).of(records), metric)))
-            level = published(metric, model, variant)
-            found.append("" if level is None else f"{level:.3f}")
+        for variant in VARIANTS:
+            own = regbench.runs(model, SIZE, variant).of(records)
+            for metric in METRICS:
+                level = published(metric, model, variant)
+                found += [cell(summary(own, metric)), "" if level is None else f"{level:.3f}"]
+            found.append(", ".join(dict.fromkeys(mark.word for mark in marks(own))))
         return found
 
-    return markdown(["model", *heads], map(cells, models_of(records)))
+    return f"{markdown(heads, map(cells, models_of(records)))}{_notes(models_of(records))}"
+
+
+def _notes(models: Sequence[str]) -> str:
+    """What the cards say of the models with a published number beside them."""
+    beside = (one for one in models if published("accuracy", one, "iid") is not None)
+    noted = {regbench.label(one): (model_card(one) or {}).get("note") for one in beside}
+    lines = [f"- {label}: {note}" for label, note in noted.items() if note]
+    return "\n".join(["", "What is not as in the code of the published numbers:", "", *lines, ""])
 
 
 def _runs(model: str, variant: str) -> Runs:
