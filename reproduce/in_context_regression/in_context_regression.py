@@ -14,7 +14,6 @@ from settings.config import group_file
 TITLE = "In-context regression: linear functions learned from the pairs of one sequence"
 GARG = "Garg et al. 2022, What can transformers learn in-context? (arXiv 2208.01066)"
 TASK, BY_MEMORIES = "in_context_regression", "in_context_regression_memories"
-LATER = ("delta_net", "delta_net_negative", "gated_delta_net", "mamba2", "gla", "retnet", "rwkv7")
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
