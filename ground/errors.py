@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
@@ -38,6 +40,26 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     return "valid names: " + (", ".join(known) if known else "none")
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error arose, in the innermost file that is of no library: "models/mine.py, line 7";
+    "" if there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _line(error.filename, error.lineno)
+    paths = sysconfig.get_paths()
+    libraries = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and not any(path.is_relative_to(place) for place in libraries):
+            return _line(frame.filename, frame.lineno)
+    return ""
+
+
+def _line(file: str, number: int | None) -> str:
+    path = Path(file)
+    shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    return f"{shown}, line {number}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

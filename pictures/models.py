@@ -3,17 +3,25 @@
 A new model has both without an edit anywhere else. Example: the card of ``models/gpt2.yaml`` says
 ``label: GPT2`` and ``colour: vermillion``, so that GPT2 is vermillion in every figure and on the
 board. Forms of one kind share a colour and differ by ``line`` and ``marker``. A model without a
-card, as one of another package, has a colour of the palette that depends on its name alone.
+colour in its card, as one of another package, has one that no card may name.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any, NamedTuple, get_args
 
-from pictures.style import MODELS, PALETTE, between
+from ground.errors import UserError, nearest
+from pictures.panels import Line, Marker
+from pictures.style import PALETTE, UNNAMED, between
 from settings.groups import NOT_COMMITTED, card, choices, guests, model_groups
+
+HEXADECIMAL = re.compile("#[0-9a-fA-F]{6}")
+# In the order of guests on a command line; the first is drawn like any other model.
+LINES_OF_GUESTS = ("", "dashed", "dashdot", "dotted")
+MARKERS_OF_GUESTS = ("", "square", "triangle", "diamond", "down")
 
 
 class ModelLook(NamedTuple):
@@ -44,12 +52,32 @@ def own_label(name: str) -> str:
 
 
 def look(name: str) -> ModelLook:
-    """The colour, line and marker of a model."""
-    found = model_card(name) or {}
-    by_name = MODELS[crc32(name.encode()) % len(MODELS)]
-    chosen = str(found.get("colour", by_name))
-    colour = PALETTE.get(chosen, chosen)
-    return ModelLook(colour, str(found.get("line", "")), str(found.get("marker", "")))
+    """The colour, line and marker of a model.
+
+    Raises:
+        UserError: its card has a look that cannot be drawn, in one sentence.
+    """
+    found = model_card(name)
+    if found is None:  # several guests of one figure differ
+        place = guests().index(name) if name in guests() else 0
+        return ModelLook(
+            PALETTE[UNNAMED],
+            LINES_OF_GUESTS[place % len(LINES_OF_GUESTS)],
+            MARKERS_OF_GUESTS[place % len(MARKERS_OF_GUESTS)],
+        )
+    chosen = str(found.get("colour", UNNAMED))
+    if not HEXADECIMAL.fullmatch(chosen) and "colour" in found:
+        _check(name, "colour", chosen, PALETTE.keys() - {UNNAMED, "white", "light"})
+    line, marker = (str(found.get(key, "")) for key in ("line", "marker"))
+    _check(name, "line", line, get_args(Line))
+    _check(name, "marker", marker, get_args(Marker))
+    return ModelLook(PALETTE.get(chosen, chosen), line, marker)
+
+
+def _check(name: str, key: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        hint = nearest(value, filter(None, known))
+        raise UserError(f"the card of the model '{name}' has the unknown {key} '{value}': {hint}")
 
 
 def resolve(colour: str, default: str) -> ModelLook:

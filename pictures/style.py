@@ -19,11 +19,13 @@ PALETTE = {
     "orange": "#e69f00",
     "sky": "#56b4e9",
     "black": "#1a1a1a",
+    "brown": "#7a4a1e",  # not theirs; as far from all above, to any colour vision
     "grey": "#666666",
     "light": "#d9d9d9",
     "white": "#ffffff",
 }
 MODELS = ("blue", "vermillion", "green", "purple", "orange", "sky", "black")  # for any of them
+UNNAMED = "brown"  # for a model whose card names none, such as a guest, and for no other
 HEAT, CONTOUR = "cividis", "Greys"  # maps of colours, of matrices and of landscapes with paths
 
 # Points, by what is written: the picture's title, a panel's, axes and subtitles, all the rest.

@@ -87,7 +87,7 @@ def _make(name: str, reproduction: Reproduction, request: Request) -> int:
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, reproduction, records, request.view, folder)
     shown = without_twins(records)
-    print_verdicts(name, reproduction, results, shown, request.view, folder)
+    print_verdicts(name, reproduction, results, shown, request.view, folder, request.store)
     trained = [record for record in shown if record.role != "baseline"]
     if trained and not any(record.outcome == "ok" for record in trained):
         return RUN_FAILED

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from bench.records.report import in_full
 from bench.records.schema import RunRecord
 from ground.screen import console
 from ground.statistics import POWER
@@ -28,6 +29,7 @@ def print_verdicts(
     records: Sequence[RunRecord],
     view: View,
     folder: Path,
+    store: Path,
 ) -> None:
     """The verdicts in plain words, what the preset leaves out, failed runs, and the figure."""
     screen = console(soft_wrap=True)
@@ -47,7 +49,8 @@ def print_verdicts(
     if failed:
         screen.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
         for record in failed:
-            text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: {record.cause}"
+            text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: "
+            text += in_full(record.cause, store)
             screen.print(text)
     counts = Counter(result.finding.verdict for result in results)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)

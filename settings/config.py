@@ -32,6 +32,7 @@ from settings.groups import (
     DESCRIPTIVE,
     GROUPS,
     GUEST,
+    check_class,
     choices,
     entrants,
     model_groups,
@@ -264,6 +265,7 @@ def load_groups(
         own = own_file(place, file) if root == ROOT else {"defaults": []}
         below = f"{group}/" if place != name else ""
         loaded[name] = own if "defaults" not in own else _load(root, name, below + file)[name]
+        check_class(place, file, loaded[name])
     return pickle.loads(pickle.dumps(loaded))  # a deep copy, ten times as fast as copy's
 
 

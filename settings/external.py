@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ground.errors import UserError
+from ground.errors import UserError, place_of
 from settings.groups import card, choices, model_groups
 
 OURS = ("models", "tasks")  # packages
@@ -76,11 +76,7 @@ def load_class(target: str) -> type:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
-        raise UserError(
-            f"cannot import '{target}' ({error or type(error).__name__}): give "
-            "package.module.Class of a package that is installed, in the working directory, or on "
-            "PYTHONPATH"
-        ) from None
+        raise UserError(_not_imported(target, error)) from None
     loaded = getattr(module, class_name, None)
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
@@ -96,6 +92,24 @@ def load_class(target: str) -> type:
     if not inspect.isclass(loaded):
         raise UserError(f"'{target}' is not a class: a model or task is a class")
     return loaded
+
+
+def _not_imported(target: str, error: Exception) -> str:
+    """Why a class cannot be had: there is no such module, or there is one that stops."""
+    module = target.rpartition(".")[0]
+    missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+    place = place_of(error)
+    if missing or not place:
+        return (
+            f"cannot import '{target}' ({error or type(error).__name__}): give "
+            "package.module.Class of a package that is installed, in the working directory, or on "
+            "PYTHONPATH"
+        )
+    said = getattr(error, "msg", None) or error  # of a SyntaxError without its place again
+    return (
+        f"cannot import '{target}': {place}, stops with {type(error).__name__} ({said}): mend that "
+        "file, or install what it lacks"
+    )
 
 
 def kind_of(value: Any) -> str | None:

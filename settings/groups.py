@@ -39,6 +39,11 @@ DESCRIPTIVE = (
     "locations",
     "defaults",
 )
+# Keys of a model's card; those of the last line are read by the tests of models and memories alone.
+MODEL_CARD = (
+    *("label", "source", "note", "contends", "colour", "line", "marker"),
+    *("vmap", "unused_parameters", "state", "order", "calls", "gradients"),
+)
 
 
 def folder_of(group: str) -> Path:
@@ -81,10 +86,28 @@ def card(group: str, name: str) -> dict[str, Any]:
     """The card of a task, model or preset: its label, source and note, or description.
 
     Raises:
-        UserError: the file is damaged, or its card is not a list of keys and values.
+        UserError: the file is damaged, or its card is not a list of keys and values, or of a model
+            has a key that nobody reads.
     """
     plain = own_file(group, name)
-    return _mapping(plain.get("card", plain), group, name, "card")
+    found = _mapping(plain.get("card", plain), group, name, "card")
+    if group not in ("tasks", "preset") and "card" in plain:
+        for key in found.keys() - MODEL_CARD:
+            hint = nearest(key, MODEL_CARD)
+            raise UserError(f"the card of {group}/{name}.yaml has the unknown key '{key}': {hint}")
+    return found
+
+
+def check_class(group: str, name: str, content: dict[str, Any]) -> None:
+    """Refuse a task's or a model's file, with what it takes over, that names no class.
+
+    Raises:
+        UserError: it has no ``_target_``.
+    """
+    if group != "preset" and not isinstance(content.get("_target_"), str):
+        raise UserError(
+            f"{group}/{name}.yaml names no class: give it a line _target_: package.module.Class"
+        )
 
 
 @lru_cache(maxsize=256)

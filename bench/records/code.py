@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.records.provenance import COMPUTING_LIBRARIES
+from ground.errors import UserError
 from ground.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
@@ -21,11 +22,15 @@ def code_hash(target: str) -> str:
     """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
     imports, directly or not, from its own package, from beside it, or from this project's models
     and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
-    make results stale. A module that is chosen by name when the program runs does not count."""
+    make results stale. A module that is chosen by name when the program runs does not count.
+
+    Raises:
+        UserError: a file of them is no Python.
+    """
     module = target.rpartition(".")[0]
     digest = hashlib.sha256()
     for name, path in sorted(imported_modules(module).items()):
-        digest.update(f"{name}\n{_read(path.read_bytes(), _package(name, path))[0]}\n".encode())
+        digest.update(f"{name}\n{_source(name, path)[0]}\n".encode())
     return digest.hexdigest()
 
 
@@ -35,7 +40,11 @@ def is_own(target: str) -> bool:
 
 
 def imported_modules(module: str) -> dict[str, Path]:
-    """The modules whose source counts for ``module``, by name."""
+    """The modules whose source counts for ``module``, by name.
+
+    Raises:
+        UserError: a file of them is no Python.
+    """
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
     places = [(ROOT, ROOT / name) for name in OWN]
@@ -48,7 +57,7 @@ def imported_modules(module: str) -> dict[str, Path]:
         path = next(filter(None, (_find(name, *place) for place in places)), None)
         if path is not None:
             found[name] = path
-            waiting |= _read(path.read_bytes(), _package(name, path))[1] - found.keys()
+            waiting |= _source(name, path)[1] - found.keys()
     return found
 
 
@@ -84,6 +93,16 @@ def home(module: str) -> list[tuple[Path, Path]]:
 
 def _package(module: str, path: Path) -> str:
     return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def _source(module: str, path: Path) -> tuple[str, set[str]]:
+    try:
+        return _read(path.read_bytes(), _package(module, path))
+    except SyntaxError as error:
+        place = f"{path}, line {error.lineno}," if error.lineno else f"{path}"
+        raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
+    except ValueError as error:  # a zero byte
+        raise UserError(f"{path} is no Python ({error}): mend that file") from None
 
 
 @lru_cache(maxsize=512)  # by content: most tasks share most of their modules

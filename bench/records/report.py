@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from rich.table import Column, Table
 
 from bench.records.equivalence import Form, form
 from bench.records.schema import RunRecord
-from bench.records.store import record_path
+from bench.records.store import Store, record_path
+from ground.files import open_regular
 from ground.screen import console
 
 SAID: dict[Form, str] = {
@@ -20,6 +23,24 @@ SAID: dict[Form, str] = {
     "of an earlier form": "of an earlier form: another than here; python -m bench.equivalence can "
     "prove that both give the same bytes",
 }
+
+
+DETAILS = re.compile(r"details in work/(\w[\w.-]*)/traceback\.txt of the store")
+LARGEST_TRACEBACK = 2**20  # bytes that are looked through
+
+
+def in_full(cause: str | None, store: Path) -> str:
+    """A cause with all that the error said, if its traceback is in the store. A record leaves out
+    what may be the name of a place or a person, since records are published; a screen is not."""
+    told = str(cause)
+    found = DETAILS.search(told)
+    lines: list[str] = []
+    if found is not None:
+        with suppress(OSError), open_regular(Store(store).work(found[1]) / "traceback.txt") as file:
+            lines = file.read(LARGEST_TRACEBACK).decode(errors="replace").splitlines()
+    code = max((n for n, line in enumerate(lines) if line.startswith("    ")), default=len(lines))
+    said = next(iter(lines[code + 1 :]), "")  # below the last line of code
+    return told if said in told else f"{told}; in full: {said}"
 
 
 def table_of(words: Iterable[str], numbers: Iterable[str], **said: Any) -> Table:
@@ -34,7 +55,8 @@ def print_record(record: RunRecord, store: Path) -> None:
     path = record_path(record, store)
     what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if record.outcome != "ok":
-        screen.print(f"{what}: {record.outcome.replace('_', ' ')}: {record.cause}")
+        cause = in_full(record.cause, store)
+        screen.print(f"{what}: {record.outcome.replace('_', ' ')}: {cause}")
     else:
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
         table = table_of(["metric"], splits, title=what)

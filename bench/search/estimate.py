@@ -34,7 +34,8 @@ from ground.screen import console
 from settings.settings import ALL_SEEDS, Configuration
 
 PROBE_SECONDS = 1.5
-NOTHING_WRITTEN = "dry run, nothing was written"
+# No record is looked for: what is there, or committed, would be served and cost nothing.
+NOTHING_WRITTEN = "dry run, as if there were no record yet; nothing was written"
 SIZES = ("batch_size", "steps", "epochs")  # searched training keys that make a run longer
 
 

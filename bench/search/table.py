@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from bench.records.numbers import items_of, over_seeds
-from bench.records.report import table_of
+from bench.records.report import in_full, table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.contender import ModelResult
@@ -30,10 +30,10 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         if model.setting is not None and model.failures:
             screen.print(
                 f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
-                f"{model.failures[0]}",
+                f"{in_full(model.failures[0], store)}",
             )
         if model.cause:
-            screen.print(f"{model.label}: {model.cause}")
+            screen.print(f"{model.label}: {in_full(model.cause, store)}")
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
+from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory, place_of
 from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
@@ -253,11 +253,19 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
         raise UserError(
             f"tasks ({node['_target_']}): {describe_memory_error(error)}", RUN_FAILED
         ) from error
-    except TypeError as error:  # Python's words: a setting's name or kind is not the class's
-        raise UserError(
-            f"{group} ({node['_target_']}): {error}; give each setting of {group} the name and the "
-            "kind of value that its YAML file has"
-        ) from error
+    except TypeError as error:  # in Python's words
+        raise UserError(f"{group} ({node['_target_']}): {_way_on(error, group)}") from error
+
+
+def _way_on(error: TypeError, group: str) -> str:
+    """What to do about a class that cannot be built: the call does not fit it, it is not complete,
+    or it stops inside."""
+    if "abstract class" in str(error):
+        return f"{error}: add to that class what is missing in it"
+    how = f"give each setting of {group} the name and the kind of value that its YAML file has"
+    place = place_of(error)
+    calls_it = Path(place.rpartition(",")[0]).name == Path(__file__).name
+    return f"{error}; {how}" if calls_it else f"{error} in {place}: {how}, or mend it there"
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

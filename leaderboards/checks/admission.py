@@ -19,6 +19,7 @@ from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
@@ -27,11 +28,15 @@ from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
+COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
 RULES = (*naming.RULES, *numbers.RULES, *following.RULES, *training.RULES, *studies.RULES)
 
 
-def check(record: RunRecord) -> RunRecord:
+def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     """The record itself, if it may stand on a board.
+
+    Args:
+        file: where it was read, if what to do about it depends on whose it is.
 
     Raises:
         UserError: one sentence that says what is wrong with it.
@@ -40,20 +45,20 @@ def check(record: RunRecord) -> RunRecord:
         check_name(getattr(record, what), what)
     for rule in RULES:
         if why := rule(record):
-            raise _refused(record.run_id, why)
+            raise _refused(record.run_id, why, file)
     return record
 
 
-def take(together: Together, record: RunRecord) -> set[str]:
+def take(together: Together, record: RunRecord, file: Path | None = None) -> set[str]:
     """Check a record against those before it; what of it they confirm.
 
     Raises:
         UserError: one of them contradicts it, in one sentence.
     """
     try:
-        return together.take(check(record))
+        return together.take(check(record, file))
     except ValueError as error:
-        raise _refused(record.run_id, str(error)) from None
+        raise _refused(record.run_id, str(error), file) from None
 
 
 def in_store(name: str, store: Path) -> Path:
@@ -122,17 +127,18 @@ def records_beside(records: Iterable[RunRecord], target: Path = COMMITTED) -> It
     return read_checked(place / task for place in places for task in tasks)
 
 
-def contradiction(run_id: str, what: str, other: str) -> UserError:
+def contradiction(run_id: str, what: str, other: str, file: Path | None = None) -> UserError:
     """The error of a record that says something else than another one."""
-    return _refused(run_id, not_as_in(what, other))
+    return _refused(run_id, not_as_in(what, other), file)
 
 
-def _refused(run_id: str, why: str) -> UserError:
-    return UserError(
-        f"the record {run_id} is refused because {why}: make it with bench.train or "
-        "bench.sweep, which write none like it",
-        RUN_FAILED,
-    )
+def _refused(run_id: str, why: str, file: Path | None = None) -> UserError:
+    """One's own code may have changed since one's own record, which is then in nobody's way but
+    one's own; whoever reads the file names it."""
+    how = "make it again with bench.train or bench.sweep"
+    if file is not None and not file.resolve().is_relative_to(COMMON):
+        how = "delete this file, or leave it out by skip_refused=true of leaderboards.build"
+    return UserError(f"the record {run_id} is refused because {why}: {how}", RUN_FAILED)
 
 
 def left_open(record: RunRecord) -> str:
@@ -198,11 +204,11 @@ def read_checked(
     together = Together()
     for first, *others in counted([*found.values()], "reading records", report):
         accepted = list(read_all([first], lambda path: _taken(together, path), refused))
-        accepted += read_all(others, lambda path: check(read_record(path)), refused)
+        accepted += read_all(others, lambda path: check(read_record(path), path), refused)
         yield from accepted[:1]
 
 
 def _taken(together: Together, path: Path) -> RunRecord:
     record = read_record(path)
-    take(together, record)
+    take(together, record, path)
     return record

@@ -194,7 +194,7 @@ class Index:
 
     def _take(self, place: int, path: Path, state: str) -> tuple[str, set[bytes]]:
         """Take in a file; its task, and of what it says something that others may say too."""
-        record = check(read_record(path))
+        record = check(read_record(path), path)
         content = hashlib.sha256(RECORD.bytes_of(path)).hexdigest()
         sketch = sketch_of(record)
         values = [getattr(sketch, name) for name in _FIELDS]
@@ -243,7 +243,8 @@ class Index:
                 said = self._database.execute(query, (key,)).fetchall()
                 for what, text, run_id, *place in said:
                     if not agree(what, json.loads(text), json.loads(said[0][1])):
-                        wrong.append((*place, contradiction(run_id, what, said[0][2])))
+                        error = contradiction(run_id, what, said[0][2], Path(place[1]))
+                        wrong.append((*place, error))
             if not wrong:
                 return
             _, path, number, error = min(wrong, key=lambda one: (*one[:2], str(one[3])))

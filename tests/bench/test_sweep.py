@@ -353,8 +353,15 @@ def test_final_that_did_not_end_well_has_no_part_in_the_mean(tmp_path, capsys):
         headline=good.headline.model_copy(update={"value": 0.1}),
     )
     model = ModelResult("GPT2", 1, {}, [good, bad], bad.cause)
-    print_sweep(SweepResult([model], []), tmp_path)
+    where = "details in work/a/traceback.txt of the store"
+    lost = ModelResult("LSTM", 1, {}, [], f"all 2 trials failed, the last: KeyError: … ({where})")
+    text = '  File "x.py", line 3, in f\n    f()\nKeyError: my words\x1b[31m\nmore\n'
+    Store(tmp_path).work("a").mkdir(parents=True)
+    (Store(tmp_path).work("a") / "traceback.txt").write_text(text)
+    print_sweep(SweepResult([model, lost], []), tmp_path)
     shown = capsys.readouterr().out
+    assert f"KeyError: … ({where}); in full: KeyError: my words" in " ".join(shown.split())
+    assert "\x1b" not in shown
     (row,) = [line for line in shown.splitlines() if "GPT2" in line and "│" in line]
     assert "0.7000" in row
     assert "1/2" in row

@@ -282,7 +282,7 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
         "laptop",
     ]
     assert any("random triggers" in line and REPRODUCTION.cost("gpu") in line for line in lines)
-    print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path)
+    print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path, tmp_path)
     shown = capsys.readouterr().out
     for line in lines:
         assert line in shown
@@ -299,7 +299,7 @@ def test_what_is_not_asked_is_grey(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rule = once(measured(THEIRS, "N = 500", "gpu"), within(ACCURACY.of(OURS), low=0.8))
     results = [Claim("", "It is.", rule).judge(runs(0.9))]
     with redirect_stdout(io.StringIO()) as written:
-        print_verdicts("bigram", REPRODUCTION, results, [], View("smoke"), tmp_path)
+        print_verdicts("bigram", REPRODUCTION, results, [], View("smoke"), tmp_path, tmp_path)
     [line] = [text for text in written.getvalue().splitlines() if "N = 500" in text]
     assert line.startswith("\x1b[90m")  # bright black
     assert all(colour not in line for colour in ("\x1b[31m", "\x1b[32m", "\x1b[33m"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from bench.records.store import COMMITTED
 from ground.errors import UserError
 from ground.files import ROOT
 from leaderboards import build
+from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.data import growing
 from leaderboards.data.index import Folder, Index
@@ -196,7 +198,9 @@ def test_a_changed_checkout_makes_everything_again(
     assert bytes_of(output) == before
 
 
-def test_a_failed_build_leaves_board_and_index_as_they_were(records: Path, tmp_path: Path) -> None:
+def test_a_failed_build_leaves_board_and_index_as_they_were(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = tmp_path / "board.parquet"
     words = [f"records={records}", f"output={output}"]
     build.main(words)
@@ -205,8 +209,14 @@ def test_a_failed_build_leaves_board_and_index_as_they_were(records: Path, tmp_p
     record = read_record(first)
     same = another(record, 9, weights_sha256=record.weights_sha256)
     path = write_record(same, first.parent)
-    for _ in range(2):
-        with pytest.raises(UserError, match="with which it must agree"):
+    # One's own record may be deleted; a committed one is made again.
+    for place, how in (
+        (admission.COMMON, "delete this file, or leave it out"),
+        (records, "make it"),
+    ):
+        monkeypatch.setattr(admission, "COMMON", place)
+        sentence = f"^{re.escape(str(path))}: .* with which it must agree: {how}"
+        with pytest.raises(UserError, match=sentence):
             build.main(words)
         assert bytes_of(output) == before
     assert build.main([*words, "skip_refused=true"]) == 0

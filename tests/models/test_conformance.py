@@ -25,6 +25,8 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils import _pytree as pytree
 
 from models.specification import SequenceModel
+from pictures.models import look
+from settings import groups
 from tests.closeness import assert_near
 from tests.models.built import (
     GUESTS,
@@ -81,6 +83,8 @@ def test_takes_tokens_or_channels(name: str) -> None:
 def test_card_is_complete(name: str) -> None:
     card = configuration(name)["card"]
     assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
+    assert groups.card("models", name) == card  # refuses keys that nobody reads
+    assert look(name).colour  # refuses what cannot be drawn
 
 
 @on_every_model

@@ -244,6 +244,7 @@ def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys) -> None:
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30"]
     assert main(["figure10", *words, "training.restarts=2", "seeds=4"], FIGURES) == OK
     assert "4 runs of " in (shown := capsys.readouterr().out)
+    assert "as if there were no record yet; nothing was written" in shown
     assert "30 steps from each of 2 starts: 240 steps" in shown
     assert list(tmp_path.iterdir()) == []
 

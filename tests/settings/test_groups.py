@@ -52,6 +52,22 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
         groups._by_cards.cache_clear()
 
 
+def test_a_file_without_a_class_is_named_in_a_sentence(tmp_path, monkeypatch) -> None:
+    for group, words in {
+        "models": ["tasks=regbench", "models=odd"],
+        "tasks": ["tasks=odd", "models=gpt2"],
+    }.items():
+        with monkeypatch.context() as here:
+            folder = tmp_path / group
+            folder.mkdir()
+            (folder / "odd.yaml").write_text("card: {label: Odd}\nwidth: 8\n")
+            here.setitem(groups.GROUPS, group, folder)
+            with pytest.raises(
+                UserError, match=f"^{group}/odd.yaml names no class: give it a line"
+            ):
+                compose(words)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -61,6 +77,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
         ),
         ("card: {contends: null}", "of models/odd.yaml is None, and should hold keys"),
         ("card: {contends: {regbenhc: smoke}}", "'regbenhc', which is no task: did you mean"),
+        ("card: {contend: {regbench: smoke}}", "unknown key 'contend': did you mean 'contends'?"),
         ("card: [1]", "the card of models/odd.yaml is"),
         ("- 1", "models/odd.yaml is"),
         ("a: 1\na: 2", "models/odd.yaml is damaged"),

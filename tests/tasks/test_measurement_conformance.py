@@ -22,6 +22,7 @@ from settings.groups import DESCRIPTIVE, card, choices
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 from tests.conftest import told_by_a_process
+from tests.tasks.predictors import refusals
 
 NAMES = [name for name in choices("tasks") if models_of(name) != "models"]
 pytestmark = pytest.mark.parametrize("name", NAMES)
@@ -137,3 +138,10 @@ def test_a_measurement_is_a_function_of_settings_split_and_seed(name: str) -> No
     assert headline.name in metrics
     for curve in here.curves.values():
         assert len(curve["x"]) == len(curve["y"]) > 0
+
+
+def test_a_board_takes_the_numbers_of_every_predictor(name: str) -> None:
+    configuration = compose([f"tasks={name}", f"models={first_model(name)}", "preset=smoke"])
+    measurement = build_measurement(configuration)
+    found = {label: predict("test") for label, predict in measurement.baselines().items()}
+    assert refusals(name, measurement, configuration.tasks, found) == {}

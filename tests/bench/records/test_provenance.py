@@ -1,11 +1,13 @@
 """Code identity: meaning counts, explanation does not."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench.records.code import code_hash, imported_modules
+from ground.errors import UserError
 
 SOURCE = '''"""A model."""
 from stranger.layers import scale
@@ -80,6 +82,15 @@ def test_code_that_is_edited_later_is_not_what_this_process_runs(package: Path) 
     assert code_hash("stranger.model.Model") == imported
     code_hash.cache_clear()
     assert code_hash("stranger.model.Model") != imported
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [("x = (\n", "line 1, is no Python"), ("\0", "no Python")]
+)
+def test_a_file_that_is_no_python_is_named(code: str, why: str, package: Path) -> None:
+    (package / "layers.py").write_text(code)
+    with pytest.raises(UserError, match=f"{re.escape(str(package / 'layers.py'))}.*{why}"):
+        fresh_hash()
 
 
 def test_a_name_that_no_file_can_have_names_no_module() -> None:

@@ -18,6 +18,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert main([*words, "dry_run=true", "extend=3"]) == OK
     shown = capsys.readouterr().out
     assert "up to 3 on each side of a key, which are not counted here" in " ".join(shown.split())
+    assert "dry run, as if there were no record yet; nothing was written" in shown
     assert not store.exists()
     default, largest, *_ = [line for line in shown.splitlines() if "LSTM" in line]
     assert default.split()[5:9:2] == ["4", "7"]  # 4 settings in all, and 3 seeds

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +119,30 @@ def test_data_beyond_the_memory_are_a_sentence() -> None:
     configuration = compose([*TINY, "tasks.test_size=10000000000"])
     with pytest.raises(UserError, match=r"tasks \(tasks.regbench.RegBench\): .* too little memory"):
         data_hashes(configuration)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("def __init__(self, _, width): nn.Linear(width)", r"in .*a_model.py, line 3: give each"),
+        ("@abstractmethod\n    def mix(self): ...", "abstract class .*mix.*: add to that class"),
+        ("import nonesuch", r"a_model.py, line 3, stops with ModuleNotFoundError .*mend that file"),
+        ("x = (", r"a_model.py, line 3, stops with SyntaxError \('\(' was never closed\)"),
+        ("nn.nonesuch", r"a_model.py, line 3, stops with AttributeError"),
+    ],
+)
+def test_a_mistake_in_a_model_s_file_is_named_with_its_line(
+    line: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = "from abc import *; from torch import nn\nclass AModel(ABC, nn.Module):\n"
+    (tmp_path / "a_model.py").write_text(f"{begin}    {line}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "a_model", raising=False)
+    words = ["tasks=regbench", "device=cpu", "models=a_model.AModel"]
+    with pytest.raises(UserError, match=sentence) as error:
+        model(compose([*words, "models.width=8"] if "width" in line else words))
+    monkeypatch.delitem(sys.modules, "a_model", raising=False)
+    assert "\n" not in str(error.value)
 
 
 def test_a_library_s_class_is_refused_without_reading_the_library() -> None:

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.memories.interface import Reading
+from pictures.models import look
+from settings import groups
 from tests.models.memories.every import (
     KEYS,
     NAMES,
@@ -41,6 +43,8 @@ def test_memories_are_found() -> None:
 def test_card_is_complete(name: str) -> None:
     card = configuration(name)["card"]
     assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
+    assert groups.card("memories", name) == card  # refuses keys that nobody reads
+    assert look(name).colour  # refuses what cannot be drawn
     assert card["state"] in ("fixed", "grows")
     assert card.get("gradients", False) is False
     if "calls" in card:

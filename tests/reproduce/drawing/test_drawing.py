@@ -22,7 +22,7 @@ from pictures.renderer import images, render
 from reproduce.drawing.frame import failures
 from reproduce.drawing.traces import curve_over_seeds, dots, over_draws, over_seeds
 from settings.config import compose
-from settings.groups import choices, model_groups
+from settings.groups import choices, model_groups, taking_part
 from tests.reproduce.records import regbench
 
 
@@ -120,12 +120,33 @@ def test_every_model_has_a_label_and_a_colour_and_forms_of_one_kind_differ() -> 
     assert models.label("gpt2") == "GPT2"
 
 
-def test_a_model_of_another_package_has_a_stable_colour() -> None:
-    first = models.look("elsewhere.Model")
-    models.model_card.cache_clear()
-    assert models.look("elsewhere.Model") == first
-    assert first.colour in style.PALETTE.values()
+def test_a_model_of_another_package_has_a_colour_that_no_other_has() -> None:
+    first = models.look("Model")
     assert models.label("elsewhere.Model") == "Model"
+    assert first.colour == style.PALETTE[style.UNNAMED]
+    ours = {models.look(name).colour for group in model_groups() for name in choices(group)}
+    assert first.colour not in ours
+    with taking_part(["elsewhere.Model", "elsewhere.Other"]):
+        other = models.look("Other")
+        assert models.look("Model") == first
+    assert (other.colour, other != first) == (first.colour, True)
+
+
+@pytest.mark.parametrize(
+    ("look", "sentence"),
+    [
+        ({"colour": "blu"}, "the model 'gpt2' has the unknown colour 'blu': did you mean 'blue'?"),
+        ({"colour": style.UNNAMED}, "unknown colour 'brown': valid names: black, blue"),
+        ({"line": "dahsed"}, "unknown line 'dahsed': did you mean 'dashed'?"),
+        ({"marker": 4}, "unknown marker '4': valid names: circle"),
+    ],
+)
+def test_a_look_that_cannot_be_drawn_is_a_sentence(
+    look: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "model_card", lambda name: look)
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        models.look("gpt2")
 
 
 def test_a_colour_is_no_argument_of_a_model() -> None:
