@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import make_run_id, write_record
-from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, VERIFICATION_FAILED, UserError
+from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
-from reproduce import committed, writing
+from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import HELP, main
 from reproduce.reproduction import View
@@ -366,51 +366,3 @@ def test_a_verdict_whose_record_is_gone_is_not_judged_again(tmp_path: Path, monk
     with pytest.raises(UserError, match="judged from three_moons-lost-s0, whose record is not"):
         writing.judge_again(FIGURES)
     assert json.loads(path.read_text()) == verdict
-
-
-def test_verdict_files_are_compared_with_the_records_and_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    records = tmp_path / "records"
-    fill(records / "three_moons" / "smoke")
-    shown = [f"records={records}", f"store={tmp_path / 'store'}"]
-    assert main(["figure5", *shown], FIGURES) == OK
-    right = tmp_path / "store" / "reproductions" / "figure5" / "smoke" / "verdicts.json"
-    kept = tmp_path / "verdicts" / "figure5-smoke.json"
-    kept.parent.mkdir()
-    older = json.loads(right.read_text())
-    (name, verdict), *_ = [(c["name"], c["verdict"]) for c in older["claims"]]
-    older["claims"][0]["verdict"], older["records"] = "contradicted", older["records"][1:]
-    kept.write_text(json.dumps(older))
-    monkeypatch.setattr(committed, "COMMITTED", records)
-    capsys.readouterr()
-    with pytest.raises(UserError, match="1 of 1 verdict files are not what") as refused:
-        main(["verdicts"], FIGURES)
-    assert refused.value.exit_code == VERIFICATION_FAILED
-    (changed,) = capsys.readouterr().out.splitlines()
-    evidence = json.loads(right.read_text())["claims"][0]["evidence"]
-    assert changed.startswith(f"figure5-smoke.json: {name}: contradicted, now {verdict}: ")
-    assert evidence.startswith(changed.partition(f"now {verdict}: ")[2])
-    assert json.loads(kept.read_text()) == older
-    assert main(["verdicts", "update=true"], FIGURES) == OK
-    assert kept.read_bytes() == right.read_bytes()
-    assert main(["verdicts"], FIGURES) == OK
-    fewer = json.loads(right.read_text())
-    kept.write_text(json.dumps(fewer | {"records": fewer["records"][1:]}))
-    # What cannot be judged is named, and then nothing is written.
-    for content, why in (
-        ("{", "truncated|JSON"),
-        (json.dumps(fewer | {"figure": "gone"}), "no repro"),
-    ):
-        spoilt = kept.with_name("gone-smoke.json")
-        spoilt.write_text(content)
-        with pytest.raises(UserError, match=f"gone-smoke.json.*({why})"):
-            main(["verdicts", "update=true"], FIGURES)
-        spoilt.unlink()
-    assert len(json.loads(kept.read_text())["records"]) == len(fewer["records"]) - 1
-    capsys.readouterr()
-    assert main(["verdicts", "update=true"], FIGURES) == OK
-    told = capsys.readouterr().out.splitlines()[0]
-    assert told == "figure5-smoke.json: 1 records more, 0 fewer, the same verdicts"
-    with pytest.raises(UserError, match=r"'update=false' cannot be given here\nusage"):
-        main(["verdicts", "update=false"], FIGURES)
