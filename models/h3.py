@@ -8,9 +8,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.layers.diagonal_state_space import impulse_response, state_after
+from models.layers.diagonal_state_space import (
+    causal_convolution,
+    diagonal_frequencies,
+    impulse_response,
+    state_after,
+)
 from models.layers.residual import STANDARD_DEVIATION, Mixer, ResidualModel
-from models.s4d import causal_convolution, diagonal_frequencies
 from models.specification import SequenceSpecification
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 0.1
@@ -181,14 +185,19 @@ class H3Mixer(Mixer):
         (batch, heads, head_width², N/2).
         """
         queries, keys, values = self._project(hidden.unsqueeze(1))
-        if state is None:
-            # Of a sequence of nothing but a zero: the states are zeros of the right shape and type.
-            state = self.prefill(torch.zeros_like(hidden).unsqueeze(1))[1]
-        register, states = state
+        register, states = self._empty_state(keys) if state is None else state
         keys, register = self.shift.step(keys.squeeze(-1), register)
         products = self._products(keys.unsqueeze(-1), values).squeeze(-1)
         read, states = self.diagonal.step(products, states)
         return self._finish(queries, read.unsqueeze(-1)).squeeze(1), (register, states)
+
+    def _empty_state(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Before the first position. A zero input has keys and values that are not zero, by their
+        biases, and must leave no trace here."""
+        register = keys.new_zeros(keys.shape[0], self.width, self.state)
+        parts = self.width // self.head_width, self.head_width**2, self.state // 2
+        states = keys.new_zeros(keys.shape[0], *parts, dtype=keys.dtype.to_complex())
+        return register, states
 
     def _project(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q (batch, time, width); k and v (batch, width, time), float32 at least: powers lose their

@@ -9,39 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.diagonal_state_space import (
+    causal_convolution,
+    diagonal_frequencies,
+    impulse_response,
+    state_after,
+)
 from models.layers.residual import Mixer, ResidualModel
 from models.specification import SequenceSpecification
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 0.1
-INITIALISATIONS = ("inverse", "linear")
-
-
-def diagonal_frequencies(state: int, initialisation: str) -> Tensor:
-    """Imaginary parts of the initial A, (state/2,): one of each conjugate pair.
-
-    "inverse" (S4D-Inv, equation 9): N/π (N/(2n+1) − 1). "linear" (S4D-Lin, equation 10): π n.
-    """
-    if state < 2 or state % 2:
-        raise ValueError(f"state counts conjugate pairs twice, got {state}; make it even and >= 2")
-    index = torch.arange(state // 2, dtype=torch.float32)
-    if initialisation == "inverse":
-        return state / math.pi * (state - 2 * index - 1) / (2 * index + 1)
-    if initialisation == "linear":
-        return math.pi * index
-    raise ValueError(
-        f"unknown initialisation {initialisation!r} of the state matrix; use one of "
-        f"{', '.join(INITIALISATIONS)}"
-    )
-
-
-def causal_convolution(inputs: Tensor, kernel: Tensor) -> Tensor:
-    """Σ_{s<=t} kernel[c, t−s] inputs[b, c, s] by FFT: (batch, channels, time) -> the same.
-
-    Zeros up to twice the length keep the circular convolution from wrapping round.
-    """
-    length = inputs.shape[-1]
-    spectrum = torch.fft.rfft(inputs, 2 * length) * torch.fft.rfft(kernel, 2 * length)
-    return torch.fft.irfft(spectrum, 2 * length)[..., :length]
 
 
 class S4DMixer(Mixer):
@@ -103,38 +80,14 @@ class S4DMixer(Mixer):
         return self._finish((coefficients * state).sum(-1).real, hidden), state
 
     def prefill(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """What ``forward`` gives, and the state that ``step`` has after the last position:
-
-        Σ_k exp(Δ A k) u_{T−1−k}, with the powers cut in two short lists as in :meth:`kernel`.
-        """
-        length = hidden.shape[1]
+        """What ``forward`` gives, and the state that ``step`` has after the last position."""
         exponents, _ = self._discretise()
-        chunk = math.isqrt(length - 1) + 1
-        chunks = math.ceil(length / chunk)
-        past = functional.pad(hidden.flip(1).transpose(1, 2), (0, chunks * chunk - length))
-        # (width, N/2, chunk) @ (batch, width, chunk, chunks), then one power for each chunk.
-        past = past.unflatten(-1, (chunks, chunk)).transpose(-1, -2).to(exponents.dtype)
-        times = torch.arange(max(chunk, chunks), device=hidden.device, dtype=self.log_steps.dtype)
-        powers = exponents.unsqueeze(-1) * times
-        within = torch.exp(powers[..., :chunk]) @ past
-        state = (within * torch.exp(powers[..., :chunks] * chunk)).sum(-1)
-        return self(hidden), state
+        state = state_after(hidden.transpose(1, 2).unsqueeze(2), exponents)
+        return self(hidden), state.squeeze(2)
 
     def kernel(self, length: int) -> Tensor:
-        """Responses to an impulse, (width, length): 2 Re Σ_n C_n B̄_n exp(Δ A_n t).
-
-        A Vandermonde product. With t = i·chunk + j its powers are products of two short lists of
-        powers, which leaves 2 √length exponentials instead of length, and a matrix product.
-        """
-        exponents, coefficients = self._discretise()
-        chunk = math.isqrt(length - 1) + 1
-        times = torch.arange(chunk, device=exponents.device, dtype=self.log_steps.dtype)
-        powers = exponents.unsqueeze(-1) * times
-        # Σ_n c_n x_n^(i·chunk) x_n^j, as real numbers: Re(ab) = Re a Re b − Im a Im b.
-        left = (coefficients.unsqueeze(-1) * torch.exp(powers * chunk)).transpose(-1, -2)
-        right = torch.exp(powers)
-        table = left.real @ right.real - left.imag @ right.imag
-        return table.flatten(-2)[..., :length]
+        """Responses to an impulse, (width, length): 2 Re Σ_n C_n B̄_n exp(Δ A_n t)."""
+        return impulse_response(*self._discretise(), length)
 
     def _discretise(self) -> tuple[Tensor, Tensor]:
         """Exponents Δ A and coefficients 2 C B̄, complex (width, N/2)."""

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from models.gpt2 import ROTARY_BASE, rotate
+from models.h3 import H3Mixer
+from models.hyena import HyenaMixer
 from models.layers.growing_state import GrowingMixer, GrowingModel
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.residual import STANDARD_DEVIATION, Mixer
 from models.layers.window_attention import attend_to_window
 from models.linear.delta_net import DeltaRule
 from models.linear.gla import GatedLinearAttention
+from models.linear.linear_transformer import LinearAttention
 from models.linear.mamba2 import Mamba2Mixer
 from models.linear.retnet import Retention
 from models.lstm import LSTMMixer
@@ -130,21 +133,46 @@ class Place(NamedTuple):
     heads: int
     layer: int
     layers: int
+    longest: int  # sequence of the task
 
 
+# All but RWKV-7's, whose later layers mix in values of the first one.
 MixerName = Literal[
-    "mamba", "mamba2", "s4d", "lstm", "rwkv4", "retnet", "gla", "delta_net", "gated_delta_net"
+    "mamba",
+    "mamba2",
+    "s4d",
+    "h3",
+    "hyena",
+    "lstm",
+    "rwkv4",
+    "linear_transformer",
+    "retnet",
+    "gla",
+    "delta_net",
+    "delta_net_negative",
+    "gated_delta_net",
+    "gated_delta_net_negative",
+    "kda",
 ]
+SUMS: Any = {"feature_map": "elu", "normaliser": True, "convolution": 1, "score_dropout": 0.0}
+GATED: Any = {"decay": "head", "output_gate": True}
+NEGATIVE: Any = {"largest_strength": 2.0}
 MIXERS: dict[str, Callable[[Place], Mixer]] = {
     "mamba": lambda at: MambaMixer(at.width),
     "mamba2": lambda at: Mamba2Mixer(at.width, head_width=2 * at.width // at.heads),
     "s4d": lambda at: S4DMixer(at.width),
+    "h3": lambda at: H3Mixer(at.width),
+    "hyena": lambda at: HyenaMixer(at.width, maximum_length=at.longest),
     "lstm": lambda at: LSTMMixer(at.width),
     "rwkv4": lambda at: TimeMixing(at.width, layer=at.layer, layers=at.layers),
+    "linear_transformer": lambda at: LinearAttention(at.width, at.heads, **SUMS),
     "retnet": lambda at: Retention(at.width, at.heads),
     "gla": lambda at: GatedLinearAttention(at.width, at.heads),
     "delta_net": lambda at: DeltaRule(at.width, at.heads),
-    "gated_delta_net": lambda at: DeltaRule(at.width, at.heads, decay="head", output_gate=True),
+    "delta_net_negative": lambda at: DeltaRule(at.width, at.heads, **NEGATIVE),
+    "gated_delta_net": lambda at: DeltaRule(at.width, at.heads, **GATED),
+    "gated_delta_net_negative": lambda at: DeltaRule(at.width, at.heads, **GATED, **NEGATIVE),
+    "kda": lambda at: DeltaRule(at.width, at.heads, decay="channel", output_gate=True),
 }
 
 
@@ -196,5 +224,6 @@ class WindowHybrid(GrowingModel):
             if (layer + 1) % window_every == 0:
                 mixers.append(WindowAttention(width, heads=heads, window=window))
             else:
-                mixers.append(MIXERS[mixer](Place(width, heads, layer, layers)))
+                place = Place(width, heads, layer, layers, specification.maximum_length)
+                mixers.append(MIXERS[mixer](place))
         super().__init__(specification, width, mixers, mlp=mlp, dropout=dropout)

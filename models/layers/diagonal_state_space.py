@@ -1,4 +1,5 @@
-"""Impulse responses and last states of diagonal linear recurrences, without a loop over time.
+"""Diagonal linear recurrences without a loop over time: their first frequencies, impulse responses,
+convolutions and last states.
 
 A power x^t with t = i·chunk + j is a product of two from short lists of powers, which leaves
 2 √length exponentials instead of length, and a matrix product.
@@ -11,6 +12,36 @@ import math
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+INITIALISATIONS = ("inverse", "linear")
+
+
+def diagonal_frequencies(state: int, initialisation: str) -> Tensor:
+    """Imaginary parts of the initial A, (state/2,): one of each conjugate pair.
+
+    "inverse" (S4D-Inv, equation 9): N/π (N/(2n+1) − 1). "linear" (S4D-Lin, equation 10): π n.
+    """
+    if state < 2 or state % 2:
+        raise ValueError(f"state counts conjugate pairs twice, got {state}; make it even and >= 2")
+    index = torch.arange(state // 2, dtype=torch.get_default_dtype())
+    if initialisation == "inverse":
+        return state / math.pi * (state - 2 * index - 1) / (2 * index + 1)
+    if initialisation == "linear":
+        return math.pi * index
+    raise ValueError(
+        f"unknown initialisation {initialisation!r} of the state matrix; use one of "
+        f"{', '.join(INITIALISATIONS)}"
+    )
+
+
+def causal_convolution(inputs: Tensor, kernel: Tensor) -> Tensor:
+    """Σ_{s<=t} kernel[c, t−s] inputs[b, c, s] by FFT: (batch, channels, time) -> the same.
+
+    Zeros up to twice the length keep the circular convolution from wrapping round.
+    """
+    length = inputs.shape[-1]
+    spectrum = torch.fft.rfft(inputs, 2 * length) * torch.fft.rfft(kernel, 2 * length)
+    return torch.fft.irfft(spectrum, 2 * length)[..., :length]
 
 
 def impulse_response(exponents: Tensor, coefficients: Tensor, length: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from bench.records.schema import RunRecord
 from judging.grammar import Records, any_of
@@ -27,7 +27,7 @@ MEMORY_STEPS = 100  # in which one layer of memory units has to learn the easy c
 SLOW = ("lstm",)
 LONG_STEPS = {"laptop": 8000}
 # Of the two models that recall_by_state compares where they are narrowest, and learn slowly.
-NARROW_STEPS = {"laptop": 2400}
+NARROW_STEPS = {"laptop": 4800}
 PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8)}
 MORE_PAIRS = (4, 8, 16, 32, 64)
 # What leaves room in a sequence for keys that are written again.
@@ -72,9 +72,14 @@ def long_cells(preset: str) -> list[tuple[str, ...]]:
     if preset not in LONG_STEPS:
         return []
     narrow, *_, wide = plain_cells(preset)
-    steps = LONG_STEPS[preset]
-    more = (f"training.steps={steps}", f"training.validate_every={steps // 20}")
+    more = more_steps(LONG_STEPS, preset)
     return [(*cell, f"models={_list(SLOW)}", *more) for cell in (narrow, wide)]
+
+
+def more_steps(of: Mapping[str, int], preset: str) -> tuple[str, ...]:
+    """The words for as many steps as a preset has there; none where it has none."""
+    steps = of.get(preset)
+    return (f"training.steps={steps}", f"training.validate_every={steps // 20}") if steps else ()
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -110,7 +115,9 @@ def kind(record: RunRecord) -> str | None:
         return FORGETTING
     if steps(record) == NARROW_STEPS.get(record.preset):  # another figure's
         return None
-    return LONG if steps(record) == LONG_STEPS.get(record.preset) else PLAIN
+    if steps(record) == LONG_STEPS.get(record.preset):
+        return LONG if record.model in SLOW else None
+    return PLAIN
 
 
 def _as_it_comes(record: RunRecord) -> bool:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from scipy.signal import cont2discrete
 
-from models.s4d import S4DMixer, causal_convolution, diagonal_frequencies
+from models.layers.diagonal_state_space import causal_convolution, diagonal_frequencies
+from models.s4d import S4DMixer
 from tests.closeness import assert_near
 
 LENGTHS = [1, 2, 7, 61, 100, 257]

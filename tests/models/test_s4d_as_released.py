@@ -56,3 +56,13 @@ def test_sizes_and_start_are_those_of_the_protocol() -> None:
     assert made.state_size == 8192
     assert_near(made.log_decay[0].item(), math.log(0.5 + 1e-4), terms=4, dtype=torch.float32)
     assert made.parameter_options().keys() == {"log_steps", "log_decay", "frequencies"}
+
+
+def test_it_is_built_in_whatever_precision_is_the_default() -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        mixer = S4DMixerAsReleased(8, state=4)
+    finally:
+        torch.set_default_dtype(before)
+    assert {parameter.dtype for parameter in mixer.parameters()} == {torch.float64}

@@ -17,6 +17,7 @@ from models.rwkv4 import TimeMixing
 from models.specification import SequenceSpecification
 from models.window_hybrid import MIXERS, MixerName, WindowAttention, WindowHybrid
 from tests.closeness import assert_near
+from tests.models.built import constructor, hyperparameters
 from tests.models.derivatives import disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=64, vocabulary=11)
@@ -123,6 +124,19 @@ def test_any_mixer_alternates_with_windows(mixer: Any) -> None:
 
 def test_names_of_mixers_are_those_of_the_type() -> None:
     assert set(MIXERS) == set(get_args(MixerName))
+
+
+@pytest.mark.parametrize(
+    "name", set(MIXERS) - {"mamba2"}
+)  # whose heads are as wide as the hybrid's
+def test_a_mixer_has_the_parameters_of_the_model_of_its_name(name: Any) -> None:
+    own = constructor(name)(TOKENS, **hyperparameters(name) | {"width": 16, "layers": 2})
+    made = WindowHybrid(TOKENS, width=16, layers=2, mixer=name)
+    expected, found = (
+        {key: value.shape for key, value in model.blocks[0].mixer.state_dict().items()}
+        for model in (own, made)
+    )
+    assert found == expected
 
 
 def test_layers_know_their_place() -> None:

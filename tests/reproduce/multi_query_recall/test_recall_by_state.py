@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
-from reproduce.multi_query_recall.recall_by_state import REPRODUCTION, RULE, SUM
+from reproduce.multi_query_recall.recall_by_state import PATIENT, REPRODUCTION, RULE, SUM
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
@@ -80,6 +81,22 @@ def test_rule_and_sum_are_compared_after_more_steps(longer: float) -> None:
     assert claim.rule.judge(REPRODUCTION.select(others), 0.95).verdict == UNDECIDED
     found = claim.rule.judge(REPRODUCTION.select([*others, *both]), 0.95).verdict
     assert found == (REPRODUCED if longer < 1 else CONTRADICTED)
+
+
+@pytest.mark.parametrize(
+    ("at_2", "at_8", "verdict"),
+    [(1.0, 0.5, REPRODUCED), (1.0, 1.0, CONTRADICTED), (0.5, 0.125, UNDECIDED)],
+)
+def test_who_is_behind_has_learned_to_recall(at_2: float, at_8: float, verdict: str) -> None:
+    """Whatever they recall after the steps of the others, where a guesser is far behind too."""
+    guess = [_run("delta_net", 4, 64, seed, 1.0) for seed in range(3)]
+    for model, steps in product(PATIENT, (None, multi_query_recall.LONG_STEPS["laptop"])):
+        own = {"accuracy_at_2": at_2, "steps": steps} if steps else {"accuracy_at_2": 0.5}
+        high = at_8 if steps else 0.125
+        guess += [_run(model, None, 64, seed, high, **own) for seed in range(3)]
+    claim = next(c for c in REPRODUCTION.claims if "Hyena" in c.name)
+    assert claim.rule.judge(REPRODUCTION.select(guess), 0.95).verdict == verdict
+    assert not [r for r in multi_query_recall.select(guess) if multi_query_recall.steps(r) > 5000]
 
 
 @pytest.mark.parametrize(
