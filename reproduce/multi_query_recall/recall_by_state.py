@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
@@ -177,7 +178,8 @@ def _curve(records: Records, model: str, taps: int, name: str) -> Trace:
     by_width = {width: [r for r in found if runs.width(r) == width] for width in widths(found)}
     by_state = {runs.state_of(own): own for own in by_width.values() if runs.state_of(own)}
     shown = NAMES.get((model, taps)) or label(model)
-    look = {"line": "dotted", "hollow": True} if taps else {}  # a variant beside the model as it is
+    # A variant beside the model as it is.
+    look: dict[str, Any] = {"line": "dotted", "hollow": True} if taps else {}
     return over_seeds(shown, by_state, name, mark="both", colour=model, **look)
 
 
