@@ -152,7 +152,7 @@ def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
 )
 def test_wrong_verdict_files_are_refused(tmp_path, monkeypatch, change):
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "runs" / "reproductions"
+    folder = tmp_path / "runs" / "reproductions" / "figure5" / "smoke"
     folder.mkdir(parents=True)
     (folder / "verdicts.json").write_text(json.dumps({**VERDICTS, **change}))
     with pytest.raises(UserError, match="not a verdict file"):
