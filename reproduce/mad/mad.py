@@ -11,6 +11,7 @@ from bench.records.schema import RunRecord
 from ground.statistics import SHARE, Mean, mean_interval
 from judging.claims import Claim
 from judging.grammar import (
+    Drawn,
     Measured,
     Number,
     Records,
@@ -26,6 +27,7 @@ from judging.grammar import (
     within,
 )
 from judging.presets import preset_settings
+from judging.trials import sample
 from pictures import models
 from pictures.panels import Axis, Panel, Picture, Row
 from reproduce.drawing import tables
@@ -147,12 +149,17 @@ def _row(records: Records, model: str) -> list[str]:
 
 
 def _score(records: Records, model: str, name: str) -> Mean:
-    """The mean over seeds of the mean over the settings of a task that were run."""
+    """The mean over seeds of the scores of a task."""
+    return mean_interval(_scores(records, model, name), SHARE)
+
+
+def _scores(records: Records, model: str, name: str) -> list[float]:
+    """Of each seed the mean accuracy over the settings of a task that were run."""
     by_seed: dict[int, list[float]] = defaultdict(list)
     for record in records:
         if record.model == model and setting(record, "tasks.synthetic") == name:
             by_seed[record.seed].append(record.metrics.get("test", {}).get("accuracy", math.nan))
-    return mean_interval([fmean(found) for found in by_seed.values()], SHARE)
+    return [fmean(found) for found in by_seed.values()]
 
 
 def _accuracy(model: str, name: str) -> Measured:
@@ -163,16 +170,28 @@ def _both(name: str) -> tuple[Measured, Measured]:
     return _accuracy(TRANSFORMER, name), _accuracy(MAMBA, name)
 
 
+def _over_settings(name: str) -> tuple[Drawn, Drawn]:
+    """The scores of both, as the suite has them: means over all of its settings."""
+
+    def score(model: str) -> Drawn:
+        label = f"score of {of(name, model).label}"
+        return Drawn(label, lambda found: sample(label, _scores(found, model, name), SHARE))
+
+    return score(TRANSFORMER), score(MAMBA)
+
+
 def _claim(
     name: str,
     sentence: str,
     *rules: Rule,
     ranked: tuple[str, ...] = (),
     asked: tuple[str, ...] = ("laptop", *LONG),
+    otherwise: str = "trainings of this preset are too short for it",
 ) -> Claim:
-    """A claim about trained models, judged at the presets that train for long enough."""
+    """A claim about trained models, judged at the presets that can tell; ``otherwise`` says why
+    others cannot."""
     holds = lambda found: all(r.preset in asked for r in found)  # noqa: E731
-    long = where(holds, name, "trainings of this preset are too short for it", asked[0])
+    long = where(holds, name, otherwise, asked[0])
     rows = [of(task, model) for task in ranked for model in PUBLISHED]
     return Claim(name, sentence, once(long, each(rules)), ranks=lambda _: rows)
 
@@ -211,8 +230,11 @@ CLAIMS = (
     _claim(
         "Mamba memorises better",
         "Mamba learns more of the facts that no context tells than a transformer (90 and 85 %).",
-        above(_accuracy(MAMBA, "memorisation"), _accuracy(TRANSFORMER, "memorisation")),
+        above(*reversed(_over_settings("memorisation"))),
         ranked=("memorisation",),
+        asked=("paper",),
+        otherwise="the facts of the baseline are so few that both know all of them; the published "
+        "scores are means over vocabularies of up to 8,192, which this preset does not run",
     ),
 )
 VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), "models.state")

@@ -63,7 +63,7 @@ def judge(found: list[RunRecord]) -> dict[str, Finding]:
 
 
 def test_the_published_orders_are_reproduced() -> None:
-    found = judge(records())
+    found = judge(records("paper"))
     assert {one.verdict for one in found.values()} == {REPRODUCED}, found
 
 
@@ -79,7 +79,7 @@ def test_the_published_orders_are_reproduced() -> None:
     ],
 )
 def test_other_accuracies_contradict(levels: Levels, claim: str) -> None:
-    found = judge(records(changed=levels))
+    found = judge(records("paper", levels))
     assert found.pop(claim).verdict == CONTRADICTED
     assert sum(one.verdict == CONTRADICTED for one in found.values()) <= 1
 
@@ -87,23 +87,35 @@ def test_other_accuracies_contradict(levels: Levels, claim: str) -> None:
 def test_short_trainings_are_not_asked_and_missing_ones_undecided() -> None:
     assert {one.verdict for one in judge(records("smoke")).values()} == {NOT_ASKED}
     laptop = {name for name, one in judge(records("laptop")).items() if one.verdict != NOT_ASKED}
-    assert laptop == {"compression is alike", "Mamba memorises better"}
+    assert laptop == {"compression is alike"}
+    gpu = {name for name, one in judge(records()).items() if one.verdict == NOT_ASKED}
+    assert gpu == {"Mamba memorises better"}  # both know all facts of the baseline
     assert {one.verdict for one in judge([]).values()} <= {UNDECIDED, NOT_ASKED}
 
 
 def test_rows_that_are_not_tuned_leave_an_order_open_and_a_level_not() -> None:
-    ranked = replace(REPRODUCTION.claims[-1], control=None).judge(records()).finding
+    ranked = replace(REPRODUCTION.claims[-1], control=None).judge(records("paper")).finding
     assert ranked.verdict == UNDECIDED
     assert "Mamba on memorisation is untuned" in ranked.evidence
-    level = replace(REPRODUCTION.claims[0], control=None).judge(records()).finding
+    level = replace(REPRODUCTION.claims[0], control=None).judge(records("paper")).finding
     assert level.verdict == REPRODUCED
 
 
 def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
-    harder = [run("compression", "mamba", seed, 0.1, length=64) for seed in range(3)]
-    found = REPRODUCTION.select([*records(), *harder])
+    harder = [
+        run(name, model, seed, level, preset="paper", **size)
+        for name, model, level, size in (
+            ("compression", "mamba", 0.1, {"length": 64}),
+            ("memorisation", "mamba", 0.6, {"vocabulary": 8192}),
+            ("memorisation", "gpt2_rope", 0.6, {"vocabulary": 8192}),
+        )
+        for seed in range(3)
+    ]
+    found = REPRODUCTION.select([*records("paper"), *harder])
     verdicts = [one.without_control(found) for one in REPRODUCTION.claims]
     assert {one.verdict for one in verdicts} == {REPRODUCED}
+    # Of 0.9 and 0.6, and of 0.8 and 0.6.
+    assert "memorisation 0.750, score of GPT2 with RoPE on memorisation 0.700" in verdicts[-1].evidence
     assert REPRODUCTION.table is not None
     lines = REPRODUCTION.table(found).splitlines()
     heads, row = (next(line for line in lines if f"| {one}" in line) for one in ("model", "Mamba"))
