@@ -14,15 +14,22 @@ if TYPE_CHECKING:
     from bench.runs.proving import Outcome
 
 HELP = """\
-usage: python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
+usage: python -m bench.equivalence moved=true [commit=COMMIT]
+       python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
        python -m bench.equivalence records=true [tasks=TASK] [preset=PRESET]
 
 Prove that a task and its models compute what they did in an older commit, so that records and runs
-of that code are served on. The commit is unpacked into a temporary folder; it and this checkout, as
-it is now, make the same short runs in processes of their own. Only if the hashes of the data, all
-bytes of the weights and everything that was measured are the same, an entry is written to
-leaderboards/equivalences.json, which is to be committed.
+of that code are served on. The commit is unpacked into a temporary folder, and this checkout is
+compared with it as it is now. What is proven is written to leaderboards/equivalences.json, which is
+to be committed.
 
+Where definitions only moved to other files, moved=true proves it without a run: every function,
+class and value behind the tasks and models of the committed records has the text that it had, and
+every name in it leads to what it led to. Otherwise both make the same short runs in processes of
+their own, and the hashes of the data, all bytes of the weights and everything that was measured
+must be the same.
+
+  moved=true     by definitions, all tasks and models of the committed records
   tasks=TASK     a task after its code changed, or that of its models
   models=MODEL   default: the models with committed records, else those that the task lists
   commit=COMMIT  the older one (default HEAD: changes that are not committed yet)
@@ -35,7 +42,7 @@ protocol at preset smoke), and the task's predictors without training.
 Exit code 4 when something differs; the first difference is told.
 example: python -m bench.equivalence tasks=regbench commit=HEAD"""
 
-OWN = ("tasks", "models", "commit", "preset", "records")
+OWN = ("tasks", "models", "commit", "preset", "records", "moved")
 
 
 def main(words: list[str]) -> int:
@@ -56,6 +63,8 @@ def main(words: list[str]) -> int:
     task, models, preset = (given.get(key) for key in ("tasks", "models", "preset"))
     models = [models] if isinstance(models, str) else models
     _check(given, models or [], extra)
+    if given.get("moved"):
+        return _moves(str(given.get("commit", "HEAD")))
     if given.get("records"):
         wanted = of_records(task, preset)
     else:
@@ -72,6 +81,29 @@ def main(words: list[str]) -> int:
     return VERIFICATION_FAILED if refused else OK
 
 
+def _moves(commit: str) -> int:
+    from bench.runs.moving import prove_moves
+
+    found = prove_moves(commit)
+    sides = f"{commit[:8]} and this checkout"
+    for task in dict.fromkeys(task for task, _ in found):
+        own = {model: outcome for (name, model), outcome in found.items() if name == task}
+        proven = {m: one for m, one in own.items() if not isinstance(one, str | None)}
+        moved = {pair for one in proven.values() for pair in one.moved.items()}
+        which = ", ".join(f"{old} is {new}" for old, new in sorted(moved))
+        if proven:
+            print(f"proven: {task} with {', '.join(proven)}, {sides} (by definitions: {which})")
+        for model, outcome in own.items():
+            if isinstance(outcome, str):
+                print(f"refused: {task}, {model}, {sides}: {outcome}", file=sys.stderr)
+    same = sum(outcome is None for outcome in found.values())
+    print(
+        f"nothing to prove: {same} of {len(found)} pairs of a task and a model have the same code"
+    )
+    refused = any(isinstance(outcome, str) for outcome in found.values())
+    return VERIFICATION_FAILED if refused else OK
+
+
 def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]) -> None:
     """Refuse words that mean nothing here."""
     from settings.config import models_of
@@ -80,11 +112,20 @@ def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]
     for key in extra:
         if key.partition(".")[0] not in ("tasks", "models", "training") or "." not in key:
             raise UserError(f"there is no setting '{key}': {nearest(key, OWN)}")
-    task, records = given.get("tasks"), given.get("records", False)
-    if not isinstance(records, bool):
-        raise UserError(f"records={records} is neither true nor false")
-    if task is None and not records:
-        raise UserError("name a task by tasks=TASK, or ask for records=true; --help explains")
+    task, records, moved = (
+        given.get("tasks"),
+        given.get("records", False),
+        given.get("moved", False),
+    )
+    for key, value in (("records", records), ("moved", moved)):
+        if not isinstance(value, bool):
+            raise UserError(f"{key}={value} is neither true nor false")
+    if moved and (other := [*(key for key in given if key not in ("moved", "commit")), *extra]):
+        raise UserError(f"moved=true looks at all tasks and models: leave {other[0]}= out")
+    if task is None and not records and not moved:
+        raise UserError(
+            "name a task by tasks=TASK, or ask for moved=true or records=true; --help explains"
+        )
     if task is not None and task not in choices("tasks"):
         raise UserError(f"there is no task '{task}': {nearest(str(task), choices('tasks'))}")
     if records and (other := [key for key in ("models", "commit") if key in given]):

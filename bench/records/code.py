@@ -18,18 +18,21 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
-def code_hash(target: str) -> str:
+def code_hash(target: str, root: Path = ROOT) -> str:
     """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
     imports, directly or not, from its own package, from beside it, or from this project's models
     and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
     make results stale. A module that is chosen by name when the program runs does not count.
+
+    Args:
+        root: another checkout of this project, such as an older one.
 
     Raises:
         UserError: a file of them is no Python.
     """
     module = target.rpartition(".")[0]
     digest = hashlib.sha256()
-    for name, path in sorted(imported_modules(module).items()):
+    for name, path in sorted(imported_modules(module, root).items()):
         digest.update(f"{name}\n{_source(name, path)[0]}\n".encode())
     return digest.hexdigest()
 
@@ -39,15 +42,15 @@ def is_own(target: str) -> bool:
     return target.partition(".")[0] in OWN
 
 
-def imported_modules(module: str) -> dict[str, Path]:
-    """The modules whose source counts for ``module``, by name.
+def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
+    """The modules whose source counts for ``module``, by name; its own of a checkout at ``root``.
 
     Raises:
         UserError: a file of them is no Python.
     """
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
-    places = [(ROOT, ROOT / name) for name in OWN]
+    places = [(root, root / name) for name in OWN]
     if not is_own(module):
         places += home(module)
     found: dict[str, Path] = {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
@@ -85,13 +85,16 @@ class Compared(_Frozen):
 class Equivalence(_Frozen):
     """Two states of the code behind one task and model that give identical bytes.
 
-    It holds for all numbers, and for those choices of the model (texts and truth values) that were
-    compared: code behind another choice, such as other positions, was not run.
+    Proven by runs, it holds for all numbers, and for those choices of the model (texts and truth
+    values) that were compared: code behind another choice, such as other positions, was not run.
+    Proven by definitions (:mod:`bench.records.definitions`), it holds for every setting.
 
     Attributes:
         commit: where ``old`` was taken from.
         added: settings that ``new`` has and ``old`` lacks ("models.key"), with the value at which
             both are the same.
+        compared: the runs of a proof by runs.
+        moved: of a proof by definitions: those that lie elsewhere now, old name -> new name.
     """
 
     task: str
@@ -100,7 +103,15 @@ class Equivalence(_Frozen):
     old: Code
     new: Code
     added: dict[str, Any]
-    compared: tuple[Compared, ...] = Field(min_length=1)
+    by: Literal["runs", "definitions"] = "runs"
+    compared: tuple[Compared, ...] = ()
+    moved: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _shows_its_proof(self) -> Self:
+        if self.by == "runs" and not self.compared:
+            raise ValueError("a proof by runs names the runs that were compared")
+        return self
 
     @cached_property
     def choices(self) -> dict[str, list[Any]]:
@@ -117,7 +128,7 @@ class Equivalence(_Frozen):
             return None
         settings = flat(name.config)
         chosen = ((key, v) for key, v in settings.items() if isinstance(v, str | bool))
-        if any(v not in self.choices.get(key, [v]) for key, v in chosen):
+        if self.by == "runs" and any(v not in self.choices.get(key, [v]) for key, v in chosen):
             return None
         if name.code == self.old:
             code, settings = self.new, {**self.added, **settings}
@@ -178,15 +189,22 @@ def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
     return Kind("table of equivalences", _Table, how, most=16 * 2**20).read_json(path).entries
 
 
-def add_entry(entry: Equivalence) -> None:
-    """Write one more proof; what was compared of the same two states before is kept."""
-    before = [e for e in read_table() if (e.old, e.new) == (entry.old, entry.new)]
-    kept = [e for e in read_table() if e not in before]
-    every = [c for e in (*before, entry) for c in e.compared]
-    compared = tuple(c for number, c in enumerate(every) if c not in every[:number])
-    entry = entry.model_copy(update={"compared": compared})
-    entries = sorted([*kept, entry], key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
-    content = _Table(entries=tuple(entries)).model_dump(mode="json")
+def add_entries(entries: Iterable[Equivalence]) -> None:
+    """Write more proofs; what was compared of the same two states before is kept."""
+    known = list(read_table())
+    for entry in entries:
+        before = [e for e in known if (e.old, e.new) == (entry.old, entry.new)]
+        every = [c for e in (*before, entry) for c in e.compared]
+        compared = tuple(c for number, c in enumerate(every) if c not in every[:number])
+        # One by definitions holds for all that one by runs does.
+        best = next((e for e in (entry, *before) if e.by == "definitions"), entry)
+        known = [e for e in known if e not in before]
+        known.append(best.model_copy(update={"compared": compared}))
+    known.sort(key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
+    content = _Table(entries=tuple(known)).model_dump(mode="json")
+    for entry in content["entries"]:
+        if entry["by"] == "runs":  # as they were written before there was another way
+            del entry["by"], entry["moved"]
     write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entry, flat
+from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
 from bench.records.provenance import sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
@@ -341,5 +341,5 @@ def _entry(task: str, model: str, commit: str, pairs: Sequence[Pair]) -> Equival
         added=pairs[0].added(),
         compared=tuple(pair.compared() for pair in pairs),
     )
-    add_entry(entry)
+    add_entries([entry])
     return entry

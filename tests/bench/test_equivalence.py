@@ -19,7 +19,7 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    add_entry,
+    add_entries,
     form,
     names,
     read_table,
@@ -61,8 +61,8 @@ A, B, C = code("tasks.old.Task", 1), code("tasks.new.Task", 2), code("tasks.new.
 
 
 def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> None:
-    add_entry(entry(A, B))
-    add_entry(entry(B, C, tasks__kind="plain"))
+    add_entries([entry(A, B)])
+    add_entries([entry(B, C, tasks__kind="plain")])
     today = {**CONFIG, "tasks": {"_target_": "tasks.new.Task", "size": 3, "kind": "plain"}}
     found = {name.code: name.config for name in names(C, today)}
     assert list(found) == [C, B, A]
@@ -81,7 +81,7 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
 
 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
-    add_entry(entry(A, B))
+    add_entries([entry(A, B)])
     assert read_table() == (entry(A, B),)
     table.write_text(table.read_text()[:-40])
     with pytest.raises(UserError, match=r"truncated or not JSON .*: restore it"):
@@ -92,7 +92,7 @@ def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
     ("what", "value"), [("compared", []), ("commit", "HEAD"), ("commit", None)]
 )
 def test_an_entry_that_names_no_proof_is_refused(table: Path, what: str, value: object) -> None:
-    add_entry(entry(A, B))
+    add_entries([entry(A, B)])
     content = json.loads(table.read_text())
     content["entries"][0][what] = value
     table.write_text(json.dumps(content))
@@ -105,14 +105,14 @@ def test_an_entry_holds_for_the_choices_of_the_model_that_were_compared() -> Non
         return {**CONFIG, "models": {**CONFIG["models"], **settings}}
 
     words = 'tasks=t preset=smoke models.positions="learned" models.width=64 models.gate=true'
-    add_entry(entry(A, B, words))
+    add_entries([entry(A, B, words)])
     for settings in ({"positions": "learned", "width": 256}, {"gate": True}, {"other": "x"}):
         assert [name.code for name in names(A, with_positions(**settings))] == [A, B]
     # Code that only other positions reach may have changed, and was not run.
     for settings in ({"positions": "rope"}, {"gate": False}):
         assert [name.code for name in names(A, with_positions(**settings))] == [A]
         assert [name.code for name in names(B, with_positions(**settings))] == [B]
-    add_entry(entry(A, B, 'models.positions="rope"'))
+    add_entries([entry(A, B, 'models.positions="rope"')])
     assert [name.code for name in names(A, with_positions(positions="rope"))] == [A, B]
 
 
@@ -125,7 +125,7 @@ def test_code_of_a_record_is_current_equivalent_or_of_an_earlier_form() -> None:
     assert form(config, here) == "current"
     older = here.model_copy(update={"task_code": "0" * 64})
     assert form(config, older) == "of an earlier form"
-    add_entry(entry(Code.of(config, older), Code.of(config, here)))
+    add_entries([entry(Code.of(config, older), Code.of(config, here))])
     assert form(config, older) == "equivalent"
     assert form(config, here) == "current"
     engine = older.model_copy(update={"protocol_version": 0})
@@ -144,7 +144,7 @@ def made_by(task_code: str, run_id: str) -> RunRecord:
 def test_a_run_made_by_two_states_of_equal_code_counts_once() -> None:
     older, newer = made_by("1" * 64, "run-old"), made_by("2" * 64, "run-new")
     assert [r.run_id for r in one_of_each([older, newer])] == ["run-new", "run-old"]
-    add_entry(entry(*(Code.of(r.config, r.provenance) for r in (older, newer))))
+    add_entries([entry(*(Code.of(r.config, r.provenance) for r in (older, newer)))])
     (one,) = one_of_each([older, newer])
     assert one.identity == newer.identity
     tuned = newer.model_copy(update={"role": "final"})
@@ -206,7 +206,7 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
     here = Code.of(asked.resolved(), identity.provenance)
     made = obtain(asked)
     older = here.model_copy(update={"model_code": "0" * 64})
-    add_entry(entry(older, here))
+    add_entries([entry(older, here)])
     assert identify(asked).all[:1] == (identity.identity,)
     assert len(identify(asked).all) == 2
     # The other way round it is the older code that is here, and the record of the newer is served.
@@ -295,11 +295,27 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     assert run(*words).returncode == 0
     (before,) = read_records([root / "runs" / "records"])
 
+    committed = root / "leaderboards" / "records" / "capacity" / "smoke"
+    committed.mkdir(parents=True)
+    shutil.copy(root / "runs" / "records" / f"{before.run_id}.json", committed)
     memories = root / "models" / "memories"
     source = (memories / "delta_rule.py").read_text()
     (memories / "delta_rule.py").rename(memories / "delta.py")
     recipe = memories / "delta_rule.yaml"
     recipe.write_text(recipe.read_text().replace("delta_rule.DeltaRule", "delta.DeltaRule"))
+    moved = run("bench.equivalence", "moved=true")
+    assert moved.returncode == 0, moved.stderr
+    assert (
+        "proven: capacity with delta_rule, HEAD and this checkout (by definitions:" in moved.stdout
+    )
+    proof = root / "leaderboards" / "equivalences.json"
+    (by_definitions,) = json.loads(proof.read_bytes())["entries"]
+    assert by_definitions["moved"]["models.memories.delta_rule.DeltaRule"].endswith(
+        "delta.DeltaRule"
+    )
+    assert "nothing to do" in run(*words).stdout
+    proof.unlink()
+
     prove = ["bench.equivalence", "tasks=capacity", "models=delta_rule", "preset=smoke"]
     done = run(*prove)
     assert done.returncode == 0, done.stderr
@@ -307,6 +323,8 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     table = (root / "leaderboards" / "equivalences.json").read_bytes()
     (written,) = [e for e in json.loads(table)["entries"] if e["model"] == "delta_rule"]
     assert written["old"]["model"].endswith("delta_rule.DeltaRule")
+    # Both ways to prove it say the same.
+    assert (written["old"], written["new"]) == (by_definitions["old"], by_definitions["new"])
     assert written["new"]["model"].endswith("delta.DeltaRule")
     served = run(*words)
     assert "nothing to do" in served.stdout
@@ -318,6 +336,12 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     changed = source.replace("keep = 1 - decay", "keep = 0.9 - decay")
     assert changed != source
     (memories / "delta.py").write_text(changed)
+    unmoved = run("bench.equivalence", "moved=true")
+    assert unmoved.returncode == 4
+    assert unmoved.stderr.startswith(
+        "refused: capacity, delta_rule, HEAD and this checkout: models."
+    )
+    assert "delta_rule.delta_update of the older code is not here, or differs" in unmoved.stderr
     refused = run(*prove)
     assert refused.returncode == 4
     assert refused.stderr.splitlines()[-1].startswith("refused: capacity, delta_rule, ")

@@ -1,0 +1,71 @@
+"""Proof that code which only moved is the same: by its definitions, without a run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.records.code import code_hash
+from bench.records.definitions import Moves, Source
+from bench.records.equivalence import Code, Equivalence, add_entries, names
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import COMMITTED
+from bench.runs.proving import Outcome, full_name, trees_of
+from bench.runs.wanted import model_of
+from ground.files import ROOT
+
+
+def prove_moves(commit: str) -> dict[tuple[str, str], Outcome]:
+    """Compare the definitions behind every task and model of the committed records with those of an
+    older commit, and write what is proven to the table.
+
+    Returns:
+        What came of each task with each of its models, and with its predictors.
+
+    Raises:
+        UserError: the commit is not there, or a file is no Python.
+    """
+    commit = full_name(commit)
+    outcomes: dict[tuple[str, str], Outcome] = {}
+    with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
+        older, _ = trees_of(commit, Path(folder))
+        moves = Moves(Source(older.root), Source(ROOT))
+        for task, model, code in _made_by(older.root, read_records([COMMITTED])):
+            outcomes[task, model] = _outcome(task, model, commit, code, moves)
+    add_entries(one for one in outcomes.values() if isinstance(one, Equivalence))
+    return outcomes
+
+
+def _made_by(root: Path, records: Iterable[RunRecord]) -> list[tuple[str, str, Code]]:
+    """Task, model and code of every kind of run in the records, by the checkout at ``root``."""
+    found: dict[tuple[str, str, Code], None] = {}
+    for record in records:
+        for name in names(Code.of(record.config, record.provenance), record.config):
+            code = name.code
+            hashes = code_hash(code.task, root), code_hash(code.model, root)
+            if hashes == (code.task_code, code.model_code):
+                found[record.task, model_of(record), code] = None
+    return [*found]
+
+
+def _outcome(task: str, model: str, commit: str, old: Code, moves: Moves) -> Outcome:
+    found = {target: moves.today(target) for target in (old.task, old.model)}
+    new_task, new_model = found[old.task], found[old.model]
+    if new_task is None or new_model is None:
+        return moves.why_not(next(target for target in found if found[target] is None))
+    hashes = {"task_code": code_hash(new_task), "model_code": code_hash(new_model)}
+    new = Code(task=new_task, model=new_model, **hashes)
+    if new == old:
+        return None
+    moved = {**moves.moved_behind(old.task), **moves.moved_behind(old.model)}
+    return Equivalence(
+        task=task,
+        model=model,
+        commit=commit,
+        old=old,
+        new=new,
+        added={},
+        by="definitions",
+        moved=moved,
+    )
