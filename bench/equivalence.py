@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.runs.proving import Outcome
 
 HELP = """\
-usage: python -m bench.equivalence moved=true [commit=COMMIT]
+usage: python -m bench.equivalence moved=true [commit=COMMIT] [store=PATH]
        python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
        python -m bench.equivalence records=true [tasks=TASK] [preset=PRESET]
 
@@ -24,12 +24,13 @@ compared with it as it is now. What is proven is written to leaderboards/equival
 to be committed.
 
 Where definitions only moved to other files, moved=true proves it without a run: every function,
-class and value behind the tasks and models of the committed records has the text that it had, and
-every name in it leads to what it led to. Otherwise both make the same short runs in processes of
+class and value behind a task and a model has the text that it had, and every name in it leads to
+what it led to. Otherwise both make the same short runs in processes of
 their own, and the hashes of the data, all bytes of the weights and everything that was measured
 must be the same.
 
-  moved=true     by definitions, all tasks and models of the committed records
+  moved=true     by definitions; all tasks and models of the committed records and of your runs
+  store=PATH     where your runs are (default runs)
   tasks=TASK     a task after its code changed, or that of its models
   models=MODEL   default: the models with committed records, else those that the task lists
   commit=COMMIT  the older one (default HEAD: changes that are not committed yet)
@@ -42,7 +43,8 @@ protocol at preset smoke), and the task's predictors without training.
 Exit code 4 when something differs; the first difference is told.
 example: python -m bench.equivalence tasks=regbench commit=HEAD"""
 
-OWN = ("tasks", "models", "commit", "preset", "records", "moved")
+OWN = ("tasks", "models", "commit", "preset", "records", "moved", "store")
+OF_MOVES = ("moved", "commit", "store")
 
 
 def main(words: list[str]) -> int:
@@ -64,7 +66,7 @@ def main(words: list[str]) -> int:
     models = [models] if isinstance(models, str) else models
     _check(given, models or [], extra)
     if given.get("moved"):
-        return _moves(str(given.get("commit", "HEAD")))
+        return _moves(str(given.get("commit", "HEAD")), Path(given.get("store", "runs")))
     if given.get("records"):
         wanted = of_records(task, preset)
     else:
@@ -81,25 +83,27 @@ def main(words: list[str]) -> int:
     return VERIFICATION_FAILED if refused else OK
 
 
-def _moves(commit: str) -> int:
+def _moves(commit: str, store: Path) -> int:
+    from bench.records.store import Store
     from bench.runs.moving import prove_moves
 
-    found = prove_moves(commit)
+    found = prove_moves(commit, Store(store))
     sides = f"{commit[:8]} and this checkout"
+    moved: dict[str, str] = {}
     for task in dict.fromkeys(task for task, _ in found):
         own = {model: outcome for (name, model), outcome in found.items() if name == task}
         proven = {m: one for m, one in own.items() if not isinstance(one, str | None)}
-        moved = {pair for one in proven.values() for pair in one.moved.items()}
-        which = ", ".join(f"{old} is {new}" for old, new in sorted(moved))
+        for one in proven.values():
+            moved |= one.moved
         if proven:
-            print(f"proven: {task} with {', '.join(proven)}, {sides} (by definitions: {which})")
+            print(f"proven: {task} with {', '.join(proven)}, {sides}")
         for model, outcome in own.items():
             if isinstance(outcome, str):
                 print(f"refused: {task}, {model}, {sides}: {outcome}", file=sys.stderr)
+    for old, new in sorted(moved.items()):
+        print(f"moved: {old} is {new}")
     same = sum(outcome is None for outcome in found.values())
-    print(
-        f"nothing to prove: {same} of {len(found)} pairs of a task and a model have the same code"
-    )
+    print(f"{same} of {len(found)} pairs of a task and a model have the same code in {commit[:8]}")
     refused = any(isinstance(outcome, str) for outcome in found.values())
     return VERIFICATION_FAILED if refused else OK
 
@@ -120,8 +124,10 @@ def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]
     for key, value in (("records", records), ("moved", moved)):
         if not isinstance(value, bool):
             raise UserError(f"{key}={value} is neither true nor false")
-    if moved and (other := [*(key for key in given if key not in ("moved", "commit")), *extra]):
+    if moved and (other := [*(key for key in given if key not in OF_MOVES), *extra]):
         raise UserError(f"moved=true looks at all tasks and models: leave {other[0]}= out")
+    if "store" in given and not moved:
+        raise UserError("only moved=true looks at a store: leave store= out")
     if task is None and not records and not moved:
         raise UserError(
             "name a task by tasks=TASK, or ask for moved=true or records=true; --help explains"

@@ -18,11 +18,11 @@ from models.layers.attention import attend
 from models.layers.dropout import Dropout
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
+from models.layers.rotary import ROTARY_BASE, rotate
 from models.specification import SequenceSpecification
 
 Positions = Literal["learned", "rope", "alibi", "none"]
 STANDARD_DEVIATION = 0.02
-ROTARY_BASE = 10_000.0
 BYTES_PER_NUMBER = 4
 
 
@@ -43,13 +43,6 @@ class PositionCode(NamedTuple):
 
     angles: Tensor | None = None
     bias: Tensor | None = None
-
-
-def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """RoPE: channels (2i, 2i+1) of x (..., time, head width) turned by angles (time, i)."""
-    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 
 def alibi_slopes(heads: int) -> list[float]:

@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from models.layers.diagonal_state_space import causal_convolution
 from models.layers.growing_state import GrowingMixer, GrowingModel
 from models.layers.residual import STANDARD_DEVIATION
 from models.layers.short_convolution import ShortConvolution
+from models.layers.state_space.diagonal import causal_convolution
 from models.specification import SequenceSpecification
 
 FilterInitialisation = Literal["own", "wrapper"]

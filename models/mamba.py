@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.residual import Mixer, ResidualModel
-from models.layers.selective_scan import scan_to_state, selective_step
+from models.layers.state_space.selective_scan import scan_to_state, selective_step
 from models.specification import SequenceSpecification
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 0.1

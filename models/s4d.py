@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.layers.diagonal_state_space import (
+from models.layers.residual import Mixer, ResidualModel
+from models.layers.state_space.diagonal import (
     causal_convolution,
     diagonal_frequencies,
     impulse_response,
     state_after,
 )
-from models.layers.residual import Mixer, ResidualModel
 from models.specification import SequenceSpecification
 
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 0.1

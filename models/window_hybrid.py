@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models.gpt2 import ROTARY_BASE, rotate
 from models.h3 import H3Mixer
 from models.hyena import HyenaMixer
 from models.layers.growing_state import GrowingMixer, GrowingModel
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.residual import STANDARD_DEVIATION, Mixer
+from models.layers.rotary import ROTARY_BASE, rotate
 from models.layers.window_attention import attend_to_window
 from models.linear.delta_net import DeltaRule
 from models.linear.gla import GatedLinearAttention

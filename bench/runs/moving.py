@@ -10,15 +10,15 @@ from bench.records.code import code_hash
 from bench.records.definitions import Moves, Source
 from bench.records.equivalence import Code, Equivalence, add_entries, names
 from bench.records.schema import RunRecord, read_records
-from bench.records.store import COMMITTED
+from bench.records.store import COMMITTED, Store
 from bench.runs.proving import Outcome, full_name, trees_of
 from bench.runs.wanted import model_of
 from ground.files import ROOT
 
 
-def prove_moves(commit: str) -> dict[tuple[str, str], Outcome]:
-    """Compare the definitions behind every task and model of the committed records with those of an
-    older commit, and write what is proven to the table.
+def prove_moves(commit: str, store: Store) -> dict[tuple[str, str], Outcome]:
+    """Compare the definitions behind every task and model of the committed records, and of those in
+    a store, with the definitions of an older commit, and write what is proven to the table.
 
     Returns:
         What came of each task with each of its models, and with its predictors.
@@ -31,7 +31,8 @@ def prove_moves(commit: str) -> dict[tuple[str, str], Outcome]:
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         older, _ = trees_of(commit, Path(folder))
         moves = Moves(Source(older.root), Source(ROOT))
-        for task, model, code in _made_by(older.root, read_records([COMMITTED])):
+        records = read_records([COMMITTED, store.records, store.trials, store.controls])
+        for task, model, code in _made_by(older.root, records):
             outcomes[task, model] = _outcome(task, model, commit, code, moves)
     add_entries(one for one in outcomes.values() if isinstance(one, Equivalence))
     return outcomes

@@ -18,15 +18,15 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.writes import Writes
-from models.layers.residual import ResidualModel
-from models.linear.mixer import (
+from models.layers.recurrence.mixer import (
     Neighbours,
     RecurrentMixer,
     inverse_softplus,
     linear,
     unit,
 )
+from models.layers.recurrence.writes import Writes
+from models.layers.residual import ResidualModel
 from models.specification import SequenceSpecification
 
 DecayOf = Literal["none", "head", "channel"]

@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.mixer import RecurrentMixer
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
-from models.linear.mixer import RecurrentMixer
 from models.specification import SequenceSpecification
 
 GAIN = 2**-2.5

@@ -11,15 +11,15 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.writes import Writes
-from models.layers.residual import STANDARD_DEVIATION, Block
-from models.linear.mixer import (
+from models.layers.recurrence.mixer import (
     Neighbours,
     RecurrentMixer,
     RecurrentModel,
     count_more,
     linear,
 )
+from models.layers.recurrence.writes import Writes
+from models.layers.residual import STANDARD_DEVIATION, Block
 from models.specification import SequenceSpecification
 
 FeatureMap = Literal["elu", "none"]

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.mixer import RecurrentMixer, inverse_softplus
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
 from models.layers.short_convolution import ShortConvolution
-from models.linear.mixer import RecurrentMixer, inverse_softplus
 from models.specification import SequenceSpecification
 
 SLOWEST_RATE, FASTEST_RATE = 1.0, 16.0

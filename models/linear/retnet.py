@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.mixer import RecurrentMixer, count_more
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
-from models.linear.mixer import RecurrentMixer, count_more
 from models.specification import SequenceSpecification
 
 Decays = Literal["official", "spread"]

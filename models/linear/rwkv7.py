@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from models.layers.contextual_memory import unit
 from models.layers.linear_recurrence import linear_recurrence
+from models.layers.recurrence.mixer import RecurrentMixer, RecurrentModel
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import STANDARD_DEVIATION, Block, Mixer
-from models.linear.mixer import RecurrentMixer, RecurrentModel
 from models.specification import SequenceSpecification
 
 NORM_EPSILON = 64e-5

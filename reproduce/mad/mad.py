@@ -170,14 +170,10 @@ def _both(name: str) -> tuple[Measured, Measured]:
     return _accuracy(TRANSFORMER, name), _accuracy(MAMBA, name)
 
 
-def _over_settings(name: str) -> tuple[Drawn, Drawn]:
-    """The scores of both, as the suite has them: means over all of its settings."""
-
-    def score(model: str) -> Drawn:
-        label = f"score of {of(name, model).label}"
-        return Drawn(label, lambda found: sample(label, _scores(found, model, name), SHARE))
-
-    return score(TRANSFORMER), score(MAMBA)
+def _over_settings(model: str, name: str) -> Drawn:
+    """The score of a model as the suite has it: the mean over all settings of a task."""
+    label = f"score of {of(name, model).label}"
+    return Drawn(label, lambda found: sample(label, _scores(found, model, name), SHARE))
 
 
 def _claim(
@@ -230,7 +226,7 @@ CLAIMS = (
     _claim(
         "Mamba memorises better",
         "Mamba learns more of the facts that no context tells than a transformer (90 and 85 %).",
-        above(*reversed(_over_settings("memorisation"))),
+        above(_over_settings(MAMBA, "memorisation"), _over_settings(TRANSFORMER, "memorisation")),
         ranked=("memorisation",),
         asked=("paper",),
         otherwise="the facts of the baseline are so few that both know all of them; the published "

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from models.gpt2 import GPT2, alibi_slopes, rotate
+from models.gpt2 import GPT2, alibi_slopes
+from models.layers.rotary import rotate
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near, rounding
 

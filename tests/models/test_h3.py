@@ -11,7 +11,7 @@ from scipy.signal import cont2discrete
 from torch import Tensor
 
 from models.h3 import H3, DiagonalStateSpace, H3Mixer
-from models.layers.diagonal_state_space import impulse_response
+from models.layers.state_space.diagonal import impulse_response
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
 from tests.models.derivatives import disturbed, leaves_of, with_gradients

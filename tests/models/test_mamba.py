@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn import functional
 
-from models.layers.selective_scan import (
+from models.layers.state_space.selective_scan import (
     scan_to_state,
     selective_scan,
     selective_scan_reference,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.signal import cont2discrete
 
-from models.layers.diagonal_state_space import causal_convolution, diagonal_frequencies
+from models.layers.state_space.diagonal import causal_convolution, diagonal_frequencies
 from models.s4d import S4DMixer
 from tests.closeness import assert_near
 

@@ -115,7 +115,8 @@ def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
     verdicts = [one.without_control(found) for one in REPRODUCTION.claims]
     assert {one.verdict for one in verdicts} == {REPRODUCED}
     # Of 0.9 and 0.6, and of 0.8 and 0.6.
-    assert "memorisation 0.750, score of GPT2 with RoPE on memorisation 0.700" in verdicts[-1].evidence
+    both = "memorisation 0.750, score of GPT2 with RoPE on memorisation 0.700"
+    assert both in verdicts[-1].evidence
     assert REPRODUCTION.table is not None
     lines = REPRODUCTION.table(found).splitlines()
     heads, row = (next(line for line in lines if f"| {one}" in line) for one in ("model", "Mamba"))

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.recurrence.mixer import RecurrentMixer
 from models.linear.delta_net import DeltaNet, DeltaRule
 from models.linear.gla import GLA, GatedLinearAttention
 from models.linear.linear_transformer import LinearAttention, LinearTransformer
 from models.linear.mamba2 import Mamba2, Mamba2Mixer
-from models.linear.mixer import RecurrentMixer
 from models.linear.retnet import Retention, RetNet
 from models.linear.rwkv7 import RWKV7, ChannelMixing, TimeMixing
 from models.specification import SequenceSpecification
