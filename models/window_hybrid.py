@@ -216,6 +216,11 @@ class WindowHybrid(GrowingModel):
                 f"window_every={window_every} is no distance between layers; set it to 1 for "
                 "attention in every layer, to 2 for every other one"
             )
+        if layers < window_every:
+            raise ValueError(
+                f"window_every={window_every} puts no attention into layers={layers}: a hybrid has "
+                f"layers={window_every} or more; window_every=1 is attention alone"
+            )
         if mixer not in MIXERS:
             raise ValueError(f"mixer={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
         head_width(width, heads)

@@ -30,18 +30,22 @@ LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-.", "none": "
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross": "x", "down": "v"}
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
 ORDER = ("emphasis", "measured", "faint", "published", "theory", "reference")  # in a legend
+MARKERS_ON_A_LINE = 8
 MIXED = "grey"  # of an entry of the legend that stands for several colours
 
 
 def keywords(trace: Trace) -> dict[str, Any]:
-    """Its look as matplotlib's keywords."""
+    """Its look as matplotlib's keywords. A line whose model has a marker of its own bears some, so
+    that it is not that of another model of its colour."""
     look = look_of(trace)
+    marked = trace.mark == "line" and trace.role == "measured" and look.marker != "circle"
     return {
         "color": look.colour,
         "linewidth": look.width,
         "alpha": look.alpha,
         "linestyle": LINES[look.line] if trace.mark in ("line", "both") else "",
-        "marker": MARKERS[look.marker] if trace.mark in ("dots", "both") else "",
+        "marker": MARKERS[look.marker] if marked or trace.mark in ("dots", "both") else "",
+        "markevery": max(1, len(trace.x) // MARKERS_ON_A_LINE) if marked else None,
         "markersize": look.size,
         "markerfacecolor": "white" if look.hollow else look.colour,
     }

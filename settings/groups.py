@@ -179,9 +179,9 @@ def record_name(model: str) -> str:
 
 def contenders(task: str, preset: str) -> tuple[str, ...]:
     """The models that take part in a task, as records call them: those whose cards say so, and
-    guests. A card says from which preset on: ``contends: {regbench: laptop}`` leaves out smoke. In
-    a part of a task more models may contend than everywhere in it: "regbench.table3" has those of
-    regbench, and those of ``contends: {regbench.table3: laptop}``.
+    guests. A card says from which preset on: ``contends: {regbench: laptop}`` leaves out smoke. For
+    a part of a task a card may say another: "regbench.table3" has the models of regbench, but for
+    those whose cards have a word of their own for it, as ``contends: {regbench.table3: gpu}``.
 
     Raises:
         UserError: a card is damaged, or names a task or a preset that there is not.
@@ -207,13 +207,12 @@ def entrants(task: str, preset: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _by_cards(task: str, preset: str) -> tuple[str, ...]:
-    asked = {task, task.partition(".")[0]}
+    whole = task.partition(".")[0]
     known = PRESETS[: PRESETS.index(preset) + 1]
-    return tuple(
-        name
-        for name in choices("models")
-        if any(place in asked and least in known for place, least in _contends(name).items())
-    )
+    least = {
+        name: _contends(name).get(task, _contends(name).get(whole)) for name in choices("models")
+    }
+    return tuple(name for name, preset in least.items() if preset in known)
 
 
 @lru_cache(maxsize=256)

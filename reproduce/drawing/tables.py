@@ -21,7 +21,8 @@ def cell(found: Mean) -> str:
     failed = f", {found.failures} failed" if found.failures else ""
     if found.mean is None:
         return f"none{failed}"
-    if found.interval is None:
-        return f"{found.mean:.3f} (one seed{failed})"
+    seeds = "one seed" if found.seeds == 1 else f"{found.seeds} seeds"
+    if found.interval is None:  # of one seed, or of seeds that all have this number
+        return f"{found.mean:.3f} ({seeds}{failed})"
     half = (found.interval.high - found.interval.low) / 2
-    return f"{found.mean:.3f} ± {half:.3f} ({found.seeds} seeds{failed})"
+    return f"{found.mean:.3f} ± {half:.3f} ({seeds}{failed})"

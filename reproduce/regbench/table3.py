@@ -37,7 +37,7 @@ TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, o
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
 PUBLISHED_IID = "Memory Mosaics, Table 3"
 SIZE = 100
-PART = "regbench.table3"  # where more models contend than in figure 9
+PART = "regbench.table3"  # where other models contend than in figure 9
 ACCURACY = regbench.number("accuracy")
 LOST = (
     "for each contender but the Memory Mosaic the 95 % interval of the loss of accuracy from the "

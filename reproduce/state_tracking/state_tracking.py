@@ -107,7 +107,7 @@ def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
     return Panel(title, Axis("position"), Axis("accuracy", limits=(0, 1.05)), traces, remarks)
 
 
-NEAR = Number("accuracy at the training length", "accuracy/1x")
+NEAR = Number("mean accuracy over the training length", "accuracy/1x")
 FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
 SURE, GUESSED, FALL = 0.99, 0.6, 0.05  # of parity, where a guess has 0.5
 COSETS = 0.05  # of S₅, where whoever knows the letters without their order has 1/60
@@ -128,8 +128,8 @@ def far(models: Sequence[str], group: str, low: float = 0.0, high: float = 1.0) 
 
 
 def lost(models: Sequence[str], group: str, high: float) -> Rule:
-    """Each of these models is wrong far beyond the training length, where all of them have learned
-    what they were trained on: whoever learned nothing loses nothing."""
+    """Each of these models is wrong far beyond the training length, where all of them follow the
+    words of training for some positions: whoever learned nothing loses nothing."""
     low = FOLLOWED[group]
 
     def rules(records: Sequence[RunRecord]) -> list[Rule]:
@@ -146,7 +146,7 @@ def keeps(model: str) -> Rule:
 
 
 def falls(models: Sequence[str]) -> Rule:
-    """Accuracy on parity falls from the training length to far beyond it."""
+    """Accuracy on parity falls from the positions of training to those far beyond them."""
     rules = [above(NEAR.of(of(model)), FAR.of(of(model)), FALL) for model in models]
     return once(trained_for(STEPS, "laptop"), each(rules))
 
