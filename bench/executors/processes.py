@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -148,9 +149,16 @@ class Pool:
         del self._jobs[ticket], self._deaths[ticket]
 
     def __enter__(self) -> Pool:
+        """From here on SIGTERM is as Ctrl-C: each worker ends its step and keeps a checkpoint."""
+        main = threading.current_thread() is threading.main_thread()
+        self._may_be_told = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._may_be_told:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._may_be_told:  # a second one does not wait
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for worker in self._workers:
             if worker.ticket is None:
                 worker.connection.close()

@@ -16,7 +16,7 @@ from torch import nn
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
-from bench.records.store import Store
+from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import LOCATIONS
 from bench.training.building import (
     build_task,
@@ -78,6 +78,11 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
         raise UserError(f"{len(found)} runs have '{run}' in their id ({names}, …): give more of it")
     close = get_close_matches(run, [path.stem for path in known], n=3, cutoff=0.4)
     hint = f"; the nearest: {', '.join(close)}" if close else ""
+    if run and any(path.stem == run for path in COMMITTED.rglob("*.json")):
+        raise UserError(
+            f"{run} is a committed record, whose weights are not here: python -m "
+            f"leaderboards.verify {run} makes the run again and compares"
+        )
     raise UserError(
         f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files"
         f"{hint}; a run that is missing is made by bench.train"
@@ -156,7 +161,10 @@ def recorded_configuration(
         config = today.config if today else record.config
         why = why_unknown(record, config, {"tasks": trust, "models": trust})
     if why is not None:
-        hint = "; trust=PACKAGE imports classes of a package that you trust"
+        hint = (
+            "; trust=PACKAGE (of leaderboards.verify: package=PACKAGE) imports classes of a "
+            "package that you trust"
+        )
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
     check_counts(config["tasks"], "tasks")

@@ -139,5 +139,5 @@ def on_published_languages(topic: str) -> Ready:
         lambda records: all(list(setting(r, k)) == v for r in records for k, v in wanted.items()),
         topic,
         "this preset has smaller languages than the published ones, so levels differ",
-        "gpu",
+        "laptop",
     )

@@ -48,6 +48,16 @@ def test_mistakes_are_one_sentence(
     assert "\n" not in str(caught.value)
 
 
+def test_a_committed_record_without_weights_is_for_verify(
+    tmp_path: Path, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(record, tmp_path / "committed" / record.task)
+    monkeypatch.setattr("bench.runs.saved.COMMITTED", tmp_path / "committed")
+    (tmp_path / "mine" / "records").mkdir(parents=True)
+    with pytest.raises(UserError, match=f"leaderboards.verify {record.run_id} makes the run again"):
+        evaluate.main([f"run={record.run_id}", f"store={tmp_path / 'mine'}"])
+
+
 @pytest.mark.parametrize("given", [[], ["tasks.wiki=null"], ["tasks.windows=9"]])
 def test_local_stories_ask_for_local_articles_at_once(tmp_path: Path, given: list[str]) -> None:
     words = ["tasks=babistories", "models=gpt2", "tasks.corpus=local"]

@@ -163,11 +163,12 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
 
 
 @pytest.mark.processes
-def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undisturbed):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undisturbed, how):
     driver = start_driver(tmp_path, "workers=1")
     wait_for_second_trial(tmp_path, driver)
     workers = psutil.Process(driver.pid).children()
-    driver.send_signal(signal.SIGINT)
+    driver.send_signal(how)
     _, complaint = driver.communicate(timeout=60)
     assert driver.returncode == INTERRUPTED
     assert complaint.splitlines()[-1].startswith("interrupted;")

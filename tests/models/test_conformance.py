@@ -101,6 +101,16 @@ def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
     assert [hyperparameters(other) for other in same_class].count(defaults) == 1  # not a variant
 
 
+def offered(model: Any, name: str) -> Any:
+    """A part of the contract that others may leave out, or a skip; models of this project have
+    ``step`` and ``state_bytes``."""
+    if not hasattr(model, name):
+        own = type(model).__module__.partition(".")[0] == "models"
+        assert not own or name not in ("step", "state_bytes"), f"the model has no {name}"
+        pytest.skip(f"the model does not offer {name}")
+    return getattr(model, name)
+
+
 @on_every_kind
 @on_every_model
 @pytest.mark.parametrize("length", [1, 2, 37, 64])
@@ -189,21 +199,14 @@ def test_safetensors_restore_the_model(name: str, kind: str) -> None:
 @on_every_model
 def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
     model = disturbed(model_or_skip(name, kind), AS_TRAINED)
-    inputs = sequences(kind, 3, 23)
+    inputs, step = sequences(kind, 3, 23), offered(model, "step")
     state, outputs = None, []
     with torch.no_grad():
         for position in inputs.unbind(1):
-            output, state = model.step(position, state)
+            output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)
     assert_near(torch.stack(outputs, 1), expected, **NETWORK)
-
-
-def offered(model: Any, name: str) -> Any:
-    """An optional part of the contract, or a skip."""
-    if not hasattr(model, name):
-        pytest.skip(f"the model does not offer {name}")
-    return getattr(model, name)
 
 
 @on_every_kind
@@ -222,13 +225,13 @@ def test_forward_reads_out_the_hidden_vectors(name: str, kind: str, length: int)
 @pytest.mark.parametrize("length", [1, 2, 9, 31])
 def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, length: int) -> None:
     model = disturbed(model_or_skip(name, kind), AS_TRAINED)
-    prefill = offered(model, "prefill")
+    prefill, step = offered(model, "prefill"), offered(model, "step")
     inputs = sequences(kind, 3, length + 5)
     with torch.no_grad():
         output, state = prefill(inputs[:, :length])
         outputs = [output]
         for position in inputs[:, length:].unbind(1):
-            output, state = model.step(position, state)
+            output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)[:, length - 1 :]
     assert_near(torch.stack(outputs, 1), expected, **NETWORK)
@@ -238,11 +241,11 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
 @on_every_model
 def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
     model = disturbed(model_or_skip(name, kind), AS_TRAINED)
-    prefill = offered(model, "prefill")
+    prefill, step = offered(model, "prefill"), offered(model, "step")
     inputs, state = sequences(kind, 2, 13), None
     with torch.no_grad():
         for position in inputs.unbind(1):
-            _, state = model.step(position, state)
+            _, state = step(position, state)
         _, filled = prefill(inputs)
     assert_near(filled, state, name="state", **NETWORK)
 
@@ -252,15 +255,16 @@ def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
 def test_states_have_the_batch_first(name: str, kind: str) -> None:
     """Sequences are chosen, repeated and reordered by index_select(0), as a beam search does."""
     model = model_or_skip(name, kind)
+    step = offered(model, "step")
     inputs, state = sequences(kind, 3, 8), None
     rows = torch.tensor([2, 0, 2, 1])
     with torch.no_grad():
         for position in inputs[:, :7].unbind(1):
-            _, state = model.step(position, state)
+            _, state = step(position, state)
         if not all(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(state)):
             pytest.skip("the state is of a class that torch's pytree does not know")
         chosen = pytree.tree_map(lambda leaf: leaf.index_select(0, rows), state)
-        output, _ = model.step(inputs[rows, 7], chosen)
+        output, _ = step(inputs[rows, 7], chosen)
         expected = model(inputs)[rows, 7]
     assert_near(output, expected, **NETWORK)
 
@@ -284,13 +288,14 @@ def test_attention_of_the_last_position_is_a_distribution(name: str, kind: str) 
 def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
     """The numbers in the state of one sequence, up to a factor of two for bookkeeping."""
     model = model_or_skip(name, kind, dtype=torch.float32)
-    declared = [model.state_bytes(length) for length in (1, 20, 64)]
+    state_bytes, step = offered(model, "state_bytes"), offered(model, "step")
+    declared = [state_bytes(length) for length in (1, 20, 64)]
     assert all(type(size) is int and size > 0 for size in declared)
     assert declared == sorted(declared)
     state = None
     with torch.no_grad():
         for position in sequences(kind, 1, 20, dtype=torch.float32).unbind(1):
-            _, state = model.step(position, state)
+            _, state = step(position, state)
     leaves = pytree.tree_leaves(state)
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         pytest.skip(
