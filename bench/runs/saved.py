@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
@@ -128,9 +129,16 @@ def load_run(
     prepare_data(configuration, report)
     task = build_task(configuration)
     model = build_to_train(configuration, task, record.seed, copies=1)
-    load_weights(model, weights, path)
+    load_weights(model, weights, path, edited=_edited(record))
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
+
+
+def _edited(record: RunRecord) -> bool:
+    """Whether the code of a record's model is another one today, and none that is proven equal."""
+    target = str(record.config["models"].get("_target_"))
+    same = code_hash(target) == record.provenance.model_code
+    return not same and todays_name(record.config, record.provenance) is None
 
 
 def recorded_configuration(

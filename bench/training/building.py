@@ -268,8 +268,13 @@ def _way_on(error: TypeError, group: str) -> str:
     return f"{error}; {how}" if calls_it else f"{error} in {place}: {how}, or mend it there"
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(
+    model: nn.Module, weights: Mapping[str, Tensor], path: Path, *, edited: bool = False
+) -> None:
     """Give a model what :func:`read_weights` has read at ``path``.
+
+    Args:
+        edited: whether the code of the model is not that which trained them.
 
     Raises:
         UserError: these are weights of another model.
@@ -277,6 +282,12 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) ->
     try:
         model.load_state_dict(weights)
     except RuntimeError:
+        if edited:
+            raise UserError(
+                f"the weights {path} are of other code than the model has now, and do not fit it: "
+                "go back to the code that the record names by its hash, or train again with this",
+                RUN_FAILED,
+            ) from None
         raise UserError(
             f"the weights {path} do not fit the model of their record: delete the folder "
             f"{path.parent}, and the record if it is still there, then train again",

@@ -151,3 +151,16 @@ def test_a_library_s_class_is_refused_without_reading_the_library() -> None:
     configuration = compose([*TINY, "models._target_=torch.nn.Linear"])
     with pytest.raises(UserError, match="got an unexpected keyword argument 'width'"):
         model(configuration)
+
+
+@pytest.mark.parametrize(
+    ("edited", "sentence"),
+    [(True, "of other code than the model has now.*or train again"), (False, "delete the folder")],
+)
+def test_weights_that_do_not_fit_say_whether_the_code_was_edited(
+    edited: bool, sentence: str
+) -> None:
+    model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)
+    with pytest.raises(UserError, match=sentence):
+        building.load_weights(model, other.state_dict(), Path("w"), edited=edited)
+    building.load_weights(model, torch.nn.Linear(2, 2).state_dict(), Path("w"), edited=edited)
