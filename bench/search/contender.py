@@ -20,7 +20,7 @@ from bench.records.store import Store
 from bench.search.exchange import Exchange
 from bench.search.jobs import Job, Stack
 from bench.search.plan import JOURNAL, Entry
-from bench.search.published import Chosen, committed_search
+from bench.search.published import Chosen, committed_search, wider_search
 from bench.search.study import ModelStudy, Seen
 from ground.errors import UserError
 from settings.groups import NOT_COMMITTED
@@ -84,17 +84,20 @@ class Contender:
         self.entry, self.store = entry, store
         configuration = self.configuration = entry.configuration
         sweep, seed = configuration.sweep, configuration.seed
-        # Searched keys are not held fixed: whatever their defaults are, the study is the same.
-        fixed = identify(entry.at({key: values[0] for key, values in entry.space.items()}))
-        held: list[Any] = [list(entry.space.items()), sweep.sampler, seed]
-        if sweep.extend:
-            held.append(sweep.extend)
         metric = task_or_measurement(configuration).headline
-        name = "-".join([configuration.task, configuration.model, configuration.preset])
-        anywhere = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
-        if sweep.storage != JOURNAL and exchange is None:  # it may serve several stores by turns
-            held.append(str(store.root.resolve()))
-        names = [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
+
+        def names_of(space: Space, *more: Any) -> list[str]:
+            """What a search over a space is called, by every code that is proven equal."""
+            # Searched keys are not held fixed: whatever their defaults are, the study is the same.
+            fixed = identify(entry.at({key: values[0] for key, values in space.items()}))
+            held = [list(space.items()), sweep.sampler, seed, *more]
+            name = "-".join([configuration.task, configuration.model, configuration.preset])
+            return [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
+
+        reach = [sweep.extend] if sweep.extend else []
+        # A storage may serve several stores by turns.
+        whose = [str(store.root.resolve())] if sweep.storage != JOURNAL and exchange is None else []
+        names = names_of(entry.space, *reach, *whose)
         known = optuna.get_all_study_names(storage)
         self.open_study = partial(
             ModelStudy,
@@ -110,7 +113,10 @@ class Contender:
         self.given: Chosen | None = None  # in the place of trials
         if configuration.committed and not self.study.latest():
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
-            self.given = committed_search(configuration, anywhere, budget)
+            asked = names_of(entry.space, *reach) if whose else names
+            self.given = committed_search(configuration, asked, budget)
+            if self.given is None and budget is None:
+                self.given = wider_search(configuration, entry.space, names_of)
         mark = f" ({NOT_COMMITTED})" if entry.guest else ""
         self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
         self.running: dict[int, list[tuple[Job, optuna.Trial | None]]] = {}

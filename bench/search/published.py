@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from bench.records.schema import Study, read_record
 from bench.records.store import COMMITTED
 from settings.samplers import Setting
+from settings.search_space import Space
 from settings.settings import Configuration
 
 
@@ -36,18 +37,52 @@ def committed_search(
     A search's name hashes all that it holds fixed, the space that it starts from and how far that
     may grow, its sampler and its seed, so that equal names and as many trials are the same search.
     """
-    c = configuration
-    folder, found = COMMITTED / c.task / c.preset, None
-    for path in sorted(folder.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
-        record = read_record(path)
-        study = record.study
-        if record.role != "final" or record.outcome != "ok" or study is None:
-            continue
-        size = math.prod(map(len, study.search_space.values()))
-        if study.name in names and len(study.trials) == (budget or size):
-            sections = (key.partition(".") for key in study.search_space)
-            setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
-            found = Chosen(study, setting)
+    found = None
+    for chosen in _committed(configuration):
+        study = chosen.study
+        if study.name in names and len(study.trials) == (budget or _size(study.search_space)):
+            found = chosen
             if any(trial.over_seeds for trial in study.trials):
                 break
     return found
+
+
+def wider_search(
+    configuration: Configuration, space: Space, names_of: Callable[[Space], Collection[str]]
+) -> Chosen | None:
+    """The committed outcome of a search over a whole grid that has every value of ``space`` and
+    more: whoever asks for a part of a grid is served what all of it came to.
+
+    Args:
+        names_of: what a search over a space is called that does not grow.
+    """
+    tried: dict[str, bool] = {}
+    for chosen in _committed(configuration):
+        study = chosen.study
+        covers = study.search_space.keys() == space.keys() and all(
+            value in study.search_space[key] for key in space for value in space[key]
+        )
+        if not covers or len(study.trials) != _size(study.search_space):
+            continue
+        if study.name not in tried:
+            tried[study.name] = study.name in names_of(study.search_space)
+        if tried[study.name]:
+            return chosen
+    return None
+
+
+def _committed(configuration: Configuration) -> Iterator[Chosen]:
+    """What the committed searches for a model on a task chose."""
+    c = configuration
+    folder = COMMITTED / c.task / c.preset
+    for path in sorted(folder.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
+        record = read_record(path)
+        study = record.study
+        if record.role == "final" and record.outcome == "ok" and study is not None:
+            sections = (key.partition(".") for key in study.search_space)
+            setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
+            yield Chosen(study, setting)
+
+
+def _size(space: Space) -> int:
+    return math.prod(map(len, space.values()))

@@ -263,6 +263,35 @@ def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(
     assert (tmp_path / "third" / "records" / f"{third.run_id}.json").exists()
 
 
+def test_a_search_over_a_part_of_a_committed_grid_is_served_what_all_of_it_came_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
+    monkeypatch.setattr("bench.search.published.COMMITTED", tmp_path / "committed")
+
+    def sweep(name: str, values: str, *more: str) -> list[RunRecord]:
+        space = f"sweep.search_space={{models.rate:[{values}]}}"
+        words = [TINY[0], "models=[delta_rule]", TINY[2], "sweep.sampler=grid", space, "seeds=1"]
+        found = run_sweep([*words, f"store={tmp_path / name}", *more], lambda *_: None)
+        return [record for record in found if record.role == "final"]
+
+    made = sweep("made", "1.0,0.5,0.25", "n_trials=3", "extend=0")
+    folder = tmp_path / "committed" / "capacity" / "smoke"
+    folder.mkdir(parents=True)
+    shutil.copy(tmp_path / "made" / "records" / f"{made[0].run_id}.json", folder)
+    # A part of it, in another order, and with leave to grow.
+    for values, trials in (("0.5,1.0", 2), ("0.25,0.5,1.0", 3)):
+        asked = (values, f"n_trials={trials}", "extend=1", "committed=true")
+        assert sweep(f"user-{trials}", *asked) == made
+        assert not (tmp_path / f"user-{trials}" / "trials").exists()
+    # A value that it lacks makes another search, and so do fewer trials than its grid has.
+    for name, values, trials in (("lacking", "0.5,0.75", 2), ("fewer", "0.5,1.0", 1)):
+        (other,) = sweep(name, values, f"n_trials={trials}", "committed=true")
+        assert other.study is not None
+        assert len(other.study.trials) >= trials
+        assert (tmp_path / name / "trials").exists()
+
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
