@@ -1,1 +1,0 @@
-import ground as ground  # says which Python is needed

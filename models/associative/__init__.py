@@ -1,1 +1,0 @@
-"""Models of associations that a measurement trains or writes itself."""

@@ -1,1 +1,0 @@
-"""Memories that are written and read while they are used, one file each."""

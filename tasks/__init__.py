@@ -1,1 +1,0 @@
-"""Tasks: one folder each (data, protocol, metrics), with the YAML file of its settings beside."""

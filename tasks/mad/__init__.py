@@ -1,5 +1,0 @@
-"""The six synthetic tasks of mechanistic architecture design (MAD)."""
-
-from tasks.mad.task import Mad
-
-__all__ = ["Mad"]

@@ -1,1 +1,0 @@
-"""Text for the language-modelling tasks: tokenizers, corpora and prepared token streams."""

@@ -1,1 +1,0 @@
-"""Where documents come from: files, the Hugging Face hub, generators."""
