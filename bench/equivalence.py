@@ -25,9 +25,8 @@ to be committed.
 
 Where definitions only moved to other files, moved=true proves it without a run: every function,
 class and value behind a task and a model has the text that it had, and every name in it leads to
-what it led to. Otherwise both make the same short runs in processes of
-their own, and the hashes of the data, all bytes of the weights and everything that was measured
-must be the same.
+what it led to. Otherwise both make the same short runs in processes of their own, and the hashes of
+the data, all bytes of the weights and everything that was measured must be the same.
 
   moved=true     by definitions; all tasks and models of the committed records and of your runs
   store=PATH     where your runs are (default runs)

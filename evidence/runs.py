@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from bench.records.schema import Role, RunRecord
 from bench.search.plan import Entry, make_plan
+from bench.search.published import covers
 from evidence.shelf import Shelf, training_key
 from judging.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
@@ -109,7 +110,7 @@ def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
     budget = min(entry.configuration.sweep.n_trials, entry.settings)
     for record in shelf.finals(entry.configuration):
         study = record.study
-        if study is None or not _covers(study.search_space, entry.space):
+        if study is None or not covers(study.search_space, entry.space):
             continue
         extended = study.search_space != dict(entry.space)
         if len(study.trials) == budget or (extended and len(study.trials) > budget):
@@ -118,13 +119,6 @@ def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
             if record.identity in shelf.identities(chosen):
                 return chosen
     return None
-
-
-def _covers(searched: Mapping[str, Sequence[Any]], asked: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether a search had all the values asked for; one that was extended had more."""
-    return searched.keys() == asked.keys() and all(
-        all(value in searched[key] for value in asked[key]) for key in asked
-    )
 
 
 def _value(record: RunRecord, key: str) -> Any:

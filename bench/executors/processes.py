@@ -74,6 +74,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._jobs: dict[int, Any] = {}
         self._deaths: dict[int, list[str]] = {}
+        self._may_be_told = False  # by SIGTERM, which somebody else may have taken
 
     def submit(self, ticket: int, job: Any) -> None:
         self._jobs[ticket] = job

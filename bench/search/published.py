@@ -59,16 +59,21 @@ def wider_search(
     tried: dict[str, bool] = {}
     for chosen in _committed(configuration):
         study = chosen.study
-        covers = study.search_space.keys() == space.keys() and all(
-            value in study.search_space[key] for key in space for value in space[key]
-        )
-        if not covers or len(study.trials) != _size(study.search_space):
+        whole = len(study.trials) == _size(study.search_space)
+        if not whole or not covers(study.search_space, space):
             continue
         if study.name not in tried:
             tried[study.name] = study.name in names_of(study.search_space)
         if tried[study.name]:
             return chosen
     return None
+
+
+def covers(searched: Space, asked: Space) -> bool:
+    """Whether a search had all the values asked for; a wider or extended one had more."""
+    return searched.keys() == asked.keys() and all(
+        value in searched[key] for key in asked for value in asked[key]
+    )
 
 
 def _committed(configuration: Configuration) -> Iterator[Chosen]:
