@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.records.schema import FINISHED, RunRecord
-from evidence.runs import PlannedRun
-from evidence.shelf import training_key
+from bench.runs.shelf import training_key
 from judging.controls import is_twin
+from reproduce.planned import PlannedRun
 from settings.settings import Configuration
 
 GPU_PRESETS = ("gpu", "paper")

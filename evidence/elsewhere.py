@@ -12,8 +12,8 @@ from bench.roofline.devices import Span
 from bench.roofline.schedule import Chain
 from bench.search.forecast import Forecaster, forecaster_of
 from evidence.cost import BY_FLOPS, Cost, Speeds
-from evidence.runs import PlannedRun
 from ground.errors import UserError
+from reproduce.planned import PlannedRun
 from settings.config import training_configuration
 from settings.settings import Configuration
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from bench.runs.shelf import Shelf
 from evidence.cost import GPU_PRESETS, Cost, Speeds
-from evidence.runs import PlannedRun, missing, planned
-from evidence.shelf import Shelf
 from ground.errors import UserError
 from judging.claims import ClaimResult
 from judging.controls import is_twin, without_twins
 from judging.verdicts import NOT_ASKED, UNDECIDED
 from reproduce.obtaining import refuse_two_settings
+from reproduce.planned import PlannedRun, missing, planned
 from reproduce.reproduction import Reproduction
 from reproduce.request import Request
 

@@ -42,8 +42,9 @@ usage: python -m reproduce                       what there is
   committed=false   make every run here (default true: the project's own records are served, and
                     nothing is trained for them)
   store=FOLDER      where runs, figures and verdicts go (default runs)
-  dry_run=true      count the runs and estimate the time, as if there were no record yet; nothing is
-                    run or written; device_like=NAME: of a sweep's runs on that device
+  dry_run=true      count the runs, estimate the time as if there were no record yet, and say how
+                    many have none; nothing is run or written; device_like=NAME: of a sweep's runs
+                    on that device
   any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
                     the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
 

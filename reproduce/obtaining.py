@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,29 @@ from typing import TYPE_CHECKING, Any
 from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
-from bench.records.store import COMMITTED, record_path
+from bench.records.store import COMMITTED, Store, record_path
+from bench.runs.shelf import Shelf
 from bench.search.plan import make_plan, warn_of_warmup
 from ground.errors import UserError
 from ground.files import ROOT
 from judging.controls import is_twin, without_twins
 from judging.presets import refuse_mixtures
+from reproduce.planned import missing, planned
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.request import Request
 from settings.config import compose
 
 if TYPE_CHECKING:
     from settings.settings import Configuration
+
+# What a run is called where runs are counted, by its role.
+KINDS = {
+    "single": "run",
+    "trial": "trial",
+    "final": "final run",
+    "control": "control without training",
+    "baseline": "predictors without training",
+}
 
 
 def existing(request: Request, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
@@ -102,7 +114,7 @@ def _with_committed(
 
 
 def foretell_runs(request: Request, reproduction: Reproduction) -> None:
-    """Say what the plan would run; nothing is written."""
+    """Say what the plan costs from nothing, and what is left of it; nothing is written."""
     from bench.search.estimate import foretell, print_run_count
 
     plan = request.plan(reproduction)
@@ -119,6 +131,25 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
         print_run_count(configurations)
     if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
+    print(_left(request, reproduction, plan))
+
+
+def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:
+    """How much of a plan has no record yet, as a sentence. A model that was searched already needs
+    its final runs alone; one that was not, its trials as well."""
+    preset = request.view.preset
+    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
+    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
+    folders = [COMMITTED / task / preset for task in sorted(tasks) if request.committed]
+    shelf = Shelf(preset, Store(request.store), tuple(f for f in folders if f.is_dir()))
+    runs = planned(plan, shelf, reproduction.control)
+    where = f"of the project or below {request.store}" if request.committed else "of your own"
+    if not (new := missing(runs)):
+        said = f"every run that this figure needs has a record {where}: nothing would be run"
+        return said + (" (committed=false runs it here)" if request.committed else "")
+    kinds = Counter(KINDS[run.role] for run in new)
+    counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
+    return f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
 
 
 def _single_runs(reproduction: Reproduction, plan: Plan) -> list[Configuration]:

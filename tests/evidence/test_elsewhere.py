@@ -8,9 +8,9 @@ import pytest
 
 from evidence.command import Asked
 from evidence.elsewhere import SpeedsElsewhere, chains
-from evidence.runs import PlannedRun
 from ground.errors import UserError
 from reproduce.__main__ import reproductions
+from reproduce.planned import PlannedRun
 from settings.config import compose, training_configuration
 
 WORDS = ["tasks=three_moons", "models=gpt2", "device=cpu", "training.steps=10"]

@@ -18,22 +18,22 @@ from typing import Any
 
 import pytest
 
-import evidence.shelf
+import bench.runs.shelf
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
+from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import make_plan
 from evidence.command import Asked, main
 from evidence.console import print_how_to_commit
 from evidence.cost import Speeds
-from evidence.runs import PlannedRun
-from evidence.shelf import Shelf, training_key
 from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
 from judging.claims import ClaimResult
 from judging.verdicts import not_asked
 from reproduce.__main__ import reproductions
+from reproduce.planned import PlannedRun
 from reproduce.request import Request
 from settings.config import compose
 from tests.bench.records import make_record
@@ -48,10 +48,10 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "committed"
     for task in ("three_moons", "regbench"):
         shutil.copytree(COMMITTED / task / "smoke", folder / task / "smoke")
-    monkeypatch.setattr(evidence.shelf, "COMMITTED", folder)
-    evidence.shelf._committed.cache_clear()
+    monkeypatch.setattr(bench.runs.shelf, "COMMITTED", folder)
+    bench.runs.shelf._committed.cache_clear()
     yield folder
-    evidence.shelf._committed.cache_clear()
+    bench.runs.shelf._committed.cache_clear()
 
 
 def survey_of(figure: str, store: Path) -> Survey:
@@ -111,7 +111,7 @@ def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path
     assert len(own) == seeds
 
     def missing() -> list[tuple[str, str, int]]:
-        evidence.shelf._committed.cache_clear()
+        bench.runs.shelf._committed.cache_clear()
         runs = survey_of("figure9", tmp_path / "store").runs_of("figure9", ["preset=smoke"])
         return [
             (run.configuration.model, run.role, run.configuration.seed)
@@ -143,7 +143,7 @@ def test_a_store_is_judged_as_the_same_records_would_be_when_committed(
         record = read_record(path)
         write_record(record, store.record_folder(record.role))
         path.unlink()
-    evidence.shelf._committed.cache_clear()
+    bench.runs.shelf._committed.cache_clear()
     survey = survey_of("figure5", store.root)
     assert survey.reviews["figure5"].missing == []
     assert survey.verdicts == before.verdicts

@@ -354,6 +354,21 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert contents(folder) == before
     verdicts = json.loads(before["verdicts.json"])
     assert verdicts["preset"].startswith("smoke tasks.contexts_every=30 ")
+    assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
+    next(path for path in records if path.name.endswith("-s1.json")).unlink()
+    assert _left(words, capsys).startswith("1 of the 5 runs that are needed have no record of the ")
+    assert _left([*words, "seeds=3"], capsys).endswith(": 2 × run, 1 × control without training")
+    # Where the project's own are left out, this figure's defaults have no record either.
+    nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]
+    assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)
+    assert "has a record of the project" in _left(nobody[:2], capsys)
+
+
+def _left(words: list[str], capsys) -> str:
+    """The last line of a dry run."""
+    capsys.readouterr()
+    assert main([*words, "dry_run=true"], FIGURES) == OK
+    return capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_verdict_whose_record_is_gone_is_not_judged_again(tmp_path: Path, monkeypatch) -> None:

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from bench.records.schema import RunRecord, Study
+from bench.runs.shelf import training_key
 from bench.search.plan import make_plan
-from evidence.shelf import training_key
 from ground.errors import UserError
 from ground.files import ROOT
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED

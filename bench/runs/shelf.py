@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from bench.records import provenance
@@ -25,7 +26,7 @@ from settings.settings import Configuration
 
 
 class Shelf:
-    """Records of one preset, the committed ones and those of a store.
+    """Records of one preset: the committed ones, or those below some folders, and a store's.
 
     Attributes:
         committed, local: under their settled names, without trials; of one run one record.
@@ -33,10 +34,13 @@ class Shelf:
         weights: keys of the trainings whose weights the store has.
     """
 
-    def __init__(self, preset: str, store: Store) -> None:
+    def __init__(
+        self, preset: str, store: Store, committed: tuple[Path, ...] | None = None
+    ) -> None:
         own = list(read_records([store.records, store.trials, store.controls]))
-        self.every = [*_committed(), *own]
-        self.committed = one_of_each(r for r in _committed() if r.preset == preset)
+        project = _committed((COMMITTED,) if committed is None else committed)
+        self.every = [*project, *own]
+        self.committed = one_of_each(r for r in project if r.preset == preset)
         self.local = one_of_each(r for r in own if r.preset == preset and r.role != "trial")
         trials = one_of_each(r for r in own if r.preset == preset and r.role == "trial")
         self._runs = _by_name([*self.committed, *self.local])
@@ -85,8 +89,8 @@ def training_key(config: dict[str, Any], seed: int) -> str:
 
 
 @cache
-def _committed() -> tuple[RunRecord, ...]:
-    return tuple(read_records([COMMITTED]))
+def _committed(folders: tuple[Path, ...]) -> tuple[RunRecord, ...]:
+    return tuple(read_records(folders))
 
 
 def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.records.schema import Role, RunRecord
+from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import Entry, make_plan
 from bench.search.published import covers
-from evidence.shelf import Shelf, training_key
 from judging.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
 from settings.config import training_configuration
