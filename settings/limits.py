@@ -15,8 +15,10 @@ from ground.errors import UserError
 LARGEST_THREADS = 1024  # beyond it a process cannot be sure to get its threads from the system
 LARGEST_LAYERS = 1000  # as deep as trained transformers have been (Wang et al. 2022, DeepNet)
 LARGEST_COUNT = 10**10  # what holds one number for each of so many is beyond most machines
+DROPOUTS = ("dropout", "score_dropout")
 PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-COUNTS = ("width", "layers", "heads", "state", "convolution", "expand")  # at least 1 where set
+# At least 1 where set.
+COUNTS = ("width", "layers", "heads", "head_width", "state", "convolution", "expand", "rank")
 
 
 def infinite_numbers(value: Any, place: str = "") -> Iterator[tuple[str, float]]:
@@ -35,8 +37,8 @@ def check_sizes(models: Mapping[str, Any]) -> None:
     """Check the arguments that models share.
 
     Raises:
-        UserError: a size below 1, more layers than ``LARGEST_LAYERS``, or a dropout that is no
-            probability below 1.
+        UserError: a size below 1, more layers than ``LARGEST_LAYERS``, a dropout that is no
+            probability below 1, or a temperature that divides by nothing.
     """
     for name, value in models.items():
         wrong = None
@@ -44,8 +46,10 @@ def check_sizes(models: Mapping[str, Any]) -> None:
             wrong = f"{name} is 1 or more"
         elif name == "layers" and isinstance(value, int) and value > LARGEST_LAYERS:
             wrong = f"layers are at most {LARGEST_LAYERS}"
-        elif name == "dropout" and isinstance(value, int | float) and not 0 <= value < 1:
-            wrong = "dropout is a probability, 0 or more and less than 1"
+        elif name in DROPOUTS and isinstance(value, int | float) and not 0 <= value < 1:
+            wrong = f"{name} is a probability, 0 or more and less than 1"
+        elif name == "temperature" and isinstance(value, int | float) and not value > 0:
+            wrong = "a temperature is above 0"
         if wrong:
             raise UserError(f"models.{name}={value} cannot be used: {wrong}")
 

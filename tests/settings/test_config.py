@@ -78,6 +78,13 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         (["tasks=regbench", "models=s4d", "models.layers=0"], "layers is 1 or more"),
         (["tasks=regbench", "models=mamba", "models.expand=0"], "expand is 1 or more"),
         (["tasks=regbench", "models=memory_mosaic", "models.heads=0"], "heads is 1 or more"),
+        (["tasks=regbench", "models=gla", "models.rank=0"], "rank is 1 or more"),
+        (["tasks=regbench", "models=gla", "models.temperature=0"], "a temperature is above 0"),
+        (["tasks=regbench", "models=mamba2", "models.head_width=-1"], "head_width is 1 or more"),
+        (
+            ["tasks=regbench", "models=linear_transformer", "models.score_dropout=1.5"],
+            "models.score_dropout=1.5 cannot be used: score_dropout is a prob",
+        ),
         ([*BASE, "models.dropout=1"], "models.dropout=1.0 cannot be used: dropout is a prob"),
         ([*BASE, "models.dropout=-0.1"], "models.dropout=-0.1 cannot be used"),
         ([*BASE, "models.layers=100000000"], "layers are at most 1000"),
