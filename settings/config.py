@@ -38,6 +38,7 @@ from settings.groups import (
     model_groups,
     own_file,
 )
+from settings.hints import hint
 from settings.limits import check_counts, check_sizes
 from settings.settings import Configuration
 
@@ -344,10 +345,7 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
         open_keys = _settable(node, top=not depth) if isinstance(node, dict) else []
         node = node[part] if part in open_keys else None
     if not isinstance(node, dict) or last not in _settable(node, top=not path):
-        known = list(_all_keys(tree))
-        same = [name for name in known if name.rpartition(".")[2] == key]
-        hint = f"did you mean '{same[0]}'?" if same else nearest(key, known)
-        raise UserError(f"there is no setting '{key}': {hint}")
+        raise UserError(f"there is no setting '{key}': {hint(key, _all_keys(tree))}")
     old = node[last]
     if isinstance(old, dict) and not path:
         example = f"{key}.{_settable(old)[0]}"
