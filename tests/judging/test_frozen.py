@@ -132,7 +132,7 @@ def test_one_run_that_began_before_the_claim_is_enough_to_have_seen(
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "verdicts").glob("*.json")), ids=lambda p: p.stem)
 def test_a_claim_that_was_set_after_its_runs_is_named_among_the_decisions(path: Path) -> None:
-    decisions = (ROOT / "docs" / "decisions.md").read_text()
+    decisions = " ".join((ROOT / "docs" / "decisions.md").read_text().split())
     late = [one for one in json.loads(path.read_text())["claims"] if one["after_runs"]]
     new = [one["name"] for one in late if one["p"] is not None and one["set"] > FROM_NOW_ON]
     assert [name for name in new if name not in decisions] == []
