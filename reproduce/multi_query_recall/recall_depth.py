@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from judging.claims import Claim
 from judging.controls import Control
-from judging.grammar import Number, Records, Runs, any_of, once, setting, trained_for, within
+from judging.grammar import (
+    Number,
+    Records,
+    Rule,
+    Runs,
+    any_of,
+    once,
+    provided,
+    setting,
+    trained_for,
+    within,
+)
 from pictures.panels import Axis, Panel, Picture, Row
 from reproduce.drawing.traces import over_seeds
 from reproduce.reproduction import Plan, Reproduction
@@ -46,12 +57,19 @@ def panels(records: Records) -> Picture:
 
 
 LONG = trained_for(400, "laptop")
+LEARNED = within(ACCURACY.of(TWO), low=0.5)  # where neither recalls, one layer has not failed
+
+
+def _fails(runs: Runs) -> Rule:
+    return once(LONG, provided(LEARNED, within(ACCURACY.of(runs), high=0.5)))
+
+
 CLAIMS = (
     Claim(
         "one layer of attention fails to recall",
         "A transformer of one layer cannot recall what followed a key: it needs two.",
-        once(LONG, within(ACCURACY.of(ONE), high=0.5)),
-        control=Control(NAMES[2], once(LONG, within(ACCURACY.of(TWO), high=0.5))),
+        _fails(ONE),
+        control=Control(NAMES[2], _fails(TWO)),
     ),
     Claim(
         "two layers of attention recall",

@@ -59,15 +59,9 @@ LOSS = metric("loss")
 Depths = Mapping[str, Sequence[int]]  # of each preset
 
 
-def reproduction(
-    title: str, source: str, depths: Depths, ahead: Sequence[int], more: Iterable[Claim] = ()
-) -> Reproduction:
+def reproduction(title: str, source: str, depths: Depths, claims: Iterable[Claim]) -> Reproduction:
     """A figure of these depths: both models at each of them over seeds, with the same mini-batches
-    in the same order; where models are tuned, each has its own learning rate at each depth.
-
-    Args:
-        ahead: the depths at which the Mosaic is said to be better.
-    """
+    in the same order; where models are tuned, each has its own learning rate at each depth."""
 
     def plan(preset: str, seeds: int | None) -> Plan:
         words = [("tasks=babistories", f"models.layers={depth}") for depth in depths[preset]]
@@ -81,12 +75,7 @@ def reproduction(
         source,
         plan,
         lambda records: language.chosen_runs(language.tuned(records), MODELS, belongs, VARIED),
-        (
-            *(_ahead(depth, depths) for depth in ahead),
-            SHRINKING,
-            *(_equal(depth, depths) for depth in EQUAL),
-            *more,
-        ),
+        tuple(claims),
         lambda records: panels(title, records),
         variant=depth_of,
         varied=VARIED,
@@ -176,7 +165,7 @@ def _after_training(records: Records) -> Panel:
 BOTH = f"judged where the training loss of both fell by {language.LEARNED:g} nat or more"
 
 
-def _ahead(depth: int, depths: Depths) -> Claim:
+def ahead(depth: int, depths: Depths) -> Claim:
     """The Mosaic's lead at a small depth."""
     blocks = "one block" if depth == 1 else f"{depth} blocks"
     theirs, ours = _loss(GPT2, depth, "loss"), _loss(MOSAIC, depth, "loss", diverged=UNINFORMED)
@@ -246,7 +235,7 @@ def _how_deep(records: Records) -> str:
 
 
 SHRINKING = Claim(
-    "the lead disappears with depth",
+    "the lead shrinks with depth",
     "The Mosaic's lead is that of shallow networks: with one block it is larger than with the most "
     "blocks that were trained.",
     told(each(_shrinks), after=_how_deep),
@@ -271,4 +260,10 @@ def _level(model: str) -> Claim:
     )
 
 
-REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, ahead=(1,), more=map(_level, MODELS))
+CLAIMS = (
+    ahead(1, DEPTHS),
+    SHRINKING,
+    *(_equal(depth, DEPTHS) for depth in EQUAL),
+    *map(_level, MODELS),
+)
+REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS)

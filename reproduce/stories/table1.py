@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -31,8 +31,8 @@ PUBLISHED = {
 STORIES, CHARACTERS = 0.05 / 2.2, 0.5
 WORDS = {
     "stories": f"the count lies within {STORIES:.1%} of the printed number, which is rounded",
-    "tokens": "the count, with or without the end marks of stories, is the printed one",
-    "characters": "the mean rounds to the printed number",
+    "tokens": "that of tokens, with or without the end marks of stories, is the printed one",
+    "characters": "the mean length rounds to the printed one",
 }
 ALIKE = 0.1
 
@@ -108,8 +108,29 @@ def _counted(label: str, read: Callable[[dict[str, Counts]], float]) -> Drawn:
     return Drawn(label, lambda records: observe(label, records, of_record, COUNT))
 
 
-def _as_printed(quantity: str, split: str) -> Claim:
-    printed, name = PUBLISHED[split][quantity], f"{QUANTITIES[quantity]}, {SPLITS[split]} file"
+NUMBERS = tuple((quantity, split) for split in SPLITS for quantity in QUANTITIES)
+SLIP = ("stories", "valid")  # judged by itself: no file can have the other two numbers and this
+
+
+def _as_printed(name: str, numbers: Sequence[tuple[str, str]]) -> Claim:
+    reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
+    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason, "paper")
+    printed = ", ".join(f"{_name(*one)} {PUBLISHED[one[1]][one[0]]:,.0f}" for one in numbers)
+    rules = [WORDS[of] for of in QUANTITIES if of in dict(numbers)]
+    return Claim(
+        name,
+        f"BabiStories: {printed}.",
+        once(ready, each(_near(*one) for one in numbers)),
+        "; ".join(rules),
+    )
+
+
+def _name(quantity: str, split: str) -> str:
+    return f"{QUANTITIES[quantity]}, {SPLITS[split]} file"
+
+
+def _near(quantity: str, split: str) -> Rule:
+    printed = PUBLISHED[split][quantity]
     allowed = {"stories": STORIES * printed, "characters": CHARACTERS}.get(quantity, 0.0)
 
     def nearest(found: dict[str, Counts]) -> float:
@@ -117,15 +138,9 @@ def _as_printed(quantity: str, split: str) -> Claim:
         given = [value for key, value in found[split].items() if key.startswith(quantity)]
         return min(given, key=lambda count: abs(count - printed))
 
-    rule = within(_counted(name, nearest), printed - allowed, printed + allowed)
-    reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
-    ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason, "paper")
-    return Claim(
-        name,
-        f"The {SPLITS[split]} file of BabiStories: {QUANTITIES[quantity]} {printed:,.0f}.",
-        once(ready, told(rule, after=lambda _: f"; printed: {printed:,.0f}")),
-        WORDS[quantity],
-    )
+    counted = _counted(_name(quantity, split), nearest)
+    rule = within(counted, printed - allowed, printed + allowed)
+    return told(rule, after=lambda _: f" (printed: {printed:,.0f})")
 
 
 def _is_tiny_stories(records: Records) -> bool:
@@ -145,7 +160,8 @@ def _like_tiny_stories(quantity: str) -> Rule:
 TINY = "all of TinyStories is compared with the printed counts: use preset=paper corpus=tinystories"
 ON_TINY = where(_is_tiny_stories, "likeness to TinyStories", TINY, "paper")
 CLAIMS = (
-    *(_as_printed(quantity, split) for split in SPLITS for quantity in QUANTITIES),
+    _as_printed("counts of the corpus", [one for one in NUMBERS if one != SLIP]),
+    _as_printed("stories, validation file", [SLIP]),
     Claim(
         "like TinyStories",
         "Number, tokens and length of the stories essentially match those of TinyStories.",

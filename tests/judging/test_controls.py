@@ -64,6 +64,18 @@ def test_a_claim_holds_where_its_untrained_twins_fail_although_a_rule_asks_for_t
     assert "the untrained network must fail" in CLAIM.tolerance
 
 
+def test_a_control_that_lacks_only_runs_to_pass_has_not_failed() -> None:
+    """The claim asks for 0.6 or more; the means of the two controls are 0.70 and 0.61."""
+    leaning = [*runs(*TRAINED), *twins(0.64, 0.70, 0.76)]
+    assert GOOD.judge(UNTRAINED.in_place(leaning), LEVEL).verdict == UNDECIDED
+    verdict, evidence = judged(leaning)
+    assert verdict == UNDECIDED
+    assert "does not surely fail: it would pass at 80% (the model 0.700" in evidence
+    verdict, evidence = judged([*runs(*TRAINED), *twins(0.55, 0.61, 0.67)])
+    assert verdict == REPRODUCED
+    assert "does not pass, as it must not (the model 0.610" in evidence
+
+
 def test_a_claim_that_an_untrained_network_passes_tells_nothing() -> None:
     verdict, evidence = judged([*runs(*TRAINED), *twins(0.90, 0.91, 0.92)])
     assert verdict == UNDECIDED

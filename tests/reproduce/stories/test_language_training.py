@@ -32,8 +32,11 @@ def test_depths_as_published() -> None:
 
 def test_depths_of_the_other_kind_contradict() -> None:
     runs = of_depths({1: -0.1, 4: -0.1, 8: 0.1, 12: 0.1, 18: 0.1}, preset="paper")
-    found = judge(figure13.REPRODUCTION, runs)
-    assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
+    (only,) = judge(figure13.REPRODUCTION, runs).values()
+    assert only.verdict == CONTRADICTED
+    found = judge(figure7.REPRODUCTION, runs)
+    own = {finding.verdict for name, finding in found.items() if "losses" not in name}
+    assert own == {CONTRADICTED}
     worse = of_depths({12: 0.1}, preset="paper", corpus="babistories")
     found = judge(figure7.REPRODUCTION, worse)
     assert found["losses of GPT2, 12 blocks"].verdict == CONTRADICTED
@@ -44,16 +47,14 @@ def test_a_small_preset_judges_what_it_has() -> None:
     found = judge(figure7.REPRODUCTION, of_depths({1: 0.1, 2: 0.02}))
     assert found["ahead at depth 1"].verdict == REPRODUCED
     assert found["ahead at depth 1"].evidence.startswith("corpus: grammar (generated)")
-    assert found["the lead disappears with depth"].verdict == REPRODUCED
-    assert (
-        "2 is the deepest at this preset, not 8" in found["the lead disappears with depth"].evidence
-    )
+    assert found["the lead shrinks with depth"].verdict == REPRODUCED
+    assert "2 is the deepest at this preset, not 8" in found["the lead shrinks with depth"].evidence
     for depth in (8, 12, 18):
         assert found[f"equal at depth {depth}"].verdict == NOT_ASKED
     assert found["losses of GPT2, 12 blocks"].verdict == NOT_ASKED
-    # No lead at all is not one that disappears.
+    # No lead at all is not one that shrinks.
     behind = judge(figure7.REPRODUCTION, of_depths({1: -0.1, 2: -0.3}))
-    assert behind["the lead disappears with depth"].verdict == CONTRADICTED
+    assert behind["the lead shrinks with depth"].verdict == CONTRADICTED
 
 
 def test_levels_are_judged_on_babistories_at_its_scale_only() -> None:
@@ -95,7 +96,7 @@ def test_one_lost_seed_leaves_it_open() -> None:
     found = judge(figure7.REPRODUCTION, runs)
     assert found["ahead at depth 1"].verdict == UNDECIDED
     assert "seed 1 diverged" in found["ahead at depth 1"].evidence
-    assert found["the lead disappears with depth"].verdict == UNDECIDED
+    assert found["the lead shrinks with depth"].verdict == UNDECIDED
 
 
 def test_only_runs_with_the_settings_of_the_preset_belong_to_a_figure() -> None:
@@ -152,7 +153,10 @@ def test_the_section_is_that_of_the_task(
     assert reproduction.source.endswith(f"section {section}, figure {figure}")
 
 
-def test_figure_13_has_the_depths_of_figure_7() -> None:
+def test_figure_13_has_the_depths_of_figure_7_and_asks_nothing_twice() -> None:
+    asked = [{claim.name for claim in f.REPRODUCTION.claims} for f in (figure7, figure13)]
+    assert asked[1]
+    assert not asked[0] & asked[1]
     for preset in figure7.DEPTHS:
         fewer, more = (f.REPRODUCTION.plan(preset, None) for f in (figure7, figure13))
         assert {*fewer.runs, *fewer.sweeps} < {*more.runs, *more.sweeps}
