@@ -76,13 +76,13 @@ def _over_seeds(name: str, losses: Mapping[int, list[float]], **look: Any) -> Tr
 
 
 def reads_context(model: str) -> Rule:
-    """The same targets cost less after their own beginning than after another article's, and more
-    so than the transformer's do."""
+    """The same targets cost less after their own beginning than after another article's, and by
+    more than ``FLAT`` more so than the transformer's do."""
 
     def rules(records: Records) -> list[Rule]:
         whole = whole_context(records)
         ours, theirs = (gained(one, "other_context", whole) for one in (model, GPT2))
-        return [difference(ours, theirs, low=0.0)]
+        return [difference(ours, theirs, low=FLAT)]
 
     return told(each(rules), after=lambda r: f"; {repeats(r)}" if model == MOSAIC else "")
 
