@@ -80,6 +80,11 @@ class Asked:
         if not isinstance(dry_run, bool):
             raise UserError(f"dry_run={dry_run} is neither true nor false")
         figures = _figures(own.get("figures", []), known)
+        if storage != cls.storage and "://" not in storage:
+            raise UserError(
+                f"storage={storage} is neither '{cls.storage}' nor an address of a database, such "
+                "as postgresql://USER@HOST:5432/DATABASE"
+            )
         others = tuple(word for _, word in values.values())
         preset = str(preset)
         store = Path(str(own.get("store", cls.store)))

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ground.errors import RUN_FAILED, UserError
 
@@ -16,6 +17,8 @@ SECONDS_OF_PATIENCE = 120.0  # with a server that was there before
 SECONDS_BETWEEN_TRIES = 1.0
 
 Result = TypeVar("Result")
+# When the server that did not come back was lost: who asks it again on the way out does not wait.
+_lost_since: list[float] = []
 
 
 def is_server(address: str) -> bool:
@@ -28,6 +31,29 @@ def with_driver(address: str) -> str:
     return address.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
+def engine_of(address: str, **options: Any) -> Any:
+    """SQLAlchemy's engine for the address of a server; nothing is connected yet.
+
+    Raises:
+        UserError: it is no address, or its library is not installed.
+    """
+    import sqlalchemy
+
+    if "+" not in address.partition(":")[0] and not find_spec("psycopg"):
+        raise UserError(
+            "storage=postgresql://… needs psycopg, which is not installed: "
+            "python -m pip install -c constraints.txt -e '.[cluster]'"
+        )
+    try:
+        return sqlalchemy.create_engine(with_driver(address), **options)
+    except (ImportError, ValueError, sqlalchemy.exc.ArgumentError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"the address given by storage= cannot be used ({first}): it is such as "
+            "postgresql://USER@HOST:5432/DATABASE"
+        ) from None
+
+
 def patiently(act: Callable[[], Result]) -> Result:
     """What ``act`` gives, which is called again while its server is being restarted.
 
@@ -37,18 +63,22 @@ def patiently(act: Callable[[], Result]) -> Result:
     lost_at = 0.0
     while True:
         try:
-            return act()
+            result = act()
         except Exception as error:
             if not _is_lost(error):
                 raise
-            lost_at = lost_at or _note_loss()
+            lost_at = lost_at or (_lost_since[0] if _lost_since else _note_loss())
             if time.monotonic() - lost_at > SECONDS_OF_PATIENCE:
+                _lost_since[:] = [lost_at]
                 raise UserError(
                     "the database given by storage= is gone: what has ended is recorded, and the "
                     "same command goes on from there once the server is back",
                     RUN_FAILED,
                 ) from None
             time.sleep(SECONDS_BETWEEN_TRIES)
+        else:
+            _lost_since.clear()
+            return result
 
 
 def _note_loss() -> float:
@@ -82,7 +112,7 @@ def alone_at(address: str, folder: Path) -> Iterator[None]:
     from filelock import FileLock
 
     if is_server(address):
-        engine = sqlalchemy.create_engine(with_driver(address), poolclass=sqlalchemy.NullPool)
+        engine = engine_of(address, poolclass=sqlalchemy.NullPool)
         with engine.begin() as connection:
             connection.execute(sqlalchemy.text(f"SELECT pg_advisory_xact_lock({LOCK})"))
             yield

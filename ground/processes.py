@@ -54,6 +54,25 @@ def start_with_blocked(process: BaseProcess, *blocked: signal.Signals) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class SigtermIsCtrlC:
+    """Between ``begin`` and ``end`` SIGTERM to this process is what Ctrl-C is, unless somebody else
+    has taken it, or this is not the main thread."""
+
+    def __init__(self) -> None:
+        self._taken = False
+
+    def begin(self) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        self._taken = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._taken:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def end(self) -> None:
+        """A second one does not wait."""
+        if self._taken:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def describe_end(code: int | None) -> str:
     """An exit code of a child in words that follow "ended"."""
     if code is not None and code < 0:

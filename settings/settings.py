@@ -99,6 +99,7 @@ class RaySettings(Settings):
         return value
 
 
+LARGEST_STACK = 256
 ALL_SEEDS = "all_seeds"  # of sweep.choose_over
 
 
@@ -113,11 +114,19 @@ class SweepSettings(Settings):
     data_seeds: Count
     sampler: Literal["random", "grid", "qmc", "tpe"]
     choose_over: Literal["all_seeds", "first_seed"]
-    stack: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] | None = None
+    stack: int | Literal["auto"] | None = None
     workers: int | None = Field(default=None, ge=0, le=LARGEST_THREADS)
     executor: Literal["processes", "ray"]
     ray: RaySettings
     storage: str
+
+    @field_validator("stack", mode="before")
+    @classmethod
+    def _auto_or_a_number(cls, value: object) -> object:
+        in_range = isinstance(value, int) and 1 <= value <= LARGEST_STACK
+        if value not in (None, "auto") and (isinstance(value, bool) or not in_range):
+            raise ValueError(f"auto, or trainings in one stack, 1 to {LARGEST_STACK}")
+        return value
 
     @model_validator(mode="after")
     def _stacks_of_this_driver(self) -> SweepSettings:

@@ -11,12 +11,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
-from bench.executors.liaison import Submission, lost, serve
+from bench.executors.liaison import Submission, lost, serve, unreachable
 from ground.errors import UserError
-from ground.processes import start_with_blocked
+from ground.processes import SigtermIsCtrlC, start_with_blocked
 from ground.progress import Report, silent
 from settings.settings import RaySettings
 
+SECONDS_TO_JOIN = 180.0  # Ray would try for a quarter of an hour where a stranger answers
 SECONDS_TO_LEAVE = 15.0  # for Ray, after the jobs have ended
 INSTALL = "python -m pip install -c constraints.txt -e '.[cluster]'"
 
@@ -42,6 +43,7 @@ class Cluster:
         self._work, self._luggage, self._settings = work, luggage, settings
         self._code, self._report = list(code), report
         self.slots, self.device_class = workers, "cpu"
+        self._sigterm = SigtermIsCtrlC()
         self._jobs: dict[int, Any] = {}
         self._ended: deque[Done] = deque()
 
@@ -54,9 +56,13 @@ class Cluster:
         self._liaison = context.Process(target=serve, args=arguments)
         start_with_blocked(self._liaison, signal.SIGINT)
         theirs.close()
+        self._sigterm.begin()
         try:
             where = self._settings.address or "the local cluster, or that of RAY_ADDRESS"
             self._report(f"waiting for Ray ({where})", 0, 1)
+            if not self._connection.poll(SECONDS_TO_JOIN):
+                self._liaison.kill()  # it hangs in Ray, which hears nothing
+                raise unreachable(where, f"no answer within {SECONDS_TO_JOIN:.0f} s")
             _, room, self.device_class = self._receive()
             self._report(f"waiting for Ray ({where})", 1, 1)
         except BaseException:
@@ -118,6 +124,7 @@ class Cluster:
 
     def _leave(self) -> None:
         """Let what runs save, take its checkpoints in, and leave the cluster."""
+        self._sigterm.end()
         deadline = time.monotonic() + SECONDS_TO_STOP + SECONDS_TO_LEAVE
         try:
             self._connection.send(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import socket
 import threading
 import time
@@ -55,7 +56,10 @@ def serve(
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     try:
-        _Liaison(connection, settings, work, luggage, code).run()
+        liaison = _Liaison(connection, settings, work, luggage, code)
+        # To a whole job, as a scheduler does; the driver says when to leave. Ray took it at first.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        liaison.run()
     except Exception as error:
         of_ray = type(error).__module__.startswith("ray.")
         with suppress(OSError):
@@ -223,12 +227,7 @@ def _join(address: str | None, code: list[str]) -> None:
             configure_logging=False,
         )
     except Exception as error:  # of any kind: Ray raises plain ones too
-        how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
-        raise UserError(
-            f"{how} ({_first_line(error)}): start one with `ray start --head`, give its address by "
-            "ray.address= or RAY_ADDRESS, or leave both out for a cluster on this machine",
-            RUN_FAILED,
-        ) from None
+        raise unreachable(place, _first_line(error)) from None
 
 
 def _knock(address: str) -> None:
@@ -240,6 +239,16 @@ def _knock(address: str) -> None:
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon:  # else a word of Ray's, such as auto
         socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+
+
+def unreachable(place: str | None, why: str) -> UserError:
+    """What a driver says that finds no cluster."""
+    how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
+    return UserError(
+        f"{how} ({why}): start one with `ray start --head`, give its address by ray.address= or "
+        "RAY_ADDRESS, or leave both out for a cluster on this machine",
+        RUN_FAILED,
+    )
 
 
 def lost(why: str = "") -> UserError:

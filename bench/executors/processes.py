@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from bench.executors.interface import (
     throttled,
 )
 from ground.errors import INTERRUPTED
-from ground.processes import describe_end, end_with_parent, start_with_blocked
+from ground.processes import SigtermIsCtrlC, describe_end, end_with_parent, start_with_blocked
 from ground.progress import Report, silent
 
 
@@ -74,7 +73,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._jobs: dict[int, Any] = {}
         self._deaths: dict[int, list[str]] = {}
-        self._may_be_told = False  # by SIGTERM, which somebody else may have taken
+        self._sigterm = SigtermIsCtrlC()
 
     def submit(self, ticket: int, job: Any) -> None:
         self._jobs[ticket] = job
@@ -151,15 +150,11 @@ class Pool:
 
     def __enter__(self) -> Pool:
         """From here on SIGTERM is as Ctrl-C: each worker ends its step and keeps a checkpoint."""
-        main = threading.current_thread() is threading.main_thread()
-        self._may_be_told = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if self._may_be_told:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        self._sigterm.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._may_be_told:  # a second one does not wait
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._sigterm.end()
         for worker in self._workers:
             if worker.ticket is None:
                 worker.connection.close()

@@ -58,6 +58,8 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
                 _drive(contenders, executor, report)
+            if exchange:
+                exchange.take_in(store.root)
         from bench.runs.obtain import obtain_baselines
 
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]

@@ -25,7 +25,7 @@ from bench.search.forecast_table import (
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, Plan
 from bench.training.building import build_task, build_to_train, resolve_device
-from bench.training.flops import count_training_flops, typical_batch
+from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
 from ground.errors import UserError
@@ -147,7 +147,10 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     model = build_to_train(configuration, task, seed).to(device).train()
     total = total_steps(task, settings)
     batch = typical_batch(task, seed, settings.batch_size, total).to(device)
-    flops = count_training_flops(model, batch, task.training_loss)
+    first = [task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))]
+    # As records have it: a position of that batch, times the positions of a step.
+    flops = count_training_flops(model, batch, task.training_loss) / batch.inputs.numel()
+    flops *= statistics.mean(one.inputs.numel() for one in first)
     ends = [time.perf_counter()]
     for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
         ends.append(time.perf_counter())
@@ -185,20 +188,27 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         "them takes the weights of its trial and is not trained again\n"
         f"time: of training alone, without evaluation; the total with {workers} at a time"
     )
-    if plan.settings.choose_over == ALL_SEEDS and plan.settings.n_trials > 1:
-        screen.print(
-            f"choose_over={ALL_SEEDS}: a setting that looks better with one seed than the best "
-            "over all seeds gets all of them too, which is not counted here"
-        )
-    if extend := plan.settings.extend:
-        screen.print(
-            f"extend={extend}: where a best setting lies on an edge of the whole grid, all models "
-            f"get more values, up to {extend} on each side of a key, which are not counted here"
-        )
+    _print_not_counted(plan)
     if sized:
         screen.print(
             "sizes: default, as if every trial had the model's size without a search; largest, as "
             "if every one had the largest value of each searched size"
+        )
+
+
+def _print_not_counted(plan: Plan) -> None:
+    """What a search may come to make beyond its first grid, which nobody can know before."""
+    if plan.settings.choose_over == ALL_SEEDS and plan.settings.n_trials > 1:
+        console().print(
+            f"choose_over={ALL_SEEDS}: a setting that looks better with one seed than the best "
+            "over all seeds gets all of them too, which is not counted here",
+            soft_wrap=True,
+        )
+    if extend := plan.settings.extend:
+        console().print(
+            f"extend={extend}: where a best setting lies on an edge of the whole grid, all models "
+            f"get more values, up to {extend} on each side of a key, which are not counted here",
+            soft_wrap=True,
         )
 
 
@@ -247,6 +257,7 @@ def _print_elsewhere(estimates: Sequence[Estimate], plan: Plan, of: str) -> None
     print_precisions(_forecasts(estimates))
     print_timeline([one.chain for one in _forecasts(estimates)], device)
     print_assumptions(device, first.training.precision)
+    _print_not_counted(plan)
 
 
 def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1) -> list[str]:

@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from ground.database import LOCK, alone_at, is_server, patiently, with_driver
+from ground.database import LOCK, alone_at, engine_of, is_server, patiently
 from ground.errors import UserError
 from ground.files import write_atomically
 
@@ -69,7 +69,7 @@ class Exchange:
 
     def __init__(self, address: str, name: str, folder: Path) -> None:
         self.name = name
-        self._engine = sql.create_engine(with_driver(address), pool_pre_ping=True)
+        self._engine = engine_of(address, pool_pre_ping=True)
         try:
             with alone_at(address, folder):
                 _TABLES.create_all(self._engine)

@@ -117,7 +117,8 @@ def print_assumptions(device: Device, precision: str) -> None:
         f"{likely.launch * 1e6:.3g}; a view {VIEW:g} of one; in a stack {low:.3g} to {high:.3g} "
         "times as long",
         "seconds: Σ over operators of max(FLOPs / peak, bytes / bandwidth) + launches · launch; a "
-        "stack of N makes the launches of one on N times the data",
+        "stack of N makes the launches of one on N times the data; and the making of a batch, as "
+        "long as it takes on this machine",
         "each alone: training and validation, without the evaluation at the end; stacked: trials "
         "that follow one another, as the driver takes them; one shape together: in any order; "
         "without launches: less than that no stack and no sharing of a device takes",

@@ -124,6 +124,10 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     for key in sorted(own.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
     sweep = entries[0].configuration.sweep
+    of_ray = next((word for key, (_, word) in by_key.items() if key.startswith("sweep.ray.")), None)
+    if of_ray and sweep.executor != "ray":
+        of_ray = of_ray.removeprefix("sweep.")
+        raise UserError(f"'{of_ray}' is about a Ray cluster: add executor=ray, or leave it out")
     if sweep.data_seeds > 1 and "data_seed" not in entries[0].configuration.tasks:
         task = entries[0].configuration.task
         raise UserError(f"the data of {task} have no seed: leave data_seeds={sweep.data_seeds} out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,11 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
     """
     if storage == JOURNAL:
         return open_journal(folder / "journal.log")
-    if is_server(storage) and "+" not in storage.partition(":")[0] and not find_spec("psycopg"):
-        raise UserError(
-            "storage=postgresql://… needs psycopg, which is not installed: "
-            "python -m pip install -c constraints.txt -e '.[cluster]'"
-        )
     try:
         with alone_at(storage, folder):
             opened = get_storage(RDBStorage(with_driver(storage)))
+    except UserError:
+        raise
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
         raise UserError(

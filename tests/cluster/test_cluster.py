@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ground.errors import RUN_FAILED
+from ground.errors import INTERRUPTED, RUN_FAILED
 from ground.words import word
 from tests.cluster.nodes import PORT, Nodes, commands, three_nodes
 from tests.conftest import ROOT
@@ -142,6 +142,19 @@ def test_a_killed_driver_goes_on(tmp_path: Path, truth: Sweep, cluster: Nodes) -
     assert_same(second, truth)
 
 
+def test_sigterm_is_ctrl_c(tmp_path: Path, truth: Sweep, cluster: Nodes) -> None:
+    """As a scheduler sends it before it takes a job's machines away."""
+    first = on(cluster, tmp_path / "sweep")
+    first.wait_until(lambda: first.trials() and first.checkpoints())
+    first.process.terminate()
+    said = first.end()
+    assert first.process.returncode == INTERRUPTED, said
+    assert first.checkpoints()
+    second = on(cluster, tmp_path / "sweep")
+    assert second.process.wait(PATIENCE) == 0, second.end()
+    assert_same(second, truth)
+
+
 def test_without_an_address_there_is_a_cluster_of_this_machine_until_the_end(
     tmp_path: Path, truth: Sweep
 ) -> None:
@@ -216,6 +229,9 @@ def test_two_drivers_share_a_plan_and_survive_a_restart_of_their_database(
     assert set(trained.values()) == {1}  # every run by one of them
     for sweep in both:
         assert sweep.table() == truth.table()
+        for folder in ("records/*.json", "trials/*.json"):  # its own and the other's
+            there, wanted = (s.store.glob(folder) for s in (sweep, truth))
+            assert sorted(path.name for path in there) == sorted(path.name for path in wanted)
     everything = Sweep(tmp_path / "both", "workers=0", "dry_run=true")
     everything.end()
     for sweep in both:

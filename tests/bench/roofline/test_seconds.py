@@ -114,3 +114,11 @@ def test_an_unknown_device_is_one_sentence_that_names_the_known(name: object) ->
         checked(name)
     assert all(known in str(caught.value) for known in names())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "here"])
+def test_less_precision_is_never_slower_than_float32(name: str) -> None:
+    corners = device_like(name).corners
+    for precision, own in corners.items():
+        for one, plain in zip(own, corners["float32"], strict=True):
+            assert one.peak >= plain.peak, precision

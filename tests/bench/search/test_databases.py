@@ -162,11 +162,31 @@ def test_a_server_that_is_gone_is_one_sentence(
         with pytest.raises(UserError, match="the database given by storage= is gone"):
             study.tell(trial, record(0.5))
         assert "waiting for it" in capsys.readouterr().err
+        with pytest.raises(UserError, match="the database given by storage= is gone"):
+            study.tell(trial, record(0.5))  # on its way out a driver does not wait again
+        assert "waiting for it" not in capsys.readouterr().err
         with pytest.raises(UserError, match="database given by storage= cannot be opened"):
             open_storage(server.address, tmp_path)
         server.start()
         study.tell(trial, record(0.5))
         assert study.finished() == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql:/bench",
+        "postgresql://nobody@127.0.0.1:abc/a",
+        "postgresql+psycopg2://nobody@127.0.0.1/a",
+        "postgresqlfoo://nobody@127.0.0.1/a",
+    ],
+)
+def test_what_is_no_address_is_one_sentence_for_sweeps_and_plans(
+    address: str, tmp_path: Path
+) -> None:
+    for use in (open_storage, lambda *words: Exchange(words[0], "a", words[1])):
+        with pytest.raises(UserError, match="the address given by storage= cannot be used"):
+            use(address, tmp_path)
 
 
 def record(value: float) -> RunRecord:

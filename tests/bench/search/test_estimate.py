@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from bench.records.store import Store
+from bench.runs.obtain import serve_or_make
 from bench.search.contender import Contender
+from bench.search.estimate import estimate
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
 from ground.errors import OK
+from ground.progress import silent
+from settings.config import compose
 from tests.bench.test_sweep import TINY
 
 
@@ -28,6 +36,17 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     entry = make_plan(words).entries[0]
     contender = Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
     assert contender.runs == 7
+
+
+def test_dry_run_counts_the_flops_that_records_have(tmp_path):
+    """Of sequences of unequal length, whose batches have unequal numbers of positions."""
+    words = ["tasks=regbench", "preset=smoke", "training.steps=12", "training.batch_size=2"]
+    plan = make_plan([*words, "models=[lstm]", "n_trials=1", "sweep.seeds=1"])
+    (found,) = estimate(replace(plan, entries=[replace(plan.entries[0], space={})]), silent)
+    run = compose([*words, "models=lstm", f"store={tmp_path}", "committed=false"])
+    record, _ = serve_or_make(run)
+    # A trial, of which the final run takes the weights.
+    assert found.flops == pytest.approx(record.cost.training_flops, rel=0.02)
 
 
 def test_dry_run_of_a_search_without_sizes_speaks_of_none(tmp_path, capsys):
