@@ -6,21 +6,23 @@ The survey reads records and configurations alone. It makes no data, no step and
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from bench.records.identity import one_of_each
-from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from evidence.cost import GPU_PRESETS, Cost, Speeds
 from ground.errors import UserError
 from judging.claims import ClaimResult
 from judging.controls import is_twin, without_twins
-from judging.verdicts import NOT_ASKED, UNDECIDED
+from judging.grammar import Records
+from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.obtaining import refuse_two_settings
 from reproduce.planned import PlannedRun, missing, planned
 from reproduce.reproduction import Reproduction
@@ -92,6 +94,7 @@ class Review:
     """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
 
     Attributes:
+        judged: the records that the verdicts are by, twins of runs included.
         note: why records of the store could not be judged with the committed ones.
         committed: claims that the committed records decide by themselves.
     """
@@ -101,6 +104,7 @@ class Review:
     request: Request
     results: tuple[ClaimResult, ...]
     runs: tuple[PlannedRun, ...]
+    judged: Records = ()
     note: str = ""
     committed: frozenset[str] = frozenset()
 
@@ -128,10 +132,26 @@ class Review:
 
         return [result for result in self.results if is_open(result)]
 
-    @property
+    @cached_property
     def missing(self) -> list[PlannedRun]:
         """Runs of the plan without a record."""
         return missing(self.runs)
+
+    def may_decide(self, result: ClaimResult) -> bool:
+        """Whether a run that is missing can decide an open claim. Of one that was judged and stayed
+        open these are runs of the tasks that it was judged by, since those of another size or
+        corpus are rows of other claims; and controls only where it lacks nothing else."""
+        finding = result.finding
+        if finding.verdict != UNDECIDED or not finding.seeds:
+            return bool(self.missing)
+        known = {_of_task(record.config["tasks"]) for record in self.judged}
+        own = [
+            one for one in self.missing if _of_task(one.configuration.resolved()["tasks"]) in known
+        ]
+        if any(one.role not in ("control", "baseline") for one in own):
+            return True
+        alone = replace(result.claim, control=None).judge(self.judged)
+        return bool(own) and alone.finding.verdict == REPRODUCED
 
 
 class Survey:
@@ -169,23 +189,25 @@ class Survey:
         changed = bool(request.view.overrides)
         results: tuple[ClaimResult, ...] = ()
         if not changed:
-            results = _judged(reproduction, self.shelf.committed)
+            results = _judged(reproduction, _chosen(reproduction, self.shelf.committed))
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         if results and len(decided) == len(results) and not self.shelf.local:
             return Review(name, reproduction, request, results, ())  # its plan is not looked at
+        judged = _chosen(reproduction, self.shelf.committed)
         runs, note = (
             tuple(planned(request.plan(reproduction), self.shelf, reproduction.control)),
             "",
         )
         if changed or self.shelf.local:
-            results, note = self._with_local(reproduction, runs, changed)
-        return Review(name, reproduction, request, results, runs, note, decided)
+            judged, note = self._with_local(reproduction, runs, changed)
+            results = _judged(reproduction, judged)
+        return Review(name, reproduction, request, results, runs, judged, note, decided)
 
     def _with_local(
         self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool
-    ) -> tuple[tuple[ClaimResult, ...], str]:
-        """The verdicts by what is committed and what the store has of the plan, any seed of it; and
-        why only by the plan's runs, where they do not fit what is committed.
+    ) -> tuple[Records, str]:
+        """What is committed and what the store has of the plan, any seed of it; and why only the
+        plan's runs, where they do not fit what is committed.
 
         Args:
             changed: other settings than those of the preset, which the committed runs have.
@@ -194,13 +216,13 @@ class Survey:
         every = [*self.shelf.committed, *self.shelf.local]
         of_plan = [record for record in every if record.identity in names]
         if changed:
-            return _judged(reproduction, one_of_each(of_plan)), ""
+            return _chosen(reproduction, one_of_each(of_plan)), ""
         both = one_of_each([*self.shelf.committed, *of_plan])
         try:
             refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant)
         except UserError as error:
-            return _judged(reproduction, one_of_each(of_plan)), str(error)
-        return _judged(reproduction, both), ""
+            return _chosen(reproduction, one_of_each(of_plan)), str(error)
+        return _chosen(reproduction, both), ""
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -219,15 +241,14 @@ class Survey:
 
     def _candidates(self, review: Review) -> list[Candidate]:
         words = tuple(self._words[review.figure])
-        names = {result.claim.name for result in review.open}
-        if not names:
-            return []
-        if review.missing:
-            return [Candidate(review.figure, words, tuple(review.missing), frozenset(names))]
-        if self._was_extended(review):
-            return []
         found = []
-        needed = {r.claim.name: r.finding.seeds_needed for r in review.open}
+        decided = frozenset(r.claim.name for r in review.open if review.may_decide(r))
+        if decided:
+            found.append(Candidate(review.figure, words, tuple(review.missing), decided))
+        left = [result for result in review.open if result.claim.name not in decided]
+        if not left or self._was_extended(review):
+            return found
+        needed = {r.claim.name: r.finding.seeds_needed for r in left}
         for seeds in sorted({number for number in needed.values() if number is not None}):
             more = (*words, f"seeds={seeds}")
             runs = missing(self.runs_of(review.figure, more))
@@ -324,7 +345,17 @@ def _larger(preset: str) -> str:
     return dict(pairwise(PRESETS)).get(preset, "")
 
 
-def _judged(reproduction: Reproduction, records: Sequence[RunRecord]) -> tuple[ClaimResult, ...]:
+def _chosen(reproduction: Reproduction, records: Records) -> Records:
+    """Those of some records that belong to a reproduction, and the twins of its controls."""
     found = reproduction.select(without_twins(records))
-    twins = reproduction.control.twins(found, filter(is_twin, records))
-    return tuple(claim.judge([*found, *twins]) for claim in reproduction.claims)
+    return [*found, *reproduction.control.twins(found, filter(is_twin, records))]
+
+
+def _judged(reproduction: Reproduction, chosen: Records) -> tuple[ClaimResult, ...]:
+    return tuple(claim.judge(chosen) for claim in reproduction.claims)
+
+
+def _of_task(settings: Mapping[str, Any]) -> str:
+    """Equal for tasks that differ in nothing but the seed of their data."""
+    own = {key: value for key, value in settings.items() if key != "data_seed"}
+    return json.dumps(own, sort_keys=True)

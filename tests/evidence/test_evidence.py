@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import bench.runs.shelf
-from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
+from bench.records.schema import Cost, Role, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
 from bench.runs.shelf import Shelf, training_key
@@ -30,12 +30,14 @@ from evidence.cost import Speeds
 from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
-from judging.claims import ClaimResult
-from judging.verdicts import not_asked
+from judging.claims import Claim, ClaimResult
+from judging.grammar import Number, Runs, within
+from judging.verdicts import UNDECIDED, not_asked
 from reproduce.__main__ import reproductions
 from reproduce.planned import PlannedRun
 from reproduce.request import Request
 from settings.config import compose
+from settings.settings import Configuration
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
@@ -350,3 +352,30 @@ def test_what_a_smaller_preset_asks_too_is_open_here() -> None:
     request = Request.read(["preset=laptop"], "figure9", figure9)
     review = Review("figure9", figure9, request, results, ())
     assert [result.finding.asked_at for result in review.open] == ["smoke", "laptop"]
+
+
+def test_runs_of_another_size_and_mere_controls_decide_nothing_that_lacks_something_else() -> None:
+    small, large = (
+        compose(["tasks=regbench", "models=lstm", f"tasks.training_automata={n}"]) for n in (5, 9)
+    )
+    judged = [
+        make_record(seed=n, config=small.resolved(), metrics={"test": {"accuracy": level}})
+        for n, level in enumerate((0.4, 0.7))
+    ]
+    accuracy = Number("accuracy", "accuracy").of(Runs("the model"))
+    result = Claim("it learns", "It learns.", within(accuracy, low=0.5)).judge(judged)
+    passing = replace(result, claim=replace(result.claim, rule=within(accuracy, low=0.0)))
+    assert result.finding.verdict == UNDECIDED
+    assert result.finding.seeds
+
+    def may(found: ClaimResult, *runs: tuple[Configuration, Role]) -> bool:
+        planned = tuple(PlannedRun(one, role, f"{n}", f"{n}") for n, (one, role) in enumerate(runs))
+        figure = FIGURES["figure9"]
+        request = Request.read(["preset=smoke"], "figure9", figure)
+        return Review("figure9", figure, request, (found,), planned, judged).may_decide(found)
+
+    assert may(result, (large, "final"), (small, "final"))
+    assert not may(result, (large, "final"), (large, "control"))
+    assert not may(result, (small, "control"))
+    assert may(passing, (small, "control"))  # it lacks nothing but its control
+    assert not may(result)
