@@ -52,7 +52,8 @@ def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
         return tuple(sorted(found, key=lambda mark: (WORDS.index(mark.word), mark.why)))
     study = searched[0].study
     count = len(_tried(study)) if study else 0
-    over_seeds = " by the mean over seeds" if study and _over_seeds(study) else ""
+    by_all = study is not None and _over_seeds(study)
+    over_seeds = " by the mean over seeds" if by_all else " by the first seed alone"
     chosen = f"chosen from {count} settings{over_seeds}, none of its values on an edge"
     return (Mark(TUNED, f"{chosen}; {why}"),)
 

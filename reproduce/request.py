@@ -39,6 +39,7 @@ EXECUTION = (
 )
 
 # The words of the command itself, and what they are where they are left out.
+TEXTS = ("stories", "wiki", "text")  # settings of tasks that name text to be read
 OWN: Mapping[str, Any] = {
     "preset": "smoke",
     "store": "runs",
@@ -84,6 +85,8 @@ class Request:
                 beside = {word: tuple(found)}
                 continue
             _refuse_of_the_figure(said, key, name, reproduction)
+            if key.removeprefix("tasks.") in TEXTS:
+                _check_text(said, override.value())
             if key in own:
                 own[key] = override.value()
             else:
@@ -178,6 +181,12 @@ def _refuse_of_the_figure(word: str, key: str, name: str, reproduction: Reproduc
     if key in reproduction.varied:
         about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
         raise UserError(f"{refusal}: {about}")
+
+
+def _check_text(word: str, path: Any) -> None:
+    """Refuse text that is not there before anything is planned: a plan reads none."""
+    if isinstance(path, str) and "://" not in path and not Path(path).exists():
+        raise UserError(f"'{word}': there is no file or folder {path}: check the path")
 
 
 def _check_values(own: Mapping[str, Any], passed_on: Sequence[str]) -> None:

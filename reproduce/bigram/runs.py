@@ -75,9 +75,9 @@ def _belongs(record: RunRecord) -> bool:
     if record.task == "bigram" and record.role != "baseline":
         known = row_of(record) in LABELS or record.model in guests()
         return record.role == "final" and known
-    if is_of_dynamics(record):
-        return False
-    return record.task in TASKS and (record.task == "bigram" or record.role != "baseline")
+    if record.task == "bigram":  # predictors, of one kind of triggers
+        return bool(setting(record, "tasks.triggers") == "fixed")
+    return record.task in TASKS and record.role != "baseline" and not is_of_dynamics(record)
 
 
 def is_of_dynamics(record: RunRecord) -> bool:

@@ -177,6 +177,10 @@ def test_a_figure_without_a_trained_system_is_refused_before_anything_is_run(
         (["figure5", "dryrun=true"], "there is no setting 'dryrun' here: the nearest is 'dry_run'"),
         (["table2", "sweep.search_space={training.lr:[1e-3]}"], "no setting 'sweep.search_space'"),
         (["figure9", "lr=3"], "there is no setting 'lr' here: the nearest is 'training.lr'"),
+        (
+            ["figure8", "corpus=local", "stories=/nowhere.txt", "dry_run=true"],
+            "'tasks.stories=/nowhere.txt': there is no file or folder /nowhere.txt",
+        ),
         (["figure5", "dry_run=perhaps"], "dry_run=perhaps is neither true nor false"),
         (["figure5", "records=.", "dry_run=true"], "'dry_run=true' is about runs"),
     ],
