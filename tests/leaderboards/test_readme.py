@@ -129,6 +129,9 @@ def test_the_counts_of_claims_in_the_findings_are_those_of_the_board(board: Boar
 
 
 def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
+    laptop_of_8 = ("figure8", "laptop")  # without it that figure is run at smoke alone
+    kept = tuple(one for one in board.claims if (one.figure, one.preset) != laptop_of_8)
+    board = replace(board, claims=kept)
     best = most_demanding(figures_of(board.claims))
     assert len(best) == len({claim.figure for claim in board.claims})
     at = {figure.name: figure.preset for figure in best}
