@@ -8,6 +8,7 @@ from bench.records.schema import RunRecord
 from ground.escaping import terminal
 from leaderboards.standing.levels import Check, Checked, Verification
 
+WIDE = 0.2  # of what is recorded: a bound by seeds that differ by more
 ORDER: tuple[Checked, ...] = get_args(Checked)
 
 
@@ -45,7 +46,10 @@ def _told(record: RunRecord, check: Check) -> str:
         numbers += f", {_number(abs(check.found - check.recorded))} apart"
     where = "within" if check.passed else "OUTSIDE" if check.is_outside else "NOT THE SAME RUN"
     told = f"; {check.told}" if check.told else ""
-    return f"{where}: {numbers}; explained up to {_number(check.bound)} ({check.bound_from}){told}"
+    wide = check.recorded is not None and check.bound > WIDE * abs(check.recorded)
+    tells_little = ", so wide that being within tells little" if wide and check.passed else ""
+    explained = f"explained up to {_number(check.bound)} ({check.bound_from}{tells_little})"
+    return f"{where}: {numbers}; {explained}{told}"
 
 
 def _number(value: float | None) -> str:

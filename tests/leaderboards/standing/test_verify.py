@@ -37,7 +37,7 @@ from leaderboards.standing.statement import read_submission
 from leaderboards.submit.__main__ import main as submit
 from leaderboards.verify import __main__ as command
 from leaderboards.verify import again
-from leaderboards.verify.telling import holds
+from leaderboards.verify.telling import holds, lines_about
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import identify
@@ -364,3 +364,14 @@ def test_predictors_are_made_again_by_a_command_of_their_own(engine: None, tmp_p
     assert spread_of(record, []).holds(record.headline.value, made.headline.value)
     with pytest.raises(UserError, match="predictors are no model"):
         train.main([*RUN, "predictors=true"])
+
+
+@pytest.mark.parametrize(("bound", "wide"), [(0.455, True), (0.01, False)])
+def test_a_bound_within_which_nearly_anything_lies_says_so(bound: float, wide: bool) -> None:
+    own = {"level": "re-run", "passed": True, "at": "2026-11-25", "device": "cpu", "libraries": {}}
+    numbers = {"recorded": 1.0, "found": 0.995, "bound": bound, "bound_from": "3 seeds"}
+    check = Check.model_validate({**own, **numbers})
+    record = made_up()
+    found = Verification(run_id=record.run_id, record_sha256="0" * 64, checks=[check])
+    (line,) = (line for line in lines_about(record, found, "re-run") if "re-run: within" in line)
+    assert ("so wide that being within tells little" in line) is wide
