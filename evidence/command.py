@@ -11,35 +11,10 @@ from evidence.console import print_plan
 from evidence.survey import Survey, in_order
 from evidence.work import work
 from ground.errors import OK, UserError, nearest
-from ground.words import wants_help
 from reproduce.reproduction import Reproduction
 from reproduce.request import task_keys
 from settings.config import parse
 from settings.groups import choices
-
-HELP = """\
-usage: python -m evidence [key=value ...]
-
-Which claims have no verdict yet, which runs their figures miss, and what these cost by measured
-speed; then the runs are made, most verdicts an hour first, until all is there or time is over. It
-can be killed at any moment: the same command goes on and repeats nothing.
-
-  preset=NAME            smoke, laptop (default), gpu, paper
-  hours=H                end after so many hours, with the run in progress kept (default: when done)
-  workers=N              worker processes (default 0: the runs are made in this process)
-  figures=[NAME,...]     these reproductions alone (default: all that python -m reproduce lists)
-  store=FOLDER           where runs go (default runs)
-  executor=ray           the runs are made on a Ray cluster; ray.KEY=… as bench.sweep has them
-  storage=postgresql://… several machines that name the same database make each run once, and all
-                         have its record
-  dry_run=true           print the plan and what would decide each open claim; run nothing
-  device_like=NAME       with dry_run=true: hours on that device, each run alone, and how many of
-                         them make the plan faster; names: bench/roofline/devices.yaml, or here
-  any other word         goes to the figures that know it: corpus=local stories=PATH wiki=PATH,
-                         device=cpu
-
-exit code: 0 when all is there or time is over, 1 if something could not be run, 130 interrupted
-example: python -m evidence preset=laptop workers=2 hours=8"""
 
 LARGEST_HOURS = 24.0 * 366
 SHARED = ("device", "tracking", *MAKING)  # words that every figure knows
@@ -118,9 +93,6 @@ OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
     """Exit code 0 when all is there or time is over, 1 if something could not be run."""
-    if wants_help(words):
-        print(HELP)
-        return OK
     asked = Asked.read(words, reproductions)
     of = {name: reproductions[name] for name in asked.figures}
     own = asked.words(reproductions)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import reproduce
-from ground.errors import command
-from reproduce.command import main
-from reproduce.reproduction import Reproduction
+from ground.errors import OK, command
+from ground.words import wants_help
+from reproduce import usage
+
+if TYPE_CHECKING:
+    from reproduce.reproduction import Reproduction
 
 
 def reproductions() -> dict[str, Reproduction]:
@@ -22,5 +27,15 @@ def reproductions() -> dict[str, Reproduction]:
     return found
 
 
+def main(words: Sequence[str]) -> int:
+    """What is said of the command, or what it does; its exit code."""
+    if wants_help(words):
+        print(usage.VERDICTS if words[0] == "verdicts" else usage.HELP)
+        return OK
+    from reproduce.command import main
+
+    return main(words, reproductions())
+
+
 if __name__ == "__main__":
-    command(lambda words: main(words, reproductions()))
+    command(main)

@@ -12,7 +12,6 @@ from functools import partial
 
 from bench.records.store import Store
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from ground.words import wants_help
 from judging import frozen
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
@@ -24,39 +23,9 @@ from reproduce.request import Request
 from reproduce.writing import judge_again, write
 from settings.groups import taking_part
 
-HELP = """\
-usage: python -m reproduce                       what there is
-       python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
-       python -m reproduce claims [update=true]  when each claim was last set
-       python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
-
-  preset=NAME       smoke (default), laptop, gpu, paper
-  models=+MODEL     MODEL, or your own package.Class, beside the models that the figure compares;
-                    marked as not committed, and no claim is judged by it
-  seeds=N           seeds of each model (default: as the preset says)
-  strict=true       exit code 3 if a claim is contradicted
-  records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
-  workers=N         worker processes (default: one for each CPU core or GPU here; at smoke 0: the
-                    runs are made in this process)
-  executor=ray      the runs are made on a Ray cluster, as bench.sweep has it; storage= too
-  committed=false   make every run here (default true: the project's own records are served, and
-                    nothing is trained for them)
-  store=FOLDER      where runs, figures and verdicts go (default runs)
-  dry_run=true      count the runs, estimate the time as if there were no record yet, and say how
-                    many have none; nothing is run or written; device_like=NAME: of a sweep's runs
-                    on that device
-  any other word    is passed on to every run, such as training.steps=50 or device=cpu; settings of
-                    the task also without "tasks.", such as corpus=local stories=PATH wiki=PATH
-
-A claim is "reproduced", "contradicted" or has "not enough evidence"; a failed run is shown.
-example: python -m reproduce figure5 preset=smoke"""
-
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
     """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
-    if wants_help(words):
-        print(committed.HELP if words[0] == "verdicts" else HELP)
-        return OK
     if not words:
         print("python -m reproduce NAME [key=value ...]; --help says more\n")
         for name, known in sorted(reproductions.items(), key=lambda item: _natural(item[0])):

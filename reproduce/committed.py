@@ -22,18 +22,8 @@ from judging.claims import verdict_file
 from judging.verdicts import NOT_ASKED
 from reproduce.obtaining import belonging
 from reproduce.reproduction import Reproduction
+from reproduce.usage import VERDICTS as USAGE
 
-HELP = """\
-usage: python -m reproduce verdicts [update=true]
-
-Which files of leaderboards/verdicts are not what the committed records give today: of each changed
-verdict the old one, the new one and its evidence. Exit code 4 if there is any. A verdict may also
-have changed because a model contends that has no records: its claims speak of every contender.
-
-  update=true   write them; nothing is written if one cannot be judged. Read why they change first,
-                and build the board afterwards: python -m leaderboards.build
-
-The first verdict file of a figure is made by its own command: python -m reproduce NAME."""
 LONGEST = 300  # characters of an evidence
 
 
@@ -62,7 +52,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     """Compare every committed verdict file with the records, or write it. Exit code 4: compared,
     and one differs."""
     if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
+        raise UserError(f"'{' '.join(words)}' cannot be given here\n{USAGE}")
     paths = sorted((COMMITTED.parent / "verdicts").glob("*.json"))
     with progress() as report:
         changed = _changed(paths, reproductions, report)
