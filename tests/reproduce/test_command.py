@@ -188,7 +188,7 @@ def test_a_figure_without_a_trained_system_is_refused_before_anything_is_run(
         (["figure9", "lr=3"], "there is no setting 'lr' here: the nearest is 'training.lr'"),
         (
             ["figure8", "corpus=local", "stories=/nowhere.txt", "dry_run=true"],
-            "'tasks.stories=/nowhere.txt': there is no file or folder /nowhere.txt",
+            "'stories=/nowhere.txt': there is no file or folder /nowhere.txt",
         ),
         (["figure5", "dry_run=perhaps"], "dry_run=perhaps is neither true nor false"),
         (["figure5", "records=.", "dry_run=true"], "'dry_run=true' is about runs"),
