@@ -9,10 +9,12 @@ from itertools import pairwise
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT
 from judging.claims import Claim
+from judging.controls import Control
 from judging.grammar import (
     Measured,
     Number,
     Records,
+    Rule,
     Runs,
     above,
     any_of,
@@ -148,8 +150,15 @@ def _order(kind: str, first: str, then: str) -> Claim:
         f"Natural learning order: W_O² first, W_K² next, W_K¹ last. Here, {one} is half learned "
         f"before {other}, with {kind} triggers."
     )
-    rule = once(LONG, above(steps_of(then, JOINT[kind]), steps_of(first, JOINT[kind])))
-    return Claim(f"{one} before {other}, {kind} triggers", sentence, rule, source=PROBING)
+
+    def earlier(runs: Runs) -> Rule:
+        return once(LONG, above(steps_of(then, runs), steps_of(first, runs)))
+
+    # A network before its training has learned none of both, which is no order.
+    (else_,) = set(TRIGGERS) - {kind}
+    control = Control(f"{else_} triggers in place of {kind} ones", earlier(JOINT[else_]))
+    name = f"{one} before {other}, {kind} triggers"
+    return Claim(name, sentence, earlier(JOINT[kind]), source=PROBING, control=control)
 
 
 def _global(kind: str) -> Iterator[Claim]:
