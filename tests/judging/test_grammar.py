@@ -40,6 +40,7 @@ from judging.verdicts import (
 from reproduce.bigram.bigram import REPRODUCTION, plan
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
 from reproduce.reproduction import View
+from reproduce.stories import figure7
 from tests.bench.records import make_record
 from tests.judging.samples import sample
 
@@ -279,6 +280,11 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
     lines = not_asked_lines(REPRODUCTION, results)
     assert {line.partition("preset=")[2].partition(" ")[0] for line in lines} == {"laptop"}
     assert any("random triggers" in line and REPRODUCTION.cost("laptop") in line for line in lines)
+    # Claims that ask for different presets have a line each.
+    open_claims = [claim.judge([]) for claim in figure7.REPRODUCTION.claims]
+    of_both = not_asked_lines(figure7.REPRODUCTION, open_claims)
+    shown_presets = {line.partition("preset=")[2].partition(" ")[0] for line in of_both}
+    assert {"gpu", "paper"} <= shown_presets
     print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path, tmp_path)
     shown = capsys.readouterr().out
     for line in lines:

@@ -45,7 +45,7 @@ def test_every_committed_number_lies_in_the_range_of_its_kind() -> None:
         for name, value in record.metrics.get("test", {}).items():
             kind = kind_of(record.task, name)
             # A divergence of equal distributions is a sum that may round to less than zero.
-            rounded = 1e-7 if "divergence" in name else 0.0  # sums in float32
+            rounded = 1e-9 if "divergence" in name else 0.0
             if not kind.low - rounded <= value <= kind.high:
                 outside.add((record.task, name, value))
     assert not outside

@@ -250,6 +250,13 @@ def test_the_plan_names_every_row_and_its_seeds() -> None:
             assert training.validate_every * 10 <= training.steps  # convergence can be seen
 
 
+def test_random_triggers_are_planned_from_laptop_on() -> None:
+    for preset in ("laptop", "gpu", "paper"):
+        random = [w for w in plan(preset, 1).sweeps if "tasks.triggers=random" in w]
+        assert len(random) == 2, preset
+    assert not any("tasks.triggers=random" in words for words in plan("smoke", 1).sweeps)
+
+
 def test_every_model_that_the_task_sweeps_has_its_row() -> None:
     swept = compose(["tasks=bigram", "models=gpt2"]).sweep.models
     assert {row.partition("/")[0] for row in LABELS} == set(swept)
