@@ -28,7 +28,7 @@ MEMORY_STEPS = 200  # in which one layer of memory units has to learn the task
 # For each model about which nothing is claimed. Attention has 1000, which one layer needs to its
 # plateau; so many of Mamba or Titans, whose steps are slower, would take hours with their search.
 FEWER_STEPS = {"laptop": 400}
-# Of two layers the claim asks for nearly all, and six data leave its interval too wide.
+# Of two layers the claims ask for nearly all, and few data leave an interval too wide.
 DATA_SEEDS = {"laptop": ("sweep.data_seeds=12",)}
 WITH_RANDOM_TRIGGERS = ("laptop", "gpu", "paper")
 # What the runs about dynamics have and no run of this figure: probes after so few steps, and random
@@ -55,7 +55,8 @@ def plan(preset: str, seeds: int | None) -> Plan:
     ]
     if preset in WITH_RANDOM_TRIGGERS:
         random = "tasks.triggers=random"
-        sweeps += [(bigram, "models=gpt2", "models.layers=2", random), (*units, random)]
+        more = DATA_SEEDS.get(preset, ())
+        sweeps += [(bigram, "models=gpt2", "models.layers=2", random, *more), (*units, random)]
     counts = {
         ("tasks=three_gradient_steps", "models=disentangled_attention"): STEP_SEEDS.get(
             preset, SEEDS
