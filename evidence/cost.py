@@ -153,7 +153,7 @@ class Speeds:
             own = training_key(configuration.resolved(), 0)
             key = f"{run.role == 'baseline'} {configuration.preset} {own}"
             if key not in self._known:
-                self._known[key] = self._cost(configuration, run.role == "baseline")
+                self._known[key] = self._cost(configuration, own, run.role == "baseline")
             self._asked[asked] = self._known[key]
         return self._asked[asked]
 
@@ -166,7 +166,7 @@ class Speeds:
                 total += self.of(run)
         return total
 
-    def _cost(self, configuration: Configuration, predictors: bool) -> Cost:
+    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> Cost:
         found = self._of_task[configuration.task, predictors]
         if predictors:
             if not found:
@@ -174,7 +174,7 @@ class Speeds:
             together = math.fsum(record.cost.wall_seconds for record in found)
             all_of_them = together / len({record.identity for record in found}) * PREDICTORS
             return Cost(all_of_them, all_of_them, all_of_them)
-        same = self._measured.get(training_key(configuration.resolved(), 0))
+        same = self._measured.get(key)
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
             return Cost(median(seconds), min(seconds), max(seconds))

@@ -28,23 +28,23 @@ class SpeedsElsewhere(Speeds):
         super().__init__(records)
         self.forecaster = Forecaster(forecaster_of(device).device, make_data=False)
 
-    def _cost(self, configuration: Configuration, predictors: bool) -> Cost:
+    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> Cost:
         if predictors or configuration.takes is not None:
-            return super()._cost(configuration, predictors)
+            return super()._cost(configuration, key, predictors)
         device = self.forecaster.device
         try:
             found = self.forecaster.training(training_configuration(configuration)).seconds
         except UserError:
-            return self._by_flops(configuration)
+            return self._by_flops(configuration, key)
         return Cost(found.likely, found.low, found.high, (f"steps counted for {device.label}",))
 
-    def _by_flops(self, configuration: Configuration) -> Cost:
+    def _by_flops(self, configuration: Configuration, key: str) -> Cost:
         """Without launches, of which nothing is known: the range says so as far as it can."""
         alike = self.nearest_by_work(configuration)
         corners = self.forecaster.device.corners
         precision = configuration.training.precision
         if alike is None or precision not in corners:
-            return super()._cost(configuration, predictors=False)
+            return super()._cost(configuration, key, predictors=False)
         flops = alike.steps * alike.flops
         best, likely, worst = (flops / corner.peak for corner in corners[precision])
         source = f"FLOPs as {alike.record.run_id}, launches not counted"

@@ -13,8 +13,10 @@ from settings.groups import guests
 from settings.settings import Configuration
 
 SEED = "seed="
-# Settings of a training that a search varies: each a positive number that nothing else depends on.
+# Settings of a training that a search varies, each a number that nothing else depends on: it is
+# above zero, but for those of MAY_BE_ZERO.
 VARIED = {"training.lr=": "lr", "training.weight_decay=": "weight_decay"}
+MAY_BE_ZERO = ("weight_decay",)
 NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?")
 
 
@@ -27,7 +29,7 @@ def compose_seeded(words: Sequence[str]) -> Configuration:
     """
     seed = _last(words, SEED)
     given = {name: _last(words, beginning) for beginning, name in VARIED.items()}
-    numbers = {name: _positive(text) for name, text in given.items() if text is not None}
+    numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
     plain = [word for word in words if not word.startswith(SEED)]
     found = _base(tuple(word for word in plain if not word.startswith(tuple(VARIED))))
     if found is None or (numbers and not _free(found, numbers)):
@@ -58,10 +60,11 @@ def _last(words: Iterable[str], beginning: str) -> str | None:
     return given[-1].removeprefix(beginning) if given else None
 
 
-def _positive(text: str) -> float | None:
-    """The number that a word holds, if it is a positive one as JSON writes it."""
-    number = float(text) if NUMBER.fullmatch(text) else 0.0
-    return number if 0 < number < math.inf else None
+def _number(name: str, text: str) -> float | None:
+    """The number that a word holds, if it is one as JSON writes it that the setting may have."""
+    number = float(text) if NUMBER.fullmatch(text) else -1.0
+    may_be = number > 0 or (number == 0 and name in MAY_BE_ZERO)
+    return number if may_be and number < math.inf else None
 
 
 def _composed(words: tuple[str, ...]) -> Configuration:

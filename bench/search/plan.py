@@ -44,7 +44,7 @@ class Entry:
     @cached_property
     def configuration(self) -> Configuration:
         """The configuration before anything is searched."""
-        return compose(self.words)
+        return compose_seeded(self.words)
 
     @property
     def settings(self) -> int:
@@ -165,7 +165,7 @@ def _entry(
     guest, name = name.startswith(GUEST), name.removeprefix(GUEST)
     # A name with a dot is the class of another package.
     choice = f"models._target_={name}" if "." in name else f"models={name}"
-    base = compose([choice, *shared])
+    base = compose_seeded([choice, *shared])
     space = base.sweep.search_space
     _check_space(space)
     known = [k for k in (*own, *space) if k[:7] != "models." or k.split(".")[1] in base.models]
