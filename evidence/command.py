@@ -117,8 +117,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A plan takes seconds, and what it makes is kept to its end: the collector took a sixth of them
-    and found next to nothing."""
+    """What a plan makes is kept to its end: the collector took a sixth of its time, and found next
+    to nothing."""
     gc.disable()
     try:
         yield
