@@ -41,6 +41,15 @@ def shape_of(configuration: Configuration) -> str | None:
     return json.dumps(parts, sort_keys=True)
 
 
+def by_shape(runs: Sequence[Configuration]) -> list[list[int]]:
+    """Places of runs that may be trained together, in the order in which the first of each comes;
+    one that is always alone is a group of its own."""
+    groups: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        groups.setdefault(shape_of(run) or f"alone {place}", []).append(place)
+    return [*groups.values()]
+
+
 def most_together(configuration: Configuration) -> int:
     """How many of its trials ``sweep.stack`` trains together; 1 is each alone.
 

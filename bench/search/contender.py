@@ -3,7 +3,6 @@ final runs."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -197,31 +196,43 @@ class Contender:
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
-        size = self._together([job.configuration for job in jobs])
-        self._submit(ticket, [jobs.popleft() for _ in range(size)], [None] * size, executor)
+        places = self._together([job.configuration for job in jobs])
+        chosen = [jobs[place] for place in places]
+        for place in reversed(places):
+            del jobs[place]
+        self._submit(ticket, chosen, [None] * len(chosen), executor)
 
     def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
         self.running[ticket] = list(zip(jobs, trials, strict=True))
         executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
 
     def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
-        """The next trial, and those that are trained with it."""
-        while len(self.asked) < self.most and (trial := self.study.ask()):
+        """The next trial, and those that are trained with it: of those to come the first that have
+        its shape, wherever in the grid they are."""
+        while len(self.asked) < self.ahead and (trial := self.study.ask()):
             try:
                 self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
             except UserError as error:  # a value that the space grew to
                 self.study.tell_failure(trial, "failed", str(error))
-        size = self._together([chosen for _, chosen in self.asked])
-        return [self.asked.pop(0) for _ in range(size)]
+        places = self._together([chosen for _, chosen in self.asked])
+        found = [self.asked[place] for place in places]
+        self.asked = [one for place, one in enumerate(self.asked) if place not in places]
+        return found
 
-    def _together(self, runs: Sequence[Configuration]) -> int:
-        """How many of the first of these runs have one shape."""
-        if self.most == 1:
-            return min(1, len(runs))
-        from bench.runs.together import shape_of
+    def _together(self, runs: Sequence[Configuration]) -> list[int]:
+        """Places of the first of these runs and of those that are trained with it."""
+        if self.most == 1 or not runs:
+            return [*range(len(runs))][:1]
+        from bench.runs.together import by_shape
 
-        shapes = [shape_of(run) for run in runs[: self.most]]
-        return len([*itertools.takewhile(lambda shape: shape == shapes[0], shapes)])
+        return by_shape(runs)[0][: self.most]
+
+    @property
+    def ahead(self) -> int:
+        """Trials among which those of one shape are looked for: all, but where what comes next
+        depends on what came out."""
+        adapts = self.most == 1 or self.configuration.sweep.sampler == "tpe"
+        return self.most if adapts else self.study.budget
 
     @cached_property
     def most(self) -> int:

@@ -8,7 +8,6 @@ in them.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, tot
 from bench.roofline.schedule import Chain
 from bench.roofline.seconds import seconds, without_launches
 from bench.roofline.training import Counted, Counter
-from bench.runs.together import MOST_ON_A_GPU, most_together, shape_of
+from bench.runs.together import MOST_ON_A_GPU, by_shape, most_together, shape_of
 from bench.search.plan import Entry
 from bench.training.building import build_task, resolve_device
 from ground.errors import UserError
@@ -53,9 +52,8 @@ class Forecast:
 
     Attributes:
         alone: device-seconds if each is trained alone.
-        stacked: with ``sweep.stack=stack``, as the driver puts stacks together: trials that follow
-            one another and have one shape, and final runs whose batches have one shape.
-        gathered: as if all trials of one shape were put together, in whatever order they come.
+        stacked: with ``sweep.stack=stack``, as the driver puts stacks together: of trials of one
+            shape, and of final runs whose batches have one shape.
         bare: as if launches took no time; less than this no stack takes.
         elsewise: precision -> ``alone`` and ``bare`` in it.
         chain: of the schedule, each alone.
@@ -66,7 +64,6 @@ class Forecast:
 
     alone: Span
     stacked: Span
-    gathered: Span
     bare: Span
     elsewise: Mapping[str, tuple[Span, Span]]
     chain: Chain
@@ -163,10 +160,8 @@ class Forecaster:
         finals = [final] * (sweep.finals - 1)
         share = len(finals) / len(costs)
         alone = [cost.seconds for cost in costs]
-        by_order = [list(group) for _, group in itertools.groupby(trials, key=shape_of)]
-        by_shape = [*_by_shape(trials)]
-        stacked, together = self._stacked(by_order, most)
-        gathered, together_anyhow = self._stacked(by_shape, most)
+        groups = [[trials[place] for place in places] for places in by_shape(trials)]
+        stacked, together = self._stacked(groups, most)
         ends = total(finals)
         if most > 1 and len(finals) > 1 and _one_shape_of_batches(trials[0].final_runs()):
             n = min(most, len(finals))
@@ -175,7 +170,6 @@ class Forecaster:
         return Forecast(
             alone=total(alone).plus(total(finals)),
             stacked=stacked.plus(ends),
-            gathered=gathered.plus(ends),
             bare=total(cost.bare for cost in costs).times(1 + share),
             elsewise={
                 name: (
@@ -185,12 +179,12 @@ class Forecaster:
                 for name in costs[0].elsewise
             },
             chain=[alone, finals],
-            stack=max(together, together_anyhow),
+            stack=together,
             flops=sum(cost.flops for cost in costs) * (1 + share),
             tokens=sum(cost.tokens for cost in costs) * (1 + share),
             parameters=(min(c.parameters for c in costs), max(c.parameters for c in costs)),
             memory=max(cost.memory for cost in costs),
-            stacked_memory=max(cost.memory for cost in costs) * max(together, together_anyhow),
+            stacked_memory=max(cost.memory for cost in costs) * together,
             refused=len(settings) - len(costs),
         )
 
@@ -216,13 +210,6 @@ class Forecaster:
                     largest = max(largest, len(members))
                 found = found.plus(each.times(len(members)))
         return found, largest
-
-
-def _by_shape(trials: Sequence[Configuration]) -> Iterable[list[Configuration]]:
-    groups: dict[str, list[Configuration]] = {}
-    for place, trial in enumerate(trials):
-        groups.setdefault(shape_of(trial) or str(place), []).append(trial)
-    return groups.values()
 
 
 def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:

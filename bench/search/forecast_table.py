@@ -14,8 +14,8 @@ from bench.roofline.seconds import VIEW
 from bench.search.forecast import Forecast
 from ground.screen import console
 
-COLUMNS = ["runs", "FLOPs", "tokens", "each alone", "stacked", "one shape together"]
-COLUMNS += ["without launches", "longest chain", "GB"]
+COLUMNS = ["runs", "FLOPs", "tokens", "each alone", "stacked", "without launches"]
+COLUMNS += ["longest chain", "GB"]
 DEVICES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -50,7 +50,7 @@ def print_forecast(rows: Sequence[Row], device: Device, title: str) -> None:
 
 def _add(table: Table, label: str, runs: int, found: Sequence[Forecast]) -> None:
     flops, tokens = sum(f.flops for f in found), sum(f.tokens for f in found)
-    columns = ("alone", "stacked", "gathered", "bare")
+    columns = ("alone", "stacked", "bare")
     spans = [total(getattr(f, name) for f in found) for name in columns]
     chains = timeline([f.chain for f in found]).critical
     memory = f"{max(f.memory for f in found) / 1e9:.2f}"
@@ -120,8 +120,8 @@ def print_assumptions(device: Device, precision: str) -> None:
         "stack of N makes the launches of one on N times the data; and the making of a batch, as "
         "long as it takes on this machine",
         "each alone: training and validation, without the evaluation at the end; stacked: trials "
-        "that follow one another, as the driver takes them; one shape together: in any order; "
-        "without launches: less than that no stack and no sharing of a device takes",
+        "of one shape as one; without launches: less than that no stack and no sharing of a device "
+        "takes",
         f"GB: weights, gradients, moments and what a step keeps (alone–stacked), of "
         f"{device.memory / 1e9:.3g} GB; allocator and libraries come on top, 1 to 2 GB",
     ):

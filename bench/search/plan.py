@@ -13,7 +13,7 @@ from typing import Any
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
-from settings.config import compose, models_of, parse
+from settings.config import models_of, parse
 from settings.groups import GUEST, choices, guests, taking_part
 from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
@@ -135,7 +135,7 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
         listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
-        keys |= _model_keys(compose([f"models={name}", *shared]) for name in listed)
+        keys |= _model_keys(compose_seeded([f"models={name}", *shared]) for name in listed)
     for key in sorted(searched - keys):
         raise UserError(
             f"the search space has the key '{key}', which no model of this sweep has: "
@@ -225,7 +225,7 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
         return [chosen]
     if chosen is None:
         # Which models a task sweeps does not depend on the model that it is composed with.
-        composed = compose([f"models={some_model(shared)}", *shared])
+        composed = compose_seeded([f"models={some_model(shared)}", *shared])
         return composed.sweep.models or choices(composed.takes or "models")
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
         raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')

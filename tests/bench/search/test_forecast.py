@@ -40,18 +40,17 @@ def test_trials_and_final_runs_are_counted_as_a_sweep_makes_them() -> None:
     assert counted.checks == -(-counted.steps // 2)
 
 
-def test_trials_of_one_shape_that_follow_one_another_are_stacked() -> None:
+def test_trials_of_one_shape_are_stacked_in_whatever_order_they_come() -> None:
     """Tiny steps are launches and nothing else: eight as one take far less than eight alone."""
     rates = ",".join(f"{n}e-4" for n in range(1, 9))
     space = f"sweep.search_space={{models.width:[8,16],training.lr:[{rates}]}}"
     near, _ = forecast(space, "stack=8", "sampler=grid")
     assert near.stack == 8
     assert near.stacked.likely < near.alone.likely
-    assert near.gathered.likely == pytest.approx(near.stacked.likely)
     swapped = f"sweep.search_space={{training.lr:[{rates}],models.width:[8,16]}}"
     far, _ = forecast(swapped, "stack=8", "sampler=grid")  # neighbours differ in width
-    assert far.stacked.likely == pytest.approx(far.alone.likely)
-    assert far.gathered.likely < far.alone.likely
+    assert far.stack == 8
+    assert far.stacked.likely < far.alone.likely
 
 
 def test_flops_are_those_of_a_record() -> None:

@@ -113,7 +113,7 @@ def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
     assert "models.heads" in lstm.configuration.sweep.search_space
     assert "models.heads" not in lstm.space
 
-    compose = plan.compose
+    compose = plan.compose_seeded
 
     def with_typing_error(words):
         configuration = compose(words)
@@ -122,7 +122,7 @@ def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
         return configuration.model_copy(update={"sweep": sweep})
 
     plan._made.cache_clear()
-    monkeypatch.setattr(plan, "compose", with_typing_error)
+    monkeypatch.setattr(plan, "compose_seeded", with_typing_error)
     with pytest.raises(UserError, match=r"did you mean .models[.]heads"):
         make_plan(words)
 

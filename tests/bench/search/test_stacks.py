@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, read_record
 from bench.runs import together
 from bench.runs.together import most_together, shape_of
 from bench.sweep import run_sweep
@@ -23,11 +23,9 @@ SWEEP = [
     "tasks.data_seed=5",
     "training.steps=6",
     "training.validate_every=3",
-    "models.width=8",
-    "sweep.search_space={training.lr:[1e-3,1e-2,1e30]}",
-    "n_trials=3",
     "data_seeds=3",
 ]
+SPACE = ["models.width=8", "sweep.search_space={training.lr:[1e-3,1e-2,1e30]}", "n_trials=3"]
 
 
 def swept(folder: Path, *words: str) -> list[RunRecord]:
@@ -36,7 +34,8 @@ def swept(folder: Path, *words: str) -> list[RunRecord]:
 
 
 def test_a_stacked_sweep_has_the_records_of_one_alone(tmp_path: Path) -> None:
-    single, stacked = swept(tmp_path / "alone"), swept(tmp_path / "stacked", "stack=4")
+    single = swept(tmp_path / "alone", *SPACE)
+    stacked = swept(tmp_path / "stacked", *SPACE, "stack=4")
     assert [r.run_id for r in stacked] == [r.run_id for r in single]
     assert [r.identity for r in stacked] == [r.identity for r in single]
     for one, other in zip(stacked, single, strict=True):
@@ -50,6 +49,19 @@ def test_a_stacked_sweep_has_the_records_of_one_alone(tmp_path: Path) -> None:
         assert one.cost.training_flops == other.cost.training_flops
     kept = json.loads((tmp_path / "alone" / "records" / f"{single[0].run_id}.json").read_text())
     assert "stacked" not in kept["cost"]  # records alone are what they were, byte for byte
+
+
+def test_trials_of_one_shape_are_found_wherever_in_the_grid_they_are(tmp_path: Path) -> None:
+    grid = "sweep.search_space={training.lr:[1e-3,3e-3,1e-2],models.width:[8,16]}"
+    swept(tmp_path, grid, "n_trials=6", "stack=4", "sampler=grid")
+    trials = [read_record(path) for path in (tmp_path / "trials").glob("*.json")]
+    widths = [trial.config["models"]["width"] for trial in trials]
+    assert sorted(widths) == [8, 8, 8, 16, 16, 16]
+    assert [trial.cost.stacked for trial in trials] == [3] * 6  # neighbours in the grid differ
+    final, *_ = [read_record(path) for path in (tmp_path / "records").glob("*-gpt2-*.json")]
+    assert final.study is not None
+    numbers = {trial.number: trial.parameters for trial in final.study.trials}
+    assert [numbers[n]["models.width"] for n in range(6)] == [8, 16] * 3  # as each alone has them
 
 
 def configured(*words: str) -> Configuration:
