@@ -48,9 +48,14 @@ PUBLISHED = {  # scores, in the order of CHANGES
     MAMBA: (0.904, 0.067, 0.901, 0.863, 0.527, 0.895),
 }
 # Numbers of each layer that a sequence keeps, convolutions included (the suite: 4,096 in two), and
-# the length of a model's state, of its width, that keeps so many: Mamba's convolution keeps 3 more.
+# the length of a model's state, of its width, that keeps so many, as nearly as it can: the
+# convolutions of Mamba and Mamba-2 keep three positions of what they see.
 STATE = 2048
-STATE_LENGTH = {MAMBA: lambda width: STATE // (2 * width) - 3, "s4d": lambda width: STATE // width}
+STATE_LENGTH = {
+    MAMBA: lambda width: STATE // (2 * width) - 3,
+    "mamba2": lambda width: (STATE - 6 * width) // (2 * width + 6),
+    "s4d": lambda width: STATE // width,
+}
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 # Those that the 800 steps of a laptop are enough for: a transformer has not begun to recall there.
 LAPTOP = ("compression", "memorisation")
