@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.records.numbers import kind_of
-from bench.records.schema import RunRecord, Study
+from bench.records.schema import RunRecord, Study, Trial
 from settings.samplers import choice_of, key_of, tried_by
 
 
 def _study(record: RunRecord) -> str | None:
-    """The setting of a final run is the best one of its study, and with the study's seed it has the
-    number that it was chosen by."""
+    """The setting of a final run is the best one of its study, and with a seed of the study it has
+    the number that it was chosen by. Seeds that were added later had no part in the choice."""
     study = record.study
     if (record.role == "final") != (study is not None):
         return f"its role is {record.role}, and it has {'a' if study else 'no'} study"
@@ -36,9 +36,16 @@ def _study(record: RunRecord) -> str | None:
     found = record.metrics.get("validation", {}).get(record.headline.name)
     chosen_by = own[0].over_seeds or ([own[0].value] if record.seed == 0 else [])
     known = [value for value in chosen_by if value is not None]
+    if own[0].over_seeds and record.seed - _first_seed(own[0]) >= len(own[0].over_seeds):
+        return None
     if found is not None and known and not any(_as_good(found, value) for value in known):
         return f"its metrics.validation.{record.headline.name} is not that of its study"
     return None
+
+
+def _first_seed(trial: Trial) -> int:
+    """The seed that all trials of a study have: the end of their run ids."""
+    return int((trial.run_id or "-s0").rpartition("-s")[2])
 
 
 def _as_good(found: float, value: float) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from bench.records.schema import RunRecord, Study, Trial, read_record
 from bench.records.store import COMMITTED
 from leaderboards.checks.agreement import Together
-from leaderboards.checks.studies import _search
+from leaderboards.checks.studies import _search, _study
 from settings.samplers import describe_sampler, tried
 
 SPACE = {"training.lr": [1e-3, 3e-4, 1e-4], "models.layers": [2, 4], "models.heads": [1, 2]}
@@ -96,3 +96,17 @@ def test_two_searches_on_an_accelerator_may_differ_in_a_trial(honest: list[RunRe
     on_cpu.take(made(0.5, "EPYC", "cpu"))
     with pytest.raises(ValueError, match="study in one of its trials"):
         on_cpu.take(made(0.5001, "EPYC", "cpu"))
+
+
+def test_a_seed_that_was_added_after_the_search_has_a_number_of_its_own() -> None:
+    folder = COMMITTED / "wikipedia" / "laptop"
+    records = map(read_record, sorted(folder.glob("wikipedia-gpt2-laptop-*-s1.json")))
+    record = next(one for one in records if one.study is not None)
+    assert record.study is not None
+    (seeds,) = {len(trial.over_seeds) for trial in record.study.trials if trial.over_seeds}
+    name = record.headline.name
+    worse = {**record.metrics, "validation": {name: 1.1 * record.metrics["validation"][name]}}
+    for seed in range(1, seeds):
+        own = record.model_copy(update={"seed": seed, "metrics": worse})
+        assert "not that of its study" in str(_study(own))
+    assert _study(record.model_copy(update={"seed": seeds, "metrics": worse})) is None
