@@ -12,10 +12,10 @@ from bench.records.schema import RunRecord
 from ground.statistics import LEVEL
 from judging.controls import AnyControl, is_twin, without_twins
 from judging.fairness import not_ranked
-from judging.frozen import Hashes, entry_of, set_after
+from judging.frozen import Hashes, begun_after, entry_of, set_after
 from judging.grammar import Records, Rule, Runs
 from judging.levels import smallest_p
-from judging.verdicts import CONTRADICTED, NOT_ASKED, UNDECIDED, Finding
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 
 SCHEMA_VERSION = 1
 RANKED = "Judged where every row is tuned and has converged, but at smoke, which tunes nothing"
@@ -67,12 +67,20 @@ class Claim:
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``, twins of runs included."""
-        runs, finding = without_twins(records), self.without_control(records)
+        runs, finding = without_twins(records), self._finding(records)
+        p = smallest_p(finding, partial(self.rule.judge, runs))
+        late, confirmed = set_after(self.hashes, runs), None
+        if late and finding.verdict in (REPRODUCED, CONTRADICTED):
+            later = begun_after(self.hashes, records)
+            confirmed = bool(later) and self._finding(later).verdict == finding.verdict
+        return ClaimResult(self, finding, p, late, confirmed)
+
+    def _finding(self, records: Records) -> Finding:
+        """What the rule says beside its control, where every row is ranked that has to be."""
+        finding = self.without_control(records)
         if self.control is not None:
             finding = self.control.check(finding, self.rule, records, LEVEL)
-        finding = self._among_tuned(finding, runs)
-        p = smallest_p(finding, partial(self.rule.judge, runs))
-        return ClaimResult(self, finding, p, set_after(self.hashes, runs))
+        return self._among_tuned(finding, without_twins(records))
 
     def _among_tuned(self, finding: Finding, runs: Records) -> Finding:
         """What is left of a verdict where a row is not ranked."""
@@ -102,12 +110,15 @@ class ClaimResult:
     Attributes:
         p: the smallest share of error at which the verdict stands, see :mod:`judging.levels`.
         after_runs: whether the claim was set, or its test edited, after the first run had begun.
+        confirmed: whether the runs alone that began after that, their controls too, give the same
+            verdict; None of a claim that was set before its runs, or is not decided.
     """
 
     claim: Claim
     finding: Finding
     p: float | None = None
     after_runs: bool = True
+    confirmed: bool | None = None
 
     def to_json(self, cost: Callable[[str], str]) -> dict[str, Any]:
         """The entry of a verdict file; of what is not asked here with the cost of asking."""
@@ -128,6 +139,7 @@ class ClaimResult:
             "frozen": None if frozen is None else f"{frozen.words}-{frozen.test}",
             "set": None if frozen is None else frozen.since,
             "after_runs": self.after_runs,
+            **({} if self.confirmed is None else {"confirmed": self.confirmed}),
             **asked,
         }
 

@@ -102,6 +102,16 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     return found is None or changed or _moment(found.since) >= min(starts)
 
 
+def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
+    """The runs that began after a claim was last set, or its test edited; none of one that is not
+    frozen as it is. They had no part in what it says."""
+    found = entry_of(claim)
+    if found is None or found.test != claim.test:
+        return []
+    since = _moment(found.since)
+    return [record for record in records if _moment(record.provenance.started_at) > since]
+
+
 def _moment(text: str) -> datetime:
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)

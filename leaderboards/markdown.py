@@ -135,17 +135,19 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 
 def how_sure(claims: Iterable[ClaimLine]) -> str:
-    """How many decided verdicts stay when all questions are taken together, and how many claims
-    were set after their runs had begun."""
+    """How many decided verdicts stay when all questions are taken together, how many claims were
+    set after their runs had begun, and how many of these later runs decide alike."""
     decided = [claim for claim in claims if claim.verdict in DECIDED]
     tests = [claim for claim in decided if claim.stays is not None]
-    stay, late = sum(claim.stays is True for claim in tests), sum(c.after_runs for c in decided)
+    stay, late = sum(claim.stays is True for claim in tests), [c for c in decided if c.after_runs]
+    confirmed = sum(claim.confirmed is True for claim in late)
     return (
         f"Of the {len(decided)} decided, {len(tests)} were decided by a statistical test and the "
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
-        f"{FALSE_DISCOVERIES:.0%}). {late} are on claims that were set, or last reworded, after "
-        "their runs had begun: these describe what was seen, and predicted nothing."
+        f"{FALSE_DISCOVERIES:.0%}). {len(late)} are on claims that were set, or last reworded, "
+        f"after their runs had begun: {confirmed} of these come out alike by the runs alone that "
+        "began later, and the others describe what was seen, and predicted nothing."
     )
 
 
@@ -211,12 +213,13 @@ def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
 
 def _late(figures: Sequence[Figure]) -> list[str]:
     """Decided claims that were set when a run of theirs could have been seen, folded."""
-    lines = [*row_of("claim", "figure", "preset", "set"), "|---" * 4 + "|"]
+    lines = [*row_of("claim", "figure", "preset", "set", "later runs alone"), "|---" * 5 + "|"]
     for figure in figures:
         for claim in figure.claims:
             if claim.after_runs and claim.verdict in DECIDED:
                 told = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
-                lines += row_of(*told, markdown((claim.set or "not frozen")[:16]))
+                since = markdown((claim.set or "not frozen")[:16])
+                lines += row_of(*told, since, "the same verdict" if claim.confirmed else "")
     return [folded("Decided claims that were set after their runs had begun", "\n".join(lines))]
 
 

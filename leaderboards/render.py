@@ -71,6 +71,8 @@ def doubts(claim: ClaimLine) -> list[str]:
     """What a reader of a decided verdict must know beside it."""
     lost = "does not stay when all questions of the preset are taken together"
     late = "the claim was set, or last reworded, after the runs had begun"
+    if claim.confirmed:
+        late += "; those alone that began later decide it alike"
     decided = claim.verdict in ("reproduced", "contradicted")
     return [
         text

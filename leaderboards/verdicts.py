@@ -41,6 +41,7 @@ class Claim(_Frozen):
     frozen: str | None = None
     set: str | None = None
     after_runs: bool = True
+    confirmed: bool | None = None
 
 
 class VerdictFile(_Frozen):

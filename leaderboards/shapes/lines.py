@@ -121,7 +121,8 @@ class ClaimLine:
     stays: bool | None = None  # among all of its preset; None: no chance enters, or undecided
     effect: str = ""
     set: str | None = None  # when the claim was last set
-    after_runs: bool = False  # after the first of its runs had begun
+    after_runs: bool = False  # after the first of its runs had begun,
+    confirmed: bool | None = None  # and whether the later runs alone decide it alike
     origin: str = "committed"  # or yours, in place of a committed verdict
     committed: str = ""  # which that is; "" where there is none
 

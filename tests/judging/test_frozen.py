@@ -130,6 +130,27 @@ def test_one_run_that_began_before_the_claim_is_enough_to_have_seen(
     assert set_after(one.hashes, [after])  # its test is another one now
 
 
+def test_runs_that_began_after_a_claim_was_set_confirm_it_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = claim(within(ACCURACY.of(Runs("all")), low=0.5))
+    (entry,) = updated({"f": [one.hashes]}, {}, NOW)["f"].values()
+    monkeypatch.setattr(frozen, "_by_words", lambda: {entry.words: entry})
+    known = [0.9, 0.91, 0.92]
+    seen = [record(n, a, started="2026-11-21T00:00:00") for n, a in enumerate(known)]
+
+    def confirmed(*accuracies: float) -> bool | None:
+        new = [record(n, a, started="2026-11-23T00:00:00") for n, a in enumerate(accuracies, 3)]
+        return one.judge([*seen, *new]).confirmed
+
+    assert confirmed() is False  # nothing was predicted
+    assert confirmed(0.9) is False  # one run has no interval
+    assert confirmed(0.9, 0.91, 0.89) is True
+    assert confirmed(0.9, 0.91, 0.1) is None  # all together decide nothing
+    late = [record(n, a, started="2026-11-23T00:00:00") for n, a in enumerate(known)]
+    assert one.judge(late).confirmed is None  # set before all of them
+
+
 @pytest.mark.parametrize("path", sorted((FOLDER / "verdicts").glob("*.json")), ids=lambda p: p.stem)
 def test_a_claim_that_was_set_after_its_runs_is_named_among_the_decisions(path: Path) -> None:
     decisions = " ".join((ROOT / "docs" / "decisions.md").read_text().split())
