@@ -119,12 +119,13 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
 
     plan = request.plan(reproduction)
     configurations = _single_runs(reproduction, plan)
+    # A sweep is called by its task and by what not all of them have: several may share a task.
+    shared = set.intersection(*map(set, plan.sweeps)) if plan.sweeps else set()
+    names = [[w for w in words if w[:5] == "tasks" or w not in shared] for words in plan.sweeps]
     foretell(
         {
-            " ".join(w for w in words if w.startswith("tasks")): replace(
-                make_plan(words), device_like=request.device_like
-            )
-            for words in plan.sweeps
+            " ".join(name): replace(make_plan(words), device_like=request.device_like)
+            for name, words in zip(names, plan.sweeps, strict=True)
         }
     )
     if configurations:
