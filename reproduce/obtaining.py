@@ -119,13 +119,10 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
 
     plan = request.plan(reproduction)
     configurations = _single_runs(reproduction, plan)
-    # A sweep is called by its task and by what not all of them have: several may share a task.
-    shared = set.intersection(*map(set, plan.sweeps)) if plan.sweeps else set()
-    names = [[w for w in words if w[:5] == "tasks" or w not in shared] for words in plan.sweeps]
     foretell(
         {
-            " ".join(name): replace(make_plan(words), device_like=request.device_like)
-            for name, words in zip(names, plan.sweeps, strict=True)
+            name: replace(make_plan(words), device_like=request.device_like)
+            for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True)
         }
     )
     if configurations:
@@ -133,6 +130,12 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
     if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
     print(_left(request, reproduction, plan))
+
+
+def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
+    """What each is called: its task, and what not all have, for several may share a task."""
+    shared = set.intersection(*map(set, sweeps)) if sweeps else set()
+    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in sweeps]
 
 
 def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:

@@ -14,6 +14,7 @@ from pictures.panels import Picture
 from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from reproduce.obtaining import sweep_names
 from reproduce.reproduction import View
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
@@ -394,3 +395,11 @@ def test_a_verdict_whose_record_is_gone_is_not_judged_again(tmp_path: Path, monk
     with pytest.raises(UserError, match="judged from three_moons-lost-s0, whose record is not"):
         writing.judge_again(FIGURES)
     assert json.loads(path.read_text()) == verdict
+
+
+@pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu"])
+def test_no_two_sweeps_of_a_plan_are_called_alike(preset):
+    """The dry run shows them by these names."""
+    for name, reproduction in FIGURES.items():
+        sweeps = reproduction.plan(preset, None).sweeps
+        assert len({*sweep_names(sweeps)}) == len(sweeps), name
