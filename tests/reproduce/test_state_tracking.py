@@ -78,6 +78,8 @@ def test_state_tracking_is_as_theory_says() -> None:
         ({"delta_net_parity": 0.9}, "positive eigenvalues lose parity"),
         ({"gpt2_rope_parity": 0.97}, "attention falls off"),
         ({"s4d_s5": 0.2}, "S₅ needs more than diagonal"),
+        ({"delta_net_negative_s5": 0.8}, "reflections keep S₅"),
+        ({"gpt2_rope_s5": 0.2}, "S₅ needs reflections or nonlinearity"),
     ],
 )
 def test_a_model_out_of_its_class_contradicts(far: dict[str, Any], claim: str) -> None:
@@ -91,7 +93,8 @@ def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
     assert "no runs of LSTM on parity" in found["a nonlinear state keeps parity"].evidence
     # Whoever learned nothing loses nothing: a broken recurrence shows nothing of its kind.
     broken = judge(tracking.REPRODUCTION, tracked(near=0.1))
-    for name in ("positive eigenvalues lose parity", "S₅ needs more than diagonal"):
+    losses = ("positive eigenvalues lose parity", "S₅ needs more than diagonal")
+    for name in (*losses, "S₅ needs reflections or nonlinearity"):
         assert broken[name].verdict == UNDECIDED
         assert "the claim would say nothing" in broken[name].evidence
     few = judge(tracking.REPRODUCTION, tracked(steps=60))
@@ -199,5 +202,5 @@ def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
     assert taking_part == {
         ("parity", 256, 15): {*tracking.ATTENTION},
         ("parity", 1024, 5): {*tracking.NONLINEAR},
-        ("s5", 256, 3): {*tracking.NONLINEAR, *tracking.DIAGONAL},
+        ("s5", 256, 3): {*tracking.ON_S5},
     }
