@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
+from judging.fairness import TUNED, marks
 from judging.grammar import (
     Number,
     Records,
@@ -51,6 +52,7 @@ NAMES = {
 # both still improving.
 DATA_SEEDS = 12
 LESS, MORE = 0.2, 0.05
+NOT_RANKED = "not ranked: still improving, on an edge or untuned"
 # Where they are widest, with the steps that the slow ones of figure multi_query_recall take: after
 # those of all others they guess, and whoever guesses is behind for want of training.
 PATIENT = ("h3", "hyena")
@@ -153,52 +155,92 @@ def most(records: Records) -> int:
     )
 
 
+class Kind(NamedTuple):
+    """What has a curve and a row of its own: a model; with the taps of a variant's convolution, and
+    with the steps of those that took more than all others, else 0."""
+
+    model: str
+    taps: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        """As the legend has it."""
+        shown = NAMES.get((self.model, self.taps)) or label(self.model)
+        return f"{shown}, {self.steps:,} steps" if self.steps else shown
+
+
+def kind(record: RunRecord) -> Kind:
+    """The curve that a run belongs to."""
+    taps = setting(record, "models.convolution") or 0
+    steps = 0 if cell(record) else runs.steps(record)
+    return Kind(record.model, taps if (record.model, taps) in NAMES else 0, steps)
+
+
 def panels(records: Records) -> Picture:
-    """One panel: accuracy at the most pairs against bytes, a line through the widths."""
+    """One panel: accuracy at the most pairs against bytes, a line through the widths; hollow where
+    no table ranks what was measured."""
     pairs = most(records)
-    kinds = sorted({_kind(record) for record in records})
     guess = [Remark("guess", y=1 / pairs)] if pairs else []
     x = Axis("bytes that a sequence keeps", scale="log")
     y = Axis("accuracy", limits=(-0.03, 1.05))
     title = f"{pairs} pairs, one layer, widths {', '.join(map(str, widths(records)))}"
-    traces = [_curve(records, *kind, f"accuracy/{pairs}") for kind in kinds]
+    curves = [_curve(records, one, f"accuracy/{pairs}") for one in sorted(set(map(kind, records)))]
+    traces = [*(curve[0] for curve in curves), *(trace for curve in curves for trace in curve[1:])]
     return Picture(
         TITLE, [Row([Panel(title, x, y, traces, guess)], height=4.5)], legend="below", columns=4
     )
 
 
-def _kind(record: RunRecord) -> tuple[str, int]:
-    """A model, and its taps where they are a variant's."""
-    taps = setting(record, "models.convolution") or 0
-    return record.model, taps if (record.model, taps) in NAMES else 0
+def _by_width(records: Records, of_kind: Kind) -> dict[int, list[RunRecord]]:
+    own = [r for r in records if kind(r) == of_kind]
+    sizes = sorted(set(map(runs.width, own)))
+    return {size: [r for r in own if runs.width(r) == size] for size in sizes}
 
 
-def _curve(records: Records, model: str, taps: int, name: str) -> Trace:
-    found = [r for r in records if _kind(r) == (model, taps) and cell(r)]
-    by_width = {width: [r for r in found if runs.width(r) == width] for width in widths(found)}
-    by_state = {runs.state_of(own): own for own in by_width.values() if runs.state_of(own)}
-    shown = NAMES.get((model, taps)) or label(model)
-    # A variant beside the model as it is.
-    look: dict[str, Any] = {"line": "dotted", "hollow": True} if taps else {}
-    return over_seeds(shown, by_state, name, mark="both", colour=model, **look)
+def _curve(records: Records, of_kind: Kind, name: str) -> list[Trace]:
+    groups = _by_width(records, of_kind).values()
+    by_state = {bytes_: own for own in groups if (bytes_ := runs.state_of(own))}
+    lacking = {bytes_: own for bytes_, own in by_state.items() if _lacks(own)}
+    # A variant, or more steps, beside the model as it is.
+    line = "dotted" if of_kind.taps else "dashed" if of_kind.steps else ""
+    look: dict[str, Any] = {"colour": of_kind.model, **({"line": line} if line else {})}
+    traces = [over_seeds(of_kind.name, by_state, name, mark="both", **look)]
+    if lacking:
+        hollow: dict[str, Any] = {"mark": "dots", "hollow": True, "legend": NOT_RANKED}
+        traces.append(over_seeds(f"{of_kind.name}, {NOT_RANKED}", lacking, name, **hollow, **look))
+    return traces
+
+
+def _lacks(own: Records) -> list[str]:
+    """Why no table ranks the runs of one setting; nothing at smoke, which tunes nothing."""
+    words = [mark.word for mark in marks(own) if mark.word != TUNED]
+    return [] if own[0].preset == "smoke" else list(dict.fromkeys(words))
 
 
 def table(records: Records) -> str:
-    """Bytes and accuracy of each model at each width."""
+    """Accuracy, bytes and marks of each model at each width."""
     sizes, name = widths(records), f"accuracy/{most(records)}"
     lines = [
         "| model | " + " | ".join(f"width {size}" for size in sizes) + " |",
         "|---|" + "---|" * len(sizes),
     ]
-    plain = list(filter(cell, records))
-    for kind in sorted({_kind(record) for record in plain}):
-        cells = []
-        for size in sizes:
-            own = [r for r in plain if _kind(r) == kind and runs.width(r) == size]
-            mean = summary(own, name).mean if own else None
-            cells.append("" if mean is None else f"{mean:.3f} ({runs.state_of(own):,} bytes)")
-        lines.append(f"| {NAMES.get(kind) or label(kind[0])} | {' | '.join(cells)} |")
+    silent = []
+    for one in sorted(set(map(kind, records))):
+        groups = _by_width(records, one)
+        cells = [_cell(groups[size], name) if size in groups else "" for size in sizes]
+        lines.append(f"| {one.name} | {' | '.join(cells)} |")
+        if not any(map(runs.state_of, groups.values())):
+            silent.append(one.name)
+    if silent:
+        lines += ["", f"Not in the picture, since `state_bytes` does not say: {', '.join(silent)}."]
     return "\n".join(lines)
+
+
+def _cell(own: Records, name: str) -> str:
+    mean, kept = summary(own, name).mean, runs.state_of(own)
+    says = [f"{kept:,} bytes" if kept else "bytes unknown", *_lacks(own)]
+    return "" if mean is None else f"{mean:.3f} ({', '.join(says)})"
 
 
 def _accuracy(records: Records, found: Runs) -> Number:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.records.schema import RunRecord
+from bench.records.schema import Cost, Curve, RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import PATIENT, REPRODUCTION, RULE, SUM
 from tests.bench.records import make_record
+from tests.judging.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run
 
@@ -49,6 +50,15 @@ def _run(
     found = run("plain", model, seed, **own)
     config = {**found.config, "models": {**found.config["models"], "convolution": taps}}
     return found.model_copy(update={"config": config, "run_id": f"{found.run_id}-{taps}"})
+
+
+def tuned(record: RunRecord) -> RunRecord:
+    """The same, chosen by a search, with a validation loss that has stopped falling."""
+    training = {**record.config["training"], "lr": 3e-3, "select": "last"}
+    steps = float(training["steps"])
+    curves = {"validation_loss": Curve(x=[steps / 2, steps * 0.8, steps], y=[1.1, 1.0, 1.0])}
+    changed = {"config": {**record.config, "training": training}, "curves": curves}
+    return record.model_copy(update={**changed, "study": study()})
 
 
 def judged(known: dict[tuple[str, int | None], float]) -> dict[str, Any]:
@@ -154,10 +164,42 @@ def test_each_variant_is_a_row_of_its_own() -> None:
     records = REPRODUCTION.select(made(KNOWN))
     assert len(records) == len(KNOWN) * len(WIDTHS) * 3 + 2 * 3
     (panel,) = REPRODUCTION.panels(records).panels
-    assert len(panel.traces) == len(KNOWN)
+    names = [trace.name for trace in panel.traces if trace.hollow is None]
+    assert len(names) == len(KNOWN) + 2
+    assert sum(name.endswith(f", {LONGER:,} steps") for name in names) == 2
     assert REPRODUCTION.table is not None
-    assert REPRODUCTION.table(records).count("\n") == len(KNOWN) + 1
+    assert REPRODUCTION.table(records).count("\n") == len(KNOWN) + 2 + 1
     rendered(REPRODUCTION.panels([]))
+
+
+def test_what_no_table_ranks_is_hollow_and_says_why() -> None:
+    """Of two widths of one model the narrow one has a search and has converged."""
+    ranked = [tuned(_run("hyena", None, 16, seed, 0.5)) for seed in range(3)]
+    records = ranked + [_run("hyena", None, 64, seed, 0.6) for seed in range(3)]
+    picture = REPRODUCTION.panels(records)
+    whole, hollow = picture.panels[0].traces
+    assert (len(whole.x), hollow.hollow, list(hollow.x)) == (2, True, list(whole.x)[1:])
+    rendered(picture)
+    assert REPRODUCTION.table is not None
+    row = REPRODUCTION.table(records).splitlines()[-1]
+    assert row.startswith("| Hyena | 0.501 (8,000 bytes) | 0.601 (32,000 bytes, untuned")
+    smoke = [record.model_copy(update={"preset": "smoke"}) for record in records]
+    assert len(REPRODUCTION.panels(smoke).panels[0].traces) == 1
+
+
+def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None:
+    silent = [
+        _run("hyena", None, 64, seed, 0.5).model_copy(update={"cost": Cost()}) for seed in range(3)
+    ]
+    records = [*silent, *(_run("h3", None, 64, seed, 0.5) for seed in range(3))]
+    assert REPRODUCTION.table is not None
+    *_, last = lines = REPRODUCTION.table(records).splitlines()
+    assert any("Hyena | 0.501 (bytes unknown" in line for line in lines)
+    assert "state_bytes" in last
+    assert last.endswith("Hyena.")
+    traces = {trace.name: trace for trace in REPRODUCTION.panels(records).panels[0].traces}
+    assert not traces["Hyena"].x
+    assert traces["H3"].x
 
 
 def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
