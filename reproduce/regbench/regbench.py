@@ -37,7 +37,7 @@ PUBLISHED_LANGUAGES = {
 VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 # Where the steps of a preset are too few for every contender to stop improving.
-LONGER = {("laptop", 100): 800, ("laptop", 500): 800}
+LONGER = {("laptop", size): 800 for size in (100, 500, 1000, 2500)}
 
 
 def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:

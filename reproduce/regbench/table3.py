@@ -177,7 +177,25 @@ def table(records: Records) -> str:
             found.append(", ".join(dict.fromkeys(mark.word for mark in marks(own))))
         return found
 
-    return f"{markdown(heads, map(cells, models_of(records)))}{_notes(models_of(records))}"
+    models = models_of(records)
+    return "".join((markdown(heads, map(cells, models)), _apart(records, models), _notes(models)))
+
+
+def _apart(records: Records, models: Sequence[str]) -> str:
+    """The published accuracies that lie outside what was measured here."""
+    found = []
+    for model in models:
+        for variant, words in VARIANTS.items():
+            level = published("accuracy", model, variant)
+            mean = summary(regbench.runs(model, SIZE, variant).of(records), "accuracy")
+            if level is None or mean.interval is None or mean.mean is None:
+                continue
+            low, high = mean.interval
+            if not low <= level <= high:
+                found.append(f"{regbench.label(model)}, {words}: {mean.mean:.3f}, not {level:.3f}")
+    lines = [f"- {line}" for line in found]
+    title = "Accuracies here whose 95 % interval leaves the published number out:"
+    return "\n".join(["", title, "", *lines, ""]) if found else ""
 
 
 def _notes(models: Sequence[str]) -> str:

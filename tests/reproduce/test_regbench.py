@@ -187,6 +187,10 @@ def test_table_in_markdown_has_our_numbers_beside_the_published_ones() -> None:
     lines, _, notes = (part.splitlines() for part in text.partition("\n\n"))
     assert len(lines) == 2 + len(MODELS)
     assert any(line.startswith("- S4D: Embedding dropout") for line in notes)
+    apart = [line for line in notes if line.endswith("not 0.856")]
+    assert [line.partition(":")[0] for line in apart] == ["- GPT2, same automata"]
+    near = table3.table([*in_distribution(others=0.8525), *held_out(100)])
+    assert "- GPT2, same automata" not in near  # 0.856 lies inside
     assert lines[0].startswith("| model | accuracy, same automata | published |")
     transformer = next(line for line in lines if line.startswith("| GPT2 |"))
     assert "0.856" in transformer  # table 3
