@@ -28,7 +28,7 @@ from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
 from bench.training.training import total_steps
-from ground.errors import UserError
+from ground.errors import UserError, place_of
 from ground.progress import Report, duration, progress
 from ground.screen import console
 from settings.settings import ALL_SEEDS, Configuration
@@ -101,11 +101,18 @@ def _elsewhere(plan: Plan, report: Report) -> list[Estimate]:
                 seconds=one.alone.likely,
                 forecast=one,
             )
-        except (UserError, ValueError) as error:
-            counted = replace(counted, cause=str(error))
+        except Exception as error:  # whatever a model raises: the others are estimated
+            counted = replace(counted, cause=_why(error))
         found.append(counted)
         report(said, number, len(plan.entries))
     return found
+
+
+def _why(error: Exception) -> str:
+    """Its sentence; of what nobody put into words, as in a package of one's own, also the place."""
+    if isinstance(error, UserError | ValueError | torch.OutOfMemoryError):
+        return str(error)
+    return f"{type(error).__name__}: {error} in {place_of(error)}"
 
 
 def _largest(space: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -130,8 +137,8 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
-    except (UserError, ValueError, torch.OutOfMemoryError) as error:
-        return replace(counted, cause=str(error))
+    except Exception as error:  # whatever a model raises: the others are estimated
+        return replace(counted, cause=_why(error))
     # The first final run has the weights of its trial.
     trained = (runs - 1) * training.restarts * steps
     flops, seconds = trained * flops, trained * seconds

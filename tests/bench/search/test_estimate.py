@@ -56,3 +56,16 @@ def test_dry_run_of_a_search_without_sizes_speaks_of_none(tmp_path, capsys):
     assert "LSTM" in shown
     assert "largest" not in shown
     assert "default" not in shown
+
+
+def test_a_model_that_stops_with_any_error_has_no_estimate_and_the_others_have_one(
+    tmp_path, monkeypatch
+):
+    lines = ["from torch import nn", "class Bad(nn.Module):", "    def __init__(self, task):"]
+    (tmp_path / "bad_package.py").write_text("\n".join([*lines, "        {}['missing']"]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = [*TINY, "models=[lstm,+bad_package.Bad]", "n_trials=1", "sweep.search_space={}"]
+    for device in ([], ["device_like=h100", "dry_run=true"]):
+        sound, bad = estimate(make_plan([*words, *device]), silent)
+        assert (sound.cause, sound.flops > 0) == (None, True)
+        assert bad.cause == f"KeyError: 'missing' in {tmp_path / 'bad_package.py'}, line 4"
