@@ -79,8 +79,8 @@ def _find(name: str, root: Path, counts: Path) -> Path | None:
 
 
 def home(module: str) -> list[tuple[Path, Path]]:
-    """The folder of a module's top-level package, or the module's own folder if it is in none: to
-    look modules up in, and whose files count."""
+    """Where to look modules up, and whose files count: the folder of a module's top-level package,
+    which the module may be itself, or the module's own folder if it is in none."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):
@@ -88,7 +88,7 @@ def home(module: str) -> list[tuple[Path, Path]]:
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return []
     path = Path(spec.origin).resolve()
-    if "." not in module:
+    if "." not in module and path.name != "__init__.py":
         return [(path.parent, path.parent)]
     package = path.parents[module.count(".") - (path.name != "__init__.py")]
     return [(package.parent, package)]
