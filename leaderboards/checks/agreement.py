@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.records.code import is_own
 from bench.records.counted import SAME_WORK, data_are_rounded
 from bench.records.identity import settled
 from bench.records.provenance import sha256_of
@@ -118,8 +119,12 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     # dropout or positions share them with each other, and never with a run that was trained.
     rule = record.config.get("training", {})
     told = [*(rule.get(key) for key in TELLING), record.cost.training_steps]
+    # A class of somebody's package has the same weights under its next name; one of ours has not.
+    ours = is_own(str(record.config["models"].get("_target_")))
+    named = record.model if ours else "a guest"
+    settings = {k: v for k, v in record.config["models"].items() if ours or k != "_target_"}
     own = None if record.role == "control" else (settings, told)
-    yield "seed or settings with its weights_sha256", weights, (record.seed, record.model, own)
+    yield "seed or settings with its weights_sha256", weights, (record.seed, named, own)
     # Another seed has other weights, and other weights another loss.
     curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])
     yield "weights_sha256 with its curve 'training_loss'", curve, weights

@@ -64,6 +64,17 @@ def test_relative_imports_are_followed(package: Path) -> None:
     assert fresh_hash() != before
 
 
+@pytest.mark.parametrize("inside", [SOURCE, "from .model import Model\n"])
+def test_a_class_of_the_package_itself_counts(inside: str, package: Path) -> None:
+    """Defined in its ``__init__.py``, or shown there: ``stranger.Model``, the shortest name."""
+    (package / "__init__.py").write_text(inside)
+    assert {"stranger", "stranger.layers"} <= set(imported_modules("stranger"))
+    before = code_hash("stranger.Model")
+    (package / "layers.py").write_text("scale = 3\n")
+    code_hash.cache_clear()
+    assert code_hash("stranger.Model") != before
+
+
 def test_files_beside_a_module_and_layers_of_this_project_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

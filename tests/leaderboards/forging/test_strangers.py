@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -110,3 +111,27 @@ def test_a_seed_that_was_added_after_the_search_has_a_number_of_its_own() -> Non
         own = record.model_copy(update={"seed": seed, "metrics": worse})
         assert "not that of its study" in str(_study(own))
     assert _study(record.model_copy(update={"seed": seeds, "metrics": worse})) is None
+
+
+def _of_a_guest(record: RunRecord, target: str, lr: float | None = None) -> RunRecord:
+    """The same run as one of a class of somebody's package, trained with another rate if told."""
+    models = {**record.config["models"], "_target_": target}
+    training = {**record.config["training"], **({"lr": lr} if lr else {})}
+    config = {**record.config, "models": models, "training": training}
+    name = target.rpartition(".")[2]
+    other = {"identity": hashlib.sha256(target.encode()).hexdigest(), "run_id": f"{name}-{lr}"}
+    code = record.provenance.model_copy(update={"model_code": other["identity"]})
+    changed = {"config": config, "model": name, "provenance": code, "study": None}
+    return record.model_copy(update={**changed, **other})
+
+
+def test_a_class_that_its_package_has_renamed_contradicts_nothing(honest: list[RunRecord]) -> None:
+    record = honest[0]
+    together = Together()
+    together.take(_of_a_guest(record, "a_package.first.First"))
+    together.take(_of_a_guest(record, "a_package.second.Second"))
+    with pytest.raises(ValueError, match="seed or settings with its weights_sha256"):
+        together.take(_of_a_guest(record, "a_package.Third", lr=0.5))
+    # Nor does anybody give a run of one of ours another name.
+    with pytest.raises(ValueError, match="seed or settings with its weights_sha256"):
+        together.take(record)
