@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
@@ -48,6 +49,8 @@ GROUPS = {  # what it is called, its letters, a guess
     "s5": ("S₅, swaps", "small", 1 / 120),
 }
 STEPS = 3000  # without which an accuracy says nothing
+# Of what cannot follow S₅, which after those of all others still learns the words of training.
+LONG_STEPS = {"laptop": 9000}
 SEEDS = {("laptop", "parity"): 5}  # as the verdict on attention over three named
 # Of attention on parity: the five of all models, and ten that decide by themselves.
 SEEDS_OF_ATTENTION = {"laptop": 15}
@@ -72,6 +75,11 @@ def plan(preset: str, seeds: int | None) -> Plan:
         if (preset, name) in SEEDS and seeds is None:
             counted = (*words, f"seeds={SEEDS[preset, name]}")
         sweeps.append(counted)
+        if name == "s5" and preset in LONG_STEPS:
+            long = LONG_STEPS[preset]
+            those = f"models=[{','.join(NOT_REFLECTING)}]"
+            count = (f"training.steps={long}", f"training.validate_every={long // 20}")
+            sweeps.append((*words[:3], those, *count))
         if name == "parity" and preset in ITEMS:
             sure = (f"models=[{','.join(NONLINEAR)}]", f"tasks.test_size={ITEMS[preset]}")
             sweeps.append((*counted, *sure))
@@ -96,6 +104,20 @@ def of_many_words(model: str) -> Runs:
     )
 
 
+def long_enough(model: str) -> Runs:
+    """Those on S₅ with the steps that whoever cannot follow it takes."""
+    runs = of(model, "s5")
+    return runs.but(
+        f"{runs.label}, {max(LONG_STEPS.values()):,} steps",
+        choose=lambda record: steps(record) >= LONG_STEPS.get(record.preset, 0),
+    )
+
+
+def steps(record: RunRecord) -> int:
+    """Of training."""
+    return int(record.config["training"]["steps"])
+
+
 def panels(records: Sequence[RunRecord]) -> Picture:
     """Accuracy by position, a panel for each group."""
     known = {record.config["tasks"]["group"] for record in records} or GROUPS
@@ -105,12 +127,15 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 
 
 def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
-    runs = {model: of(model, group).of(records) for model in sorted({r.model for r in records})}
-    traces = [
-        curve_over_seeds(label(model), found, "accuracy_by_position", colour=model)
-        for model, found in runs.items()
-        if found
-    ]
+    own = [r for model in {r.model for r in records} for r in of(model, group).of(records)]
+    usual = min(map(steps, own), default=0)
+    traces = []
+    for model, taken in sorted({(r.model, steps(r)) for r in own}):
+        more = taken > usual
+        name = f"{label(model)}, {taken:,} steps" if more else label(model)
+        look: dict[str, Any] = {"colour": model, **({"line": "dashed"} if more else {})}
+        found = [r for r in own if (r.model, steps(r)) == (model, taken)]
+        traces.append(curve_over_seeds(name, found, "accuracy_by_position", **look))
     title, _, guess = GROUPS[group]
     lengths = sorted({record.config["tasks"]["length"] for record in records})
     remarks = [Remark("guess", y=guess), *(Remark("training length", x=x) for x in lengths)]
@@ -149,6 +174,15 @@ def lost(models: Sequence[str], group: str, high: float) -> Rule:
 
     learned = each(rules, f"each has {NEAR.name} of {low:g} or more")
     return provided(once(trained_for(STEPS, "laptop"), learned), far(models, group, high=high))
+
+
+def lost_after_more_steps(models: Sequence[str], high: float) -> Rule:
+    """The same of S₅ after more steps, of all of these models."""
+    rows = [long_enough(model) for model in models]
+    learned = each([within(NEAR.of(runs), low=FOLLOWED["s5"]) for runs in rows])
+    wrong = each([within(FAR.of(runs), high=high) for runs in rows])
+    ready = trained_for(STEPS, "laptop")
+    return provided(once(ready, learned), once(ready, wrong))
 
 
 def keeps(model: str) -> Rule:
@@ -216,7 +250,7 @@ CLAIMS = (
         "S₅ needs reflections or nonlinearity",
         "The delta rule with eigenvalues from 0 to 1, and attention of fixed depth, cannot follow "
         "S₅: a long word tells them no more than its letters tell without their order.",
-        lost(NOT_REFLECTING, "s5", high=COSETS),
+        lost_after_more_steps(NOT_REFLECTING, high=COSETS),
         source=f"{GRAZZI}, theorem 1; {ILLUSION}",
         control=_beside("delta_net_negative", lost(REFLECTING, "s5", high=COSETS)),
     ),
@@ -229,7 +263,11 @@ REPRODUCTION = Reproduction(
     any_of(lambda record: record.task == "state_tracking" and record.role == "final"),
     CLAIMS,
     panels,
-    variant=lambda record: (setting(record, "tasks.group"), setting(record, "tasks.test_size")),
+    variant=lambda record: (
+        setting(record, "tasks.group"),
+        setting(record, "tasks.test_size"),
+        setting(record, "training.steps"),
+    ),
     varied=("tasks.group", "tasks.letters", "tasks.test_size"),
     control=NOTHING_TRAINED,  # every claim names a model that must fail instead
 )
