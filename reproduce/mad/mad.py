@@ -125,7 +125,7 @@ def panels(records: Records) -> Picture:
 def _panel(records: Records, place: int, name: str) -> Panel:
     known = _names(records)
     runs = {models.label(model): (of(name, model), model) for model in known}
-    runs["a guess"] = of(name), "grey"
+    runs["a guess"] = of(name).but("a guess", model=()), "grey"
     traces = [
         over_seeds(label, {row: one.of(records)}, "accuracy", mark="dots", colour=colour)
         for row, (label, (one, colour)) in enumerate(runs.items())
@@ -133,7 +133,7 @@ def _panel(records: Records, place: int, name: str) -> Panel:
     whence = "published: mean over all settings of the suite"
     scores = [(known.index(model), PUBLISHED[model][place]) for model in PUBLISHED]
     traces.append(published(whence, scores, mark="dots", colour="grey", aside=1.5, legend=whence))
-    x, y = Axis(categories=[*runs]), Axis("accuracy", limits=(0, 1))
+    x, y = Axis(categories=[*runs]), Axis("accuracy", limits=(-0.03, 1.05))
     return Panel(_words(name), x, y, traces, sideways=True)
 
 
@@ -146,11 +146,13 @@ def table(records: Records) -> str:
 def _row(records: Records, model: str) -> list[str]:
     names = _run(records)
     own = of(names[0], model).of(records)
-    kept = {(r.cost.state_bytes or 0) // 4 // r.config["models"].get("layers", 1) for r in own}
+    layers = [(r.cost.state_bytes, r.config["models"].get("layers", 1)) for r in own]
+    kept = {held // 4 // count for held, count in layers if held is not None}
     scores = [_score(records, model, name) for name in names]
     known = [score.mean for score in scores if score.mean is not None]
     mean = f"{fmean(known):.3f}" if len(known) == len(CHANGES) else "none"
-    return [models.label(model), f"{max(kept, default=0):,}", *map(tables.cell, scores), mean]
+    known_state = f"{max(kept):,}" if kept else "unknown"
+    return [models.label(model), known_state, *map(tables.cell, scores), mean]
 
 
 def _score(records: Records, model: str, name: str) -> Mean:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.records.schema import Cost, RunRecord
+from bench.records.schema import Cost, RunRecord, read_record
+from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, STATE_LENGTH, plan
@@ -169,3 +170,22 @@ def test_every_model_and_the_published_scores_are_drawn() -> None:
     assert dict(zip(shown.x, shown.y, strict=True)) == {
         sorted(PUBLISHED).index(model): score[0] for model, score in PUBLISHED.items()
     }
+
+
+def test_a_guess_has_its_place_in_every_panel() -> None:
+    """Of the committed records; a compressed sequence and a fact are of other vocabularies."""
+    folder = COMMITTED / "mad" / "laptop"
+    baselines = [read_record(path) for path in sorted(folder.glob("mad-uniform-*.json"))]
+    panels = REPRODUCTION.panels(REPRODUCTION.select(baselines)).panels
+    assert len(panels) == 2
+    for panel in panels:
+        (guess,) = [trace for trace in panel.traces if trace.name == "a guess"]
+        (level,) = guess.y
+        assert 0.001 < level < 0.2
+
+
+def test_a_model_that_says_nothing_of_its_state_keeps_an_unknown_number() -> None:
+    silent = [run("compression", "mamba", seed, 0.5) for seed in range(3)]
+    silent = [record.model_copy(update={"cost": Cost()}) for record in silent]
+    assert REPRODUCTION.table is not None
+    assert "| Mamba | unknown | 0.50" in REPRODUCTION.table(silent)
