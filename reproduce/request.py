@@ -20,7 +20,7 @@ from bench.search.plan import (
 )
 from ground.errors import UserError, nearest
 from reproduce.reproduction import Plan, Reproduction, View
-from settings.config import compose, parse
+from settings.config import SINGULAR, compose, parse
 from settings.groups import choices
 from settings.network import with_text
 from settings.seeded import compose_seeded
@@ -228,6 +228,9 @@ def _examples(plan: Plan, preset: str) -> list[Configuration]:
 
 def _closest(key: str, known: Collection[str]) -> str:
     """A clause with one key, however far: all of them would be a screen full."""
+    if key in SINGULAR.values():
+        plural = next(name for name, one in SINGULAR.items() if one == key)
+        return f"it is written {plural}="
     same = sorted(name for name in known if name.rpartition(".")[2] == key)
     usable = sorted(set(known) - set(CHOSEN_BY_THE_FIGURE))
     return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"

@@ -299,7 +299,8 @@ def _checked_choice(group: str, name: Any) -> str:
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
-    more = "" if hint.startswith("valid") else " python -m bench lists them all"
+    own = "; one of your own is package.Class" if kind == "model" else ""
+    more = own if hint.startswith("valid") else " python -m bench lists them all"
     raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,27 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
         if default is None or kind_of(default):  # a class or function cannot be set by a word
             model.setdefault(parameter.name, default)
     model["_target_"] = target
+
+
+def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) -> None:
+    """Refuse a model whose constructor wants an argument that nobody gave.
+
+    Args:
+        given: arguments by name.
+        sizes: how many the engine gives before them, by place.
+
+    Raises:
+        UserError: which is missing, and how it is given.
+    """
+    known = _hyperparameters(target)[sizes - 1 :]
+    if given.keys() - {parameter.name for parameter in known}:
+        return  # what it does not take at all comes first, in Python's words
+    for parameter in known:
+        if parameter.default is parameter.empty and given.get(parameter.name) is None:
+            name = parameter.name
+            raise UserError(
+                f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
+            )
 
 
 def _check_name(target: str) -> None:

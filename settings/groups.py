@@ -151,7 +151,8 @@ def taking_part(models: Iterable[str]) -> Iterator[None]:
     for model in given:
         if "." not in model and model not in choices("models"):
             hint = nearest(model, choices("models"))
-            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}")
+            own = "; one of your own is package.Class" if hint.startswith("valid") else ""
+            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}{own}")
     names = [record_name(model) for model in given]
     taken = choices("models")
     for model, name in zip(given, names, strict=True):

@@ -19,7 +19,7 @@ from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_o
 from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
-from settings.external import load_class
+from settings.external import OURS, load_class, refuse_what_is_missing
 from settings.limits import memory_here
 from settings.network import note_if_offline
 from settings.settings import Configuration
@@ -218,8 +218,11 @@ def model_builder(configuration: Configuration, device: torch.device) -> Build:
 
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
+    loaded = load_subclass(node["_target_"], group)
+    if group == "models" and node["_target_"].partition(".")[0] not in OURS:
+        refuse_what_is_missing(arguments, node["_target_"], len(positional))
     with _mistakes_in_sentences(node, group):
-        return load_subclass(node["_target_"], group)(*positional, **arguments)
+        return loaded(*positional, **arguments)
 
 
 def load_subclass(target: str, group: str) -> type:

@@ -106,6 +106,8 @@ def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
     ("words", "sentence"),
     [
         (["figure9", "models=+gtp2"], "there is no model 'gtp2': did you mean 'gpt2'"),
+        (["figure9", "models=+a_package"], r"one of your own is package\.Class"),
+        (["figure9", f"model=+{GUEST.partition('+')[2]}"], "it is written models="),
         (["figure9", "models=+gpt2"], "takes part in regbench at preset smoke already"),
         (["figure9", "models=+a_package.NoModel"], "has no class 'NoModel'"),
         (["figure9", "models=+a_package.gpt2"], "give the class a name of its own"),

@@ -36,6 +36,20 @@ class NoModule:
     def __init__(self, specification: object, width: int = 8) -> None: ...
 
 
+class Demanding(torch.nn.Linear):
+    """A model of somebody else, one of whose sizes has no default."""
+
+    def __init__(self, specification: object, channels: int, slope: float = 1.0) -> None:
+        super().__init__(channels, channels)
+
+
+def test_an_argument_without_a_default_is_asked_for() -> None:
+    words = ["tasks=regbench", "device=cpu", f"models={__name__}.Demanding"]
+    with pytest.raises(UserError, match=r"no default for channels: add models\.channels=VALUE"):
+        model(compose(words))
+    model(compose([*words, "models.channels=4"]))
+
+
 def test_every_task_and_model_here_is_one() -> None:
     lines = [[f"tasks={name}"] for name in choices("tasks")]
     lines = [[*words, f"models={some_model(words)}"] for words in lines]
