@@ -19,6 +19,7 @@ from bench.search.plan import (
     some_model,
 )
 from ground.errors import UserError, nearest
+from pictures.models import look
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import SINGULAR, compose, parse
 from settings.groups import choices
@@ -164,6 +165,7 @@ class Request:
         known |= set(SHORT_NAMES if plan.sweeps else ())
         sections = ("tasks", "models", "training", *(("sweep",) if plan.sweeps else ()))
         for configuration in _examples(plan, preset):
+            look(configuration.model)  # a card that cannot be drawn is refused before the runs
             for section in sections:
                 known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:

@@ -23,6 +23,7 @@ from judging.grammar import (
     within,
 )
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.multi_query_recall import (
@@ -185,10 +186,11 @@ def panels(records: Records) -> Picture:
     x = Axis("bytes that a sequence keeps", scale="log")
     y = Axis("accuracy", limits=(-0.03, 1.05))
     title = f"{pairs} pairs, one layer, widths {', '.join(map(str, widths(records)))}"
-    curves = [_curve(records, one, f"accuracy/{pairs}") for one in sorted(set(map(kind, records)))]
-    traces = [*(curve[0] for curve in curves), *(trace for curve in curves for trace in curve[1:])]
+    every = sorted(set(map(kind, records)))
+    curves = [trace for one in every for trace in _curve(records, one, f"accuracy/{pairs}")]
+    traces = sorted(curves, key=lambda trace: trace.legend == NOT_RANKED)  # last in the legend
     return Picture(
-        TITLE, [Row([Panel(title, x, y, traces, guess)], height=4.5)], legend="below", columns=4
+        TITLE, [Row([Panel(title, x, y, traces, guess)], height=4.5)], legend="below", columns=3
     )
 
 
@@ -205,7 +207,7 @@ def _curve(records: Records, of_kind: Kind, name: str) -> list[Trace]:
     # A variant, or more steps, beside the model as it is.
     line = "dotted" if of_kind.taps else "dashed" if of_kind.steps else ""
     look: dict[str, Any] = {"colour": of_kind.model, **({"line": line} if line else {})}
-    traces = [over_seeds(of_kind.name, by_state, name, mark="both", **look)]
+    traces = [over_seeds(of_kind.name, by_state, name, mark="both", **look)] if by_state else []
     if lacking:
         hollow: dict[str, Any] = {"mark": "dots", "hollow": True, "legend": NOT_RANKED}
         traces.append(over_seeds(f"{of_kind.name}, {NOT_RANKED}", lacking, name, **hollow, **look))
@@ -238,9 +240,9 @@ def table(records: Records) -> str:
 
 
 def _cell(own: Records, name: str) -> str:
-    mean, kept = summary(own, name).mean, runs.state_of(own)
+    found, kept = summary(own, name), runs.state_of(own)
     says = [f"{kept:,} bytes" if kept else "bytes unknown", *_lacks(own)]
-    return "" if mean is None else f"{mean:.3f} ({', '.join(says)})"
+    return tables.cell(found) if found.mean is None else f"{found.mean:.3f} ({', '.join(says)})"
 
 
 def _accuracy(records: Records, found: Runs) -> Number:

@@ -174,7 +174,11 @@ def table(records: Records) -> str:
             for metric in METRICS:
                 level = published(metric, model, variant)
                 found += [cell(summary(own, metric)), "" if level is None else f"{level:.3f}"]
-            found.append(", ".join(dict.fromkeys(mark.word for mark in marks(own))))
+            trained = any(
+                one.outcome == "ok" for one in own
+            )  # else the cells say what became of it
+            words = dict.fromkeys(mark.word for mark in marks(own)) if trained else ()
+            found.append(", ".join(words))
         return found
 
     models = models_of(records)

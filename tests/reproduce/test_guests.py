@@ -11,6 +11,7 @@ from bench.records.schema import read_records
 from bench.search import plan
 from bench.search.plan import make_plan
 from ground.errors import OK, UserError
+from pictures import models
 from pictures.models import label
 from pictures.panels import Picture
 from reproduce import reproduction
@@ -142,3 +143,13 @@ def test_one_word_adds_to_what_a_sweep_would_run(package: Path) -> None:
     measured = make_plan(["tasks=capacity", "models=+a_package.MyModel", "preset=smoke"])
     assert [entry.guest for entry in measured.entries].count(True) == 1
     assert "gla" in choices("models")
+
+
+def test_a_card_that_cannot_be_drawn_is_refused_before_any_run(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = {"label": "GPT2", "source": "", "note": "", "colour": "grene"}
+    monkeypatch.setattr(models, "model_card", lambda name: cards if name == "gpt2" else None)
+    with pytest.raises(UserError, match="unknown colour 'grene': did you mean 'green'"):
+        main(["figure9", *SHORT], FIGURES)
+    assert not (package / "runs").exists()

@@ -198,8 +198,11 @@ def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None
     assert "state_bytes" in last
     assert last.endswith("Hyena.")
     traces = {trace.name: trace for trace in REPRODUCTION.panels(records).panels[0].traces}
-    assert not traces["Hyena"].x
+    assert "Hyena" not in traces
     assert traces["H3"].x
+    failed = _run("hyena", None, 64, 0, 0.5).model_copy(update={"outcome": "diverged"})
+    failed = failed.model_copy(update={"metrics": {}})
+    assert REPRODUCTION.table([failed]).endswith("| Hyena | none, 1 failed |")
 
 
 def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
