@@ -223,7 +223,10 @@ def test_a_trace_over_seeds_keeps_every_seed_and_each_failed_run() -> None:
     assert trace.failed == (100,)
     low, high = trace.interval[0] or (0, 0)
     assert (low, high) == pytest.approx((0.5 - 0.2484, 0.5 + 0.2484), abs=1e-4)
-    assert len(failures(lost)) == 1
+    (clause,) = failures(lost)
+    assert clause.startswith("gpt2 seed 3 diverged")
+    (clause,) = failures([*lost, regbench("gpt2", 0, 500, 0.4, 0.5)])  # which N it was
+    assert clause.startswith("gpt2 (training_automata=100) seed 3 diverged")
     [dot] = dots({"gpt2": runs}, metric("accuracy"))
     assert (dot.name, dot.colour, dot.x) == ("GPT2", "gpt2", (0,))
 
