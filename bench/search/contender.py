@@ -314,7 +314,9 @@ class Contender:
         from bench.runs.obtain import identify
 
         study, last = self.study.describe(), self.study.latest()[-1].user_attrs
-        cause = f"all {len(study.trials)} trials failed, the last: {last.get('cause')}"
+        count = len(study.trials)
+        failed = "its only trial failed" if count == 1 else f"all {count} trials failed, the last"
+        cause = f"{failed}: {last.get('cause')}"
         configuration = self.entry.at(last["setting"])
         identity = identify(configuration)
         path = self.store.trials / f"{identity.run_id(configuration.seed)}.json"
