@@ -131,14 +131,14 @@ def panels(records: Sequence[RunRecord]) -> Picture:
 
 
 def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
-    own = [r for model in {r.model for r in records} for r in of(model, group).of(records)]
+    own = [r for r in records if of(r.model, group).has(r)]
     usual = min(map(steps, own), default=0)
     traces = []
     for model, taken in sorted({(r.model, steps(r)) for r in own}):
         more = taken > usual
         name = f"{label(model)}, {taken:,} steps" if more else label(model)
-        look: dict[str, Any] = {"colour": model, **({"line": "dashed"} if more else {})}
-        found = [r for r in own if (r.model, steps(r)) == (model, taken)]
+        look: dict[str, Any] = {"colour": model, **({"line": "dashdot"} if more else {})}
+        found = of(model, group).of([r for r in own if steps(r) == taken])
         traces.append(curve_over_seeds(name, found, "accuracy_by_position", **look))
     title, _, guess = GROUPS[group]
     lengths = sorted({record.config["tasks"]["length"] for record in records})

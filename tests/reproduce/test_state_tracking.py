@@ -118,6 +118,17 @@ def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
     assert {finding.verdict for finding in few.values()} == {NOT_ASKED}
 
 
+def test_more_steps_of_a_model_are_a_curve_of_their_own() -> None:
+    usual = [r.model_copy(update={"run_id": f"{r.run_id}-more"}) for r in tracked()]
+    for record in usual:
+        record.config["training"]["steps"] = tracking.STEPS
+    panels = tracking.REPRODUCTION.panels([*usual, *tracked()]).panels
+    of_s5 = next(panel for panel in panels if panel.title == "S₅, swaps")
+    names = [trace.name for trace in of_s5.traces if "DeltaNet" in trace.name]
+    assert {"DeltaNet", "DeltaNet, 9,000 steps"} <= set(names)
+    assert all(len(trace.seeds) == len(SEEDS) for trace in of_s5.traces)
+
+
 ERRORS = {  # at the end, from ridge, from one step
     "gpt2": (0.02, 0.05, 0.3),
     "ridge": (0.0, 0.002, 0.33),
