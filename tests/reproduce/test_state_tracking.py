@@ -235,7 +235,10 @@ def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
     assert taking_part == {
         ("parity", 256, 15, 3000): {*tracking.ATTENTION},
         ("parity", 1024, 5, 3000): {*tracking.NONLINEAR},
-        ("s5", 256, 3, 3000): {*tracking.ON_S5},
+        ("s5", 256, 3, 3000): {
+            *(*tracking.NONLINEAR, *tracking.DIAGONAL),
+            *(*tracking.REFLECTING, *tracking.NOT_REFLECTING),
+        },
         ("s5", 256, 3, 9000): {*tracking.NOT_REFLECTING},
         ("parity", 256, 3, 9000): {"gpt2"},
     }
