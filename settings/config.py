@@ -32,6 +32,7 @@ from settings.groups import (
     DESCRIPTIVE,
     GROUPS,
     GUEST,
+    ONE_OF_YOUR_OWN,
     check_class,
     choices,
     entrants,
@@ -299,7 +300,7 @@ def _checked_choice(group: str, name: Any) -> str:
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
-    own = "; one of your own is package.Class" if kind == "model" else ""
+    own = ONE_OF_YOUR_OWN if kind == "model" else ""
     more = own if hint.startswith("valid") else " python -m bench lists them all"
     raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 

@@ -136,6 +136,7 @@ def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, An
 
 
 GUEST = "+"  # before a model that takes part beside the contenders
+ONE_OF_YOUR_OWN = "; one of your own is package.Class"  # where no name is near
 NOT_COMMITTED = "not committed"  # how a guest is marked wherever it is shown
 _guests: ContextVar[tuple[str, ...]] = ContextVar("guests", default=())
 
@@ -151,7 +152,7 @@ def taking_part(models: Iterable[str]) -> Iterator[None]:
     for model in given:
         if "." not in model and model not in choices("models"):
             hint = nearest(model, choices("models"))
-            own = "; one of your own is package.Class" if hint.startswith("valid") else ""
+            own = ONE_OF_YOUR_OWN if hint.startswith("valid") else ""
             raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}{own}")
     names = [record_name(model) for model in given]
     taken = choices("models")

@@ -35,7 +35,7 @@ from reproduce.drawing.traces import over_seeds, published
 from reproduce.reproduction import Plan, Reproduction
 from settings.groups import card, entrants
 
-TITLE = "MAD: six abilities of sequence models, with states near one size"
+TITLE = "MAD: six abilities of sequence models"
 SOURCE = (
     "Poli et al. 2024, Mechanistic Design and Scaling of Hybrid Architectures (arXiv 2403.17844), "
     "section 3; its scores as Yang et al. 2024, DeltaNet (arXiv 2406.06484) print them"

@@ -174,11 +174,9 @@ def table(records: Records) -> str:
             for metric in METRICS:
                 level = published(metric, model, variant)
                 found += [cell(summary(own, metric)), "" if level is None else f"{level:.3f}"]
-            trained = any(
-                one.outcome == "ok" for one in own
-            )  # else the cells say what became of it
-            words = dict.fromkeys(mark.word for mark in marks(own)) if trained else ()
-            found.append(", ".join(words))
+            # Where none came to an end, the other cells say what became of it.
+            ended = own if any(one.outcome == "ok" for one in own) else []
+            found.append(", ".join(dict.fromkeys(mark.word for mark in marks(ended))))
         return found
 
     models = models_of(records)
