@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -26,6 +27,8 @@ from settings.groups import DESCRIPTIVE, choices
 
 WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
+SIDES = {"cuda": 8192, "cpu": 1024}  # of the product that tells a device's rate
+WARM_UP_PRODUCTS, PRODUCTS = 3, 10
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
 
@@ -57,6 +60,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     measurement: dict[str, Any] = {
         "settings": settings.model_dump(mode="json"),
         **machine(device),
+        "product_flops_per_second": product_rate(device, settings.precision),
         "models": [
             row
             for vocabulary in settings.vocabulary
@@ -132,6 +136,7 @@ class _Model:
         self.batch = self.task.training_batch(settings.seed, 0, settings.batch).to(device)
         self.device = device
         self.clock = clock(device, settings.threads)
+        self.cast = partial(autocast, device, settings.precision)
         self.state: Any = None
 
     def training(self) -> float:
@@ -152,7 +157,7 @@ class _Model:
                 kept[storage.data_ptr()] = storage.nbytes()
             return x
 
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), self.cast():
             loss = self.task.training_loss(self.model, self.batch)
         del loss  # all of it lived until here, so that no two had one place
         return sum(kept.values())
@@ -184,19 +189,40 @@ class _Model:
 
     def _read(self) -> tuple[Any]:
         """The state after the whole batch, so that it is read once."""
-        if hasattr(self.model, "prefill"):
-            return (cast(Any, self.model).prefill(self.batch.inputs)[1],)
-        state = None
-        for tokens in self.batch.inputs.unbind(1):
-            _, state = cast(Any, self.model).step(tokens, state)
+        state, model = None, cast(Any, self.model)
+        with self.cast():
+            if hasattr(model, "prefill"):
+                return (model.prefill(self.batch.inputs)[1],)
+            for tokens in self.batch.inputs.unbind(1):
+                _, state = model.step(tokens, state)
         return (state,)
 
     def _timed(self, run: Callable[[], object]) -> float:
         synchronize(self.device)
         begin = self.clock()
-        run()
+        with self.cast():
+            run()
         synchronize(self.device)
         return self.clock() - begin
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """Where products are made in ``precision``, as the engine trains with it."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def product_rate(device: torch.device, precision: str) -> float:
+    """FLOP/s of a large square product of random numbers: what a pass may reach at most."""
+    side = SIDES.get(device.type, SIDES["cpu"])
+    x = torch.randn(side, side, device=device, dtype=getattr(torch, precision))
+    seconds = []
+    for _ in range(WARM_UP_PRODUCTS + PRODUCTS):
+        synchronize(device)
+        begin = time.perf_counter()
+        x @ x
+        synchronize(device)
+        seconds.append(time.perf_counter() - begin)
+    return 2.0 * side**3 / statistics.median(seconds[WARM_UP_PRODUCTS:])
 
 
 def _measure_models(

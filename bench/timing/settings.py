@@ -26,6 +26,7 @@ class SpeedSettings(Settings):
     passes: list[Literal["training", "forward", "prefill", "step"]] = Field(min_length=1)
     rounds: Count
     threads: int = Field(ge=1, le=LARGEST_THREADS)
+    precision: Literal["float32", "bfloat16"]
     device: Literal["auto", "cpu", "cuda"]
     seed: int = Field(ge=0, lt=2**32)
     engine: bool

@@ -39,7 +39,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     reference, passes = settings["reference"], settings["passes"]
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
     times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
-    sizes = ["parameters", "FLOPs", "for backward MiB", "peak MiB", "state KiB"]
+    sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -48,7 +48,9 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         caption=f"/ {reference}: time against it at the same dropout; time / first: the first "
         "pass against that at the first dropout. Both are medians of the ratios within a round, "
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
-        "one token of each sequence. Peak: of this process or device, with all models of the table",
+        "one token of each sequence. Of the rate: FLOPs a second of training against "
+        f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product in "
+        f"{settings['precision']}. Peak: of this process or device, with all models of the table",
     )
     for row in _rows(measurement, vocabulary, length):
         cells = [cell for kind in passes for cell in _cells(row.get(kind))]
@@ -62,6 +64,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
             *cells,
             f"{row['parameters']:,}",
             "" if row["flops"] is None else f"{row['flops']:.3g}",
+            _share_of_rate(row, measurement["product_flops_per_second"]),
             "" if kept is None else f"{kept / 2**20:,.1f}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
@@ -72,6 +75,12 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
 def _rows(measurement: Mapping[str, Any], vocabulary: int, length: int) -> list[dict[str, Any]]:
     wanted = (vocabulary, length)
     return [r for r in measurement["models"] if (r["vocabulary"], r["length"]) == wanted]
+
+
+def _share_of_rate(row: Mapping[str, Any], rate: float) -> str:
+    if row["flops"] is None:
+        return ""
+    return f"{row['flops'] / row['training']['median_seconds'] / rate:.1%}"
 
 
 def _cells(timed: Mapping[str, Any] | None) -> tuple[str, str]:

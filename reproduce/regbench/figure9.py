@@ -20,7 +20,7 @@ NGRAM_SOURCE = "Akyürek et al. 2024, In-context language learning, results note
 SIZES = {
     "smoke": (100, 500),
     "laptop": (100, 500, 1000, 2500),
-    "gpu": (100, 500, 1000),
+    "gpu": (100, 500, 1000, 2500),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
 AUTOMATA = "N, training automata (one sequence each)"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import inspect
 from fnmatch import fnmatch
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ from tests.models.built import (
     sequences,
     small_model,
 )
-from tests.models.derivatives import disturbed
+from tests.models.derivatives import disturbed, leaves_of, with_gradients
 
 # Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
 # the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
@@ -147,6 +148,19 @@ def test_sequences_of_a_batch_are_independent(name: str, kind: str) -> None:
     with torch.no_grad():
         together, alone = model(inputs), model(inputs[1:2])
     assert_near(together[1:2], alone, **NETWORK)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@on_every_kind
+@on_every_model
+def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
+    model = disturbed(model_or_skip(name, kind), AS_TRAINED)
+    found = []
+    for device in ("cpu", "cuda"):
+        own, inputs = copy.deepcopy(model).to(device), sequences(kind, 2, 37).to(device)
+        both = with_gradients(partial(own, inputs), leaves_of(own))
+        found.append({key: tensor.cpu() for key, tensor in both.items()})
+    assert_near(found[1], found[0], **NETWORK)
 
 
 @on_every_kind
