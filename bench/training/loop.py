@@ -29,7 +29,12 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
-from bench.training.trainer import LightningModule, SIGTERMException, Trainer
+from bench.training.trainer import (
+    LightningEnvironment,
+    LightningModule,
+    SIGTERMException,
+    Trainer,
+)
 from bench.training.training import (
     Diverged,
     Stopped,
@@ -336,6 +341,9 @@ def trainer_of(settings: TrainingSettings, device: torch.device, steps: int) -> 
     return Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index] if device.index is not None else 1,
+        # Or Lightning asks SLURM and MPI whether it is one of several processes, and where mpi4py is
+        # installed without a working MPI the answer never comes. Ours are started by the engine.
+        plugins=[LightningEnvironment()],
         precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
         max_steps=steps,
         logger=False,

@@ -55,6 +55,7 @@ def hidden(*packages: str) -> Iterator[None]:
 
 with hidden("matplotlib", "scipy", "transformers"):
     from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.plugins.environments import LightningEnvironment
     from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-__all__ = ["LightningModule", "SIGTERMException", "Trainer", "hidden"]
+__all__ = ["LightningEnvironment", "LightningModule", "SIGTERMException", "Trainer", "hidden"]

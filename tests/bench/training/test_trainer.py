@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 
 from bench.training.trainer import hidden
-from tests.conftest import Command
+from tests.conftest import Command, told_by_a_process
 
 # Trains with Lightning as the engine imports it, then with all of it, in one fresh process.
 TWICE = """
@@ -95,3 +96,27 @@ def test_what_is_imported_already_stays(package):
         assert importlib.import_module(package) is module
         assert importlib.metadata.version(package) == "1.2"
     assert sys.modules[package] is module
+
+
+def test_a_training_asks_no_mpi(tmp_path: Path) -> None:
+    """Lightning would start MPI where mpi4py is installed, which may never come back."""
+    (tmp_path / "mpi4py.py").write_text("MPI = None")
+    installed = tmp_path / "mpi4py-4.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: mpi4py\nVersion: 4.1.0\n")
+    script = """
+import json, sys, torch
+sys.path.insert(0, sys.argv[1])
+from bench.training.loop import trainer_of
+from bench.training.trainer import Trainer
+from settings.config import compose
+settings = compose(["tasks=regbench", "models=gpt2"]).training
+trainer_of(settings, torch.device("cpu"), 1)
+asked_by_us = "mpi4py" in sys.modules
+try:
+    Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+except AttributeError:  # None has no world
+    pass
+print(json.dumps([asked_by_us, "mpi4py" in sys.modules]))
+"""
+    assert told_by_a_process(script, str(tmp_path)) == [False, True]
