@@ -18,6 +18,7 @@ from models.layers.attention import attend
 from models.layers.dropout import Dropout
 from models.layers.embedding import InputOutput
 from models.layers.heads import head_width, join_heads, split_heads
+from models.layers.positions import add_positions
 from models.layers.rotary import ROTARY_BASE, rotate
 from models.specification import SequenceSpecification
 
@@ -230,7 +231,7 @@ class GPT2(nn.Module):
         embedded = self.input_output.embed(inputs)
         time = embedded.shape[1]
         last = PositionCode(self._angles(0, time), self._bias(time - 1, time))
-        hidden = self.dropout(self._add_positions(embedded, start=0))
+        hidden = self.dropout(add_positions(embedded, self.position_table, start=0))
         position = last._replace(bias=self._bias(0, time)) if len(self.blocks) > 1 else last
         weights = []
         for block in self.blocks:
@@ -257,20 +258,7 @@ class GPT2(nn.Module):
         """Embeddings (batch, time, width) of positions from ``start`` on, with their positions."""
         end = start + embedded.shape[1]
         position = PositionCode(self._angles(start, end), self._bias(start, end))
-        return self.dropout(self._add_positions(embedded, start)), position
-
-    def _add_positions(self, embedded: Tensor, start: int) -> Tensor:
-        """Embeddings (batch, time, width) plus the rows of a learned table, if there is one."""
-        if self.position_table is None:
-            return embedded
-        end = start + embedded.shape[1]
-        if end > self.position_table.num_embeddings:
-            raise ValueError(
-                f"position {end} is past the table of {self.position_table.num_embeddings} "
-                "learned positions; raise maximum_length in the specification of the task, "
-                "or use positions=rope, alibi or none"
-            )
-        return embedded + self.position_table.weight[start:end]
+        return self.dropout(add_positions(embedded, self.position_table, start)), position
 
     def _angles(self, start: int, end: int) -> Tensor | None:
         """RoPE's angles of the positions from ``start`` to ``end``."""

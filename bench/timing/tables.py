@@ -49,8 +49,9 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         "pass against that at the first dropout. Both are medians of the ratios within a round, "
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
         "one token of each sequence. Of the rate: FLOPs a second of training against "
-        f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product in "
-        f"{settings['precision']}. Peak: of this process or device, with all models of the table",
+        f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product "
+        f"in {settings['precision']}. Peak: of this process or device, with all models of the "
+        "table",
     )
     for row in _rows(measurement, vocabulary, length):
         cells = [cell for kind in passes for cell in _cells(row.get(kind))]

@@ -341,8 +341,8 @@ def trainer_of(settings: TrainingSettings, device: torch.device, steps: int) -> 
     return Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index] if device.index is not None else 1,
-        # Or Lightning asks SLURM and MPI whether it is one of several processes, and where mpi4py is
-        # installed without a working MPI the answer never comes. Ours are started by the engine.
+        # Or Lightning asks SLURM and MPI whether it is one of several processes, and where mpi4py
+        # is installed that may start MPI, or wait for it. Ours are started by the engine.
         plugins=[LightningEnvironment()],
         precision="bf16-mixed" if settings.precision == "bfloat16" else "32-true",
         max_steps=steps,

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
+from models.layers.positions import add_positions
 from models.layers.recurrence.mixer import (
     Neighbours,
     RecurrentMixer,
@@ -186,7 +187,7 @@ class LinearTransformer(RecurrentModel):
             ValueError: the sequence is longer than a learned table of positions.
         """
         start, counter = count_more(state.counter if state else None, embedded)
-        hidden = self.dropout(self._add_positions(embedded, start))
+        hidden = self.dropout(add_positions(embedded, self.position_table, start))
         after = []
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
@@ -196,16 +197,3 @@ class LinearTransformer(RecurrentModel):
             hidden = self.finish(block, hidden, mixed)
             after.append(following)
         return hidden, State(counter, after)
-
-    def _add_positions(self, embedded: Tensor, start: int) -> Tensor:
-        """Embeddings (batch, time, width) plus the rows of a learned table, if there is one."""
-        if self.position_table is None:
-            return embedded
-        end = start + embedded.shape[1]
-        if end > self.position_table.num_embeddings:
-            raise ValueError(
-                f"position {end} is past the table of {self.position_table.num_embeddings} "
-                "learned positions; raise maximum_length in the specification of the task, "
-                "or use positions=none"
-            )
-        return embedded + self.position_table.weight[start:end]
