@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +17,7 @@ def set_numerics(threads: int) -> None:
     """What the numbers of this process depend on beside its seeds."""
     torch.set_num_threads(threads)
     torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
+    os.environ["TRITON_F32_DEFAULT"] = "ieee"  # and for kernels, which read it as they compile
 
 
 def seed_draws(seed: int, device: torch.device) -> None:

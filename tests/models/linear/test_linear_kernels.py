@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bench.records import provenance
+from bench.training.training import set_numerics
 from models.layers.linear_recurrence import linear_recurrence, recurrence_loop
 from models.layers.recurrence import kernels
 from models.layers.recurrence.kernels import by_kernel, fit, installed
@@ -43,6 +44,7 @@ def drawn(
 @pytest.mark.parametrize(("decay", "strength"), RULES)
 @pytest.mark.parametrize("time", [2, 37, 300])
 def test_kernels_equal_the_loop_with_gradients(decay: str, strength: int, time: int) -> None:
+    set_numerics(1)
     queries, writes, state = drawn(time, decay, strength, "cuda")
     assert fit(queries, writes)
     leaves = [x for x in (queries, *writes[:4], state) if x is not None]
