@@ -3,8 +3,8 @@
 Yang and Zhang 2024, https://github.com/fla-org/flash-linear-attention, package fla-core, which the
 extra ``[gpu]`` of this project installs. They are taken on CUDA, where the package is there; on a
 CPU it is not even imported. They give the numbers of the loop up to float32, and no more: Triton's
-products are in TF32 unless ``TRITON_F32_DEFAULT`` says otherwise, as the engine does. The rank-one rule has none here: the package warns that its kernel
-for it does not keep float32 everywhere.
+products are in TF32 unless ``TRITON_F32_DEFAULT`` says otherwise, as the engine does. The rank-one
+rule has none here: the package warns that its kernel for it does not keep float32 everywhere.
 """
 
 from __future__ import annotations
