@@ -7,9 +7,11 @@ pure functions of records.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from bench.records.schema import RunRecord
 from bench.records.store import Store
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from judging import frozen
@@ -58,11 +60,21 @@ def _make(name: str, reproduction: Reproduction, request: Request) -> int:
     results = write(name, reproduction, records, request.view, folder)
     shown = without_twins(records)
     print_verdicts(name, reproduction, results, shown, request.view, folder, request.store)
-    trained = [record for record in shown if record.role != "baseline"]
-    if trained and not any(record.outcome == "ok" for record in trained):
+    if _failed_altogether(shown):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
     return CLAIM_CONTRADICTED if request.strict and contradicted else OK
+
+
+def _failed_altogether(records: Sequence[RunRecord]) -> bool:
+    """Whether all runs failed or diverged, or a model gave nothing and it was not for diverging,
+    which is a result."""
+    outcomes: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if record.role != "baseline":
+            outcomes[record.model].add(record.outcome)
+    nothing = [found for found in outcomes.values() if "ok" not in found]
+    return any("failed" in found for found in nothing) or 0 < len(nothing) == len(outcomes)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

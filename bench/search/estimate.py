@@ -31,7 +31,7 @@ from bench.training.training import total_steps
 from ground.errors import UserError, place_of
 from ground.progress import Report, duration, progress
 from ground.screen import console
-from settings.settings import ALL_SEEDS, Configuration
+from settings.settings import ALL_SEEDS, Configuration, SweepSettings
 
 PROBE_SECONDS = 1.5
 # No record is looked for: what is there, or committed, would be served and cost nothing.
@@ -191,8 +191,8 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
     screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), soft_wrap=True)
     screen.print(table)
     screen.print(
-        f"runs: trials, and one final run for each of {plan.settings.seeds} seeds; the first of "
-        "them takes the weights of its trial and is not trained again\n"
+        f"runs: trials, and one final run for each of {_seeds(plan.settings)}; the first of them "
+        "takes the weights of its trial and is not trained again\n"
         f"time: of training alone, without evaluation; the total with {workers} at a time"
     )
     _print_not_counted(plan)
@@ -201,6 +201,14 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
             "sizes: default, as if every trial had the model's size without a search; largest, as "
             "if every one had the largest value of each searched size"
         )
+
+
+def _seeds(sweep: SweepSettings) -> str:
+    """How many final runs a model gets, in words."""
+    of_training = f"{sweep.seeds} seed{'s' * (sweep.seeds > 1)}"
+    if sweep.data_seeds == 1:
+        return of_training
+    return f"{of_training} of each of {sweep.data_seeds} data seeds"
 
 
 def _print_not_counted(plan: Plan) -> None:

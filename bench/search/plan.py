@@ -14,7 +14,8 @@ from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
 from settings.config import models_of, parse
-from settings.groups import GUEST, choices, guests, taking_part
+from settings.external import refuse_what_is_missing
+from settings.groups import GUEST, choices, guests, record_name, taking_part
 from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
@@ -118,7 +119,9 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     shared = [word for key, (_, word) in by_key.items() if key not in own]
     if guests_in(chosen) and "committed" not in by_key:
         shared.append("committed=true")  # a guest is what is asked about, not those beside it
-    entries = [_entry(name, own, shared, by_key) for name in _names(shared, target or chosen)]
+    names = _names(shared, target or chosen)
+    _refuse_equal_names(names)
+    entries = [_entry(name, own, shared, by_key) for name in names]
     keys = _model_keys(entry.configuration for entry in entries)
     used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}
     for key in sorted(own.keys() - used):
@@ -158,6 +161,22 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     return found
 
 
+def _refuse_equal_names(names: Iterable[str]) -> None:
+    """Refuse two classes whose results could not be told apart.
+
+    Raises:
+        UserError: records would call them by one name.
+    """
+    first: dict[str, str] = {}
+    for name in (one.removeprefix(GUEST) for one in names):
+        other = first.setdefault(record_name(name), name)
+        if other != name:
+            raise UserError(
+                f"results of '{name}' could not be told from those of '{other}': give the class "
+                "a name of its own"
+            )
+
+
 def _entry(
     name: str, own: Mapping[str, str], shared: Sequence[str], fixed: Container[str]
 ) -> Entry:
@@ -173,6 +192,10 @@ def _entry(
     own_space = {key: space[key] for key in space if key in known and key not in fixed}
     entry = Entry(words, own_space, guest)
     entry.check()
+    if "." in name and base.takes is None:
+        first = {key: values[0] for key, values in own_space.items()}
+        given = {key: v for key, v in entry.at(first).models.items() if key != "_target_"}
+        refuse_what_is_missing(given, name, sizes=1)
     return entry
 
 

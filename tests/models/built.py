@@ -16,7 +16,9 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 import models
+from ground.errors import UserError
 from models.specification import SequenceSpecification
+from settings.external import load_class
 
 FOLDER = Path(models.__file__).parent
 GUESTS = os.environ.get("MODEL", "").split()  # package.Class: it has no file and no card
@@ -31,10 +33,14 @@ SMALL = {"width": 32, "layers": 2, "heads": 2}
 @cache
 def configuration(name: str) -> dict[str, Any]:
     if name in GUESTS:
-        module, _, attribute = name.rpartition(".")
-        _, *parameters = inspect.signature(
-            getattr(importlib.import_module(module), attribute)
-        ).parameters.values()
+        _, *parameters = inspect.signature(load_class(name)).parameters.values()
+        missing = [p.name for p in parameters if p.default is p.empty]
+        if missing:
+            raise UserError(
+                f"these tests build MODEL={name} by the defaults of its constructor, and "
+                f"{', '.join(missing)} has none: give it one, or name a class derived from it "
+                "that gives the value"
+            )
         return {"_target_": name, "card": {}} | {p.name: p.default for p in parameters}
     loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
     assert isinstance(loaded, dict)

@@ -77,7 +77,8 @@ def test_takes_tokens_or_channels(name: str) -> None:
     refusals = []
     for kind in SPECIFICATIONS:
         try:
-            assert isinstance(small_model(name, kind), SequenceModel)
+            model = small_model(name, kind)
+            assert name in GUESTS or isinstance(model, SequenceModel), "it has no step or no size"
         except ValueError as refusal:
             refusals.append(refusal)
     assert len(refusals) < len(SPECIFICATIONS), refusals
@@ -91,7 +92,7 @@ def test_card_is_complete(name: str) -> None:
     assert look(name).colour  # refuses what cannot be drawn
 
 
-@on_every_model
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(GUESTS)))
 def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
     parameters = list(inspect.signature(constructor(name)).parameters.values())
     assert parameters[0].name == "specification"

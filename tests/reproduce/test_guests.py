@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.schema import read_records
+from bench.records.schema import read_records, write_record
 from bench.search import plan
 from bench.search.plan import make_plan
-from ground.errors import OK, UserError
+from ground.errors import OK, RUN_FAILED, UserError
 from pictures import models
 from pictures.models import label
 from pictures.panels import Picture
@@ -19,6 +19,7 @@ from reproduce.__main__ import reproductions
 from reproduce.command import main
 from settings import groups, seeded
 from settings.groups import choices, contenders, taking_part
+from tests.reproduce.records import regbench
 
 FIGURES = reproductions()
 PACKAGE = '''
@@ -153,3 +154,23 @@ def test_a_card_that_cannot_be_drawn_is_refused_before_any_run(
     with pytest.raises(UserError, match="unknown colour 'grene': did you mean 'green'"):
         main(["figure9", *SHORT], FIGURES)
     assert not (package / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        (("ok", "ok"), OK),
+        (("ok", "failed"), OK),  # of one of two seeds
+        (("failed", "failed"), RUN_FAILED),
+        (("diverged", "diverged"), OK),  # a result
+    ],
+)
+def test_a_model_all_of_whose_runs_failed_fails_the_command(
+    outcomes: tuple[str, str], code: int, tmp_path: Path
+) -> None:
+    for seed, outcome in enumerate(outcomes):
+        for model, own in (("gpt2", "ok"), ("lstm", outcome)):
+            record = regbench(model, seed, 100, 0.5, 0.5, outcome=own)
+            write_record(record, tmp_path / "records")
+    words = ["figure9", f"records={tmp_path / 'records'}", f"store={tmp_path}"]
+    assert main(words, FIGURES) == code

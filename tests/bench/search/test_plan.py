@@ -144,3 +144,17 @@ def test_of_a_key_that_is_given_twice_the_last_counts_as_for_a_single_run():
     assert (entry.configuration.preset, entry.configuration.training.lr) == ("laptop", 0.1)
     trials = make_plan([*REGBENCH, "models=lstm", "sweep.n_trials=2", "n_trials=3"])
     assert trials.settings.n_trials == 3
+
+
+def test_two_classes_of_one_name_are_refused():
+    words = [*REGBENCH, "models=[collections.OrderedDict,typing.OrderedDict]"]
+    with pytest.raises(UserError, match=r"'typing\.OrderedDict' could not be told from"):
+        make_plan(words)
+
+
+def test_an_argument_without_a_default_is_asked_for_before_anything_runs():
+    demanding = "tests.bench.training.test_building.Demanding"
+    with pytest.raises(UserError, match=r"no default for channels: add models\.channels=VALUE"):
+        make_plan([*REGBENCH, f"models=[gpt2,{demanding}]"])
+    make_plan([*REGBENCH, f"models=[{demanding}]", "models.channels=4"])
+    make_plan([*REGBENCH, f"models={demanding}", "sweep.search_space={models.channels:[2,4]}"])
