@@ -73,6 +73,15 @@ def identity_of(name: Name, preset: str, provenance: Provenance, baseline: str |
     return sha256_of(content)
 
 
+def run_ids_of(record: RunRecord) -> set[str]:
+    """Every name of a trained run: by the code that made it, and by all equal code."""
+    everywhere = names(Code.of(record.config, record.provenance), record.config)
+    same = (record.preset, record.provenance, None)
+    found = (identity_of(name, *same) for name in everywhere)
+    place = (record.task, record.model, record.preset)
+    return {record.run_id, *(make_run_id(*place, one, record.seed) for one in found)}
+
+
 def settled(record: RunRecord) -> RunRecord:
     """A record under the one name that all equal code gives its run; run id and numbers stay."""
     name = settled_name(record.config, record.provenance)

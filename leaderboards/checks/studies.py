@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord, Study, Trial
 from settings.samplers import choice_of, key_of, tried_by
@@ -31,7 +32,8 @@ def _study(record: RunRecord) -> str | None:
     own = [t for score, t in tried if score == best and _has(record.config, t.parameters)]
     if not own:
         return "its config is not the best one of its study's trials"
-    if record.seed == 0 and record.run_id not in {trial.run_id for trial in study.trials}:
+    # A search may have gone on after the code had changed and was proven equal.
+    if record.seed == 0 and run_ids_of(record).isdisjoint(trial.run_id for trial in study.trials):
         return "it has the seed of its study's trials, and is none of them"
     found = record.metrics.get("validation", {}).get(record.headline.name)
     chosen_by = own[0].over_seeds or ([own[0].value] if record.seed == 0 else [])

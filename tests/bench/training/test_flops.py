@@ -98,9 +98,11 @@ def test_a_loss_in_chunks_counts_as_the_loss_of_all_logits() -> None:
     assert chunks == whole
 
 
-def test_a_typical_batch_is_padded_like_the_batches_of_a_training() -> None:
-    """Models that leave padding out do work in proportion to the positions that are used."""
-    words = ["tasks=regbench", "preset=smoke", "models=rwkv4"]
+@pytest.mark.parametrize("model", ["rwkv4", "gpt2"])
+def test_a_typical_batch_is_padded_and_long_like_the_batches_of_a_training(model: str) -> None:
+    """Models that leave padding out do work in proportion to the positions that are used, and
+    attention in proportion to the length of a batch as well."""
+    words = ["tasks=regbench", "preset=smoke", f"models={model}", "tasks.string_length=[1,40]"]
     for seed in range(4):
         configuration = compose([*words, f"seed={seed}"])
         task, size = build_task(configuration), configuration.training.batch_size
