@@ -210,10 +210,18 @@ def model_builder(configuration: Configuration, device: torch.device) -> Build:
             try:
                 model: nn.Module = _construct(configuration.models, "models", *sizes)
             except UserError as error:
-                raise Refused(str(error)) from error
+                raise Refused(f"{error}{_how_it_is_built(configuration, error)}") from error
         return model.to(device)
 
     return build
+
+
+def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
+    """What tells somebody who gives a sequence model to a task of memories that it takes others."""
+    words = ("positional argument", "multiple values")
+    if configuration.takes is None or not any(said in str(error) for said in words):
+        return ""
+    return f"; task '{configuration.task}' takes models like those of models/{configuration.takes}/"
 
 
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:

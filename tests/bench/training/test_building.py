@@ -19,6 +19,7 @@ from bench.training.building import (
     build_to_train,
     data_hashes,
     load_subclass,
+    model_builder,
     prepare_data,
 )
 from ground.errors import UserError
@@ -26,6 +27,7 @@ from ground.progress import silent
 from settings.config import compose
 from settings.groups import choices
 from settings.settings import Configuration
+from tasks.measurement import Refused
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]
 
@@ -48,6 +50,13 @@ def test_an_argument_without_a_default_is_asked_for() -> None:
     with pytest.raises(UserError, match=r"no default for channels: add models\.channels=VALUE"):
         model(compose(words))
     model(compose([*words, "models.channels=4"]))
+
+
+def test_a_sequence_model_for_a_task_of_memories_is_told_what_it_takes() -> None:
+    words = ["tasks=test_time_memory", f"models={__name__}.Demanding", "models.channels=4"]
+    build = model_builder(compose([*words, "device=cpu"]), torch.device("cpu"))
+    with pytest.raises(Refused, match="'test_time_memory' takes models like those of models/mem"):
+        build(4, 4)
 
 
 def test_every_task_and_model_here_is_one() -> None:
