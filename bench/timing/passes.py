@@ -58,7 +58,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
     names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
     measurement: dict[str, Any] = {
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", exclude={"output"}),
         **machine(device),
         "product_flops_per_second": product_rate(device, settings.precision),
         "models": [

@@ -106,10 +106,11 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
         yield f"cost.{name}", model, getattr(cost, name)
     # A control may take one batch, whose sequences are as long, and padded with each other, as its
-    # seed has them.
+    # seed has them: it agrees with those that take the same.
+    alike = sha256_of([model, data, record.seed]) if record.role == "control" else model
+    if cost.training_flops and cost.training_tokens:
+        yield SPEED, alike, cost.training_flops / cost.training_tokens
     if record.role != "control":
-        if cost.training_flops and cost.training_tokens:
-            yield SPEED, model, cost.training_flops / cost.training_tokens
         training = record.config.get("training"), cost.training_steps
         yield LENGTH, sha256_of([model, *training]), cost.training_tokens
     weights = record.weights_sha256

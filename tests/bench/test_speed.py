@@ -184,3 +184,17 @@ def test_help_lists_every_setting(capsys):
     shown = capsys.readouterr().out
     for name in read_settings([]).model_dump():
         assert f"\n  {name}: " in shown
+
+
+def test_bfloat16_changes_what_is_kept_and_the_rate_is_that_of_a_product(tmp_path):
+    kept = []
+    for precision in ("float32", "bfloat16"):
+        output = tmp_path / f"{precision}.json"
+        words = [*TINY, "models=gpt2", "vocabulary=11", "passes=[training,prefill,step]"]
+        assert main([*words, f"precision={precision}", f"output={output}"]) == OK
+        content = json.loads(output.read_text())
+        assert content["settings"]["precision"] == precision
+        assert "output" not in content["settings"]  # a place of this machine
+        assert content["product_flops_per_second"] > 1e6
+        kept.append(content["models"][0]["kept_for_backward_bytes"])
+    assert kept[0] != kept[1]

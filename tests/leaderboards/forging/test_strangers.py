@@ -13,6 +13,7 @@ from bench.records.store import COMMITTED
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.studies import _search, _study
 from settings.samplers import describe_sampler, tried
+from tests.committed import committed_records
 
 SPACE = {"training.lr": [1e-3, 3e-4, 1e-4], "models.layers": [2, 4], "models.heads": [1, 2]}
 
@@ -135,3 +136,25 @@ def test_a_class_that_its_package_has_renamed_contradicts_nothing(honest: list[R
     # Nor does anybody give a run of one of ours another name.
     with pytest.raises(ValueError, match="seed or settings with its weights_sha256"):
         together.take(record)
+
+
+def test_a_control_of_one_batch_agrees_with_those_of_the_same_batch() -> None:
+    """Batches of other seeds are as long as these have them: attention's FLOPs for each token of
+    three honest controls differ by more than what trainings may differ by."""
+    settings = {"training_automata": 500, "variant": "held_out"}
+    found = [
+        record
+        for record in committed_records()
+        if (record.task, record.model, record.role) == ("regbench", "gpt2", "control")
+        and settings.items() <= record.config["tasks"].items()
+        and record.preset == "laptop"
+    ]
+    assert len({record.seed for record in found}) == 3
+    together = Together()
+    for record in found:
+        together.take(record)
+    more = {"training_flops": 2 * (found[0].cost.training_flops or 0)}
+    cost = found[0].cost.model_copy(update=more)
+    other = found[0].model_copy(update={"cost": cost, "run_id": "another"})
+    with pytest.raises(ValueError, match="training_flops for each token is not as in"):
+        together.take(other)
