@@ -158,6 +158,19 @@ def cluster(session: nox.Session) -> None:
 
 
 @nox.session
+def kernels(session: nox.Session) -> None:
+    """The Triton kernels of [gpu] against the plain recurrence, interpreted on a CPU."""
+    build_environment(session)
+    folder = ENVIRONMENT / "kernels"  # beside the environment's own: no other session meets them
+    if not folder.exists():
+        pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        place = ("--no-deps", "--target", str(folder), "-c", str(ROOT / "constraints.txt"))
+        session.run(*pip, *place, "einops", "fla-core", "triton", external=True)
+    own = {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder)))}
+    run_pytest(session, "tests/models/linear/test_linear_kernels.py", *session.posargs, **own)
+
+
+@nox.session
 def board_growth(session: nox.Session) -> None:
     """What a board of 8,100 records costs to make, renew and read; -- records=40500."""
     python(session, "-m", "tests.board_growth", *session.posargs)
