@@ -39,6 +39,7 @@ from settings.groups import contenders
 TITLE = "Multi-query recall by the bytes that a sequence keeps"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927), figure 2"
 DELTA = "Yang et al. 2024, Parallelizing linear transformers with the delta rule (arXiv 2406.06484)"
+KIMI = "Kimi Team 2025, Kimi Linear (arXiv 2510.26692), section 5.1: synthetic tests"
 MECHANISMS = "Arora et al. 2025, Mechanistic evaluation of transformers and SSMs (arXiv 2505.15105)"
 
 # A sum of pairs with the convolution that the delta rule has, so that its writes alone differ; and
@@ -300,6 +301,13 @@ def _recalls(records: Records, found: Runs) -> Rule:
     return within(few.of(found), low=1 / fewest + BETTER_THAN_A_GUESS)
 
 
+def _by_channel_above_by_head(records: Records) -> list[Rule]:
+    size = min(widths(records), default=0)
+    both = (of(model, size) for model in ("kda", "gated_delta_net"))
+    a, b = (_accuracy(records, one).of(one) for one in both)
+    return [above(a, b, MORE)]
+
+
 def _convolved_above_alone(records: Records) -> list[Rule]:
     size = max(widths(records), default=0)
     both = (of(model, size, taps) for model, taps in (RULE, ALONE))
@@ -335,6 +343,19 @@ CLAIMS = (
         source=f"{MECHANISMS}: recall in the convolution; one layer sees no neighbour without it",
     ),
     Claim(
+        "decays by channel recall sooner",
+        "After the same steps the gated delta rule recalls more with a decay for each channel than "
+        "with one for each head.",
+        once(
+            READY,
+            each(
+                _by_channel_above_by_head,
+                f"accuracy of KDA higher than Gated DeltaNet's by more than {MORE:g}, narrowest",
+            ),
+        ),
+        source=KIMI,
+    ),
+    Claim(
         "H3 and Hyena fall behind",
         "H3 and Hyena, whose writes do not depend on what was stored, recall clearly less.",
         once(READY, each(_behind, BEHIND)),
@@ -343,7 +364,7 @@ CLAIMS = (
 )
 REPRODUCTION = Reproduction(
     TITLE,
-    f"{ZOOLOGY}; {DELTA}; {MECHANISMS}",
+    f"{ZOOLOGY}; {DELTA}; {MECHANISMS}; {KIMI}",
     plan,
     select,
     CLAIMS,

@@ -25,6 +25,8 @@ KNOWN = {  # accuracy at the most pairs, by model and taps
     SUM: 0.4,
     ("h3", None): 0.5,
     ("hyena", None): 0.5,
+    ("kda", None): 0.8,
+    ("gated_delta_net", None): 0.6,
 }
 
 
@@ -116,6 +118,7 @@ def test_who_is_behind_has_learned_to_recall(at_2: float, at_8: float, verdict: 
         ({SUM: 1.0}, "the delta rule recalls more than a sum"),
         ({("delta_net", 1): 1.0}, "one layer needs its convolution"),
         ({("h3", None): 1.0}, "H3 and Hyena fall behind"),
+        ({("kda", None): 0.6}, "decays by channel recall sooner"),
     ],
 )
 def test_another_system_does_not_pass(
