@@ -105,7 +105,7 @@ def main(words: list[str]) -> int:
         with progress() as report:
             estimates = estimate(plan, report)
         print_estimates(estimates, plan)
-        return OK
+        return RUN_FAILED if all(one.refused for one in estimates) else OK
     from bench.search.driver import run_plan
     from bench.search.table import print_sweep
 

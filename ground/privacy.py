@@ -31,7 +31,7 @@ _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")
 _SIZE = re.compile(r"tried to allocate [\d.]+ ([KMGT]iB|bytes)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(x\d+)*|\d*e\d*")
-_ADDRESS = re.compile(r"\S*(://|@|\d\.\d+\.\d+\.\d)\S*")
+_ADDRESS = re.compile(r"\S*(://|\S@\S|\d\.\d+\.\d+\.\d)\S*")
 _PATH = re.compile(r"\S*([\\~]|(?<!\d)/|/(?!\d))\S*")
 
 

@@ -70,6 +70,7 @@ class NoControl:
 
 
 NOTHING_TRAINED = NoControl("no trained network enters it")
+EACH_ITS_OWN = NoControl("every claim names one")  # of a figure: a claim without one is refused
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,11 @@ def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) 
         write_frozen(updated(claims, known, datetime.now(UTC).isoformat(timespec="seconds")))
         judge_again()
         print(f"{FROZEN.name} holds {sum(map(len, claims.values()))} claims; {len(found)} changed")
+        if found:
+            print(
+                "commit it before the runs; a claim whose runs are older is named in "
+                "docs/decisions.md, under 'Set after a number was seen'"
+            )
     elif found:
         how = "`python -m reproduce claims update=true` sets them now"
         raise UserError(

@@ -19,7 +19,6 @@ from ground.files import write_atomically
 from ground.progress import Report, progress
 from ground.reading import Kind
 from judging.claims import verdict_file
-from judging.verdicts import NOT_ASKED
 from reproduce.obtaining import belonging
 from reproduce.reproduction import Reproduction
 from reproduce.usage import VERDICTS as USAGE
@@ -110,7 +109,7 @@ def _changes(before: _File, after: _File) -> Iterator[str]:
     old, new = ({claim.name: claim for claim in file.claims} for file in (before, after))
     others = 0
     for name in {**old, **new}:
-        was = old[name].verdict if name in old else NOT_ASKED
+        was = old[name].verdict if name in old else "new"
         now = new[name].verdict if name in new else "gone"
         if was != now:
             others += 1
@@ -118,4 +117,5 @@ def _changes(before: _File, after: _File) -> Iterator[str]:
             yield f"{name}: {was}, now {now}: {why}"
     if not others:
         more, fewer = len(after.runs - before.runs), len(before.runs - after.runs)
-        yield f"{more} records more, {fewer} fewer, the same verdicts"
+        runs = f"{more} records more, {fewer} fewer" if more or fewer else "other words or effects"
+        yield f"{runs}, the same verdicts"

@@ -153,7 +153,10 @@ def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:
         return said + (" (committed=false runs it here)" if request.committed else "")
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
-    return f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+    return (
+        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}. "
+        "What these alone take: python -m evidence dry_run=true"
+    )
 
 
 def _single_runs(reproduction: Reproduction, plan: Plan) -> list[Configuration]:

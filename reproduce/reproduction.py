@@ -11,7 +11,7 @@ from typing import Any
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from judging.claims import Claim
-from judging.controls import UNTRAINED, NoControl, Untrained
+from judging.controls import EACH_ITS_OWN, UNTRAINED, NoControl, Untrained
 from pictures.panels import Picture
 from settings.config import compose
 from settings.groups import taking_part
@@ -83,7 +83,19 @@ class Reproduction:
     control: Untrained | NoControl = UNTRAINED
 
     def __post_init__(self) -> None:
-        """A claim without a source or a control of its own has that of the figure."""
+        """A claim without a source or a control of its own has that of the figure.
+
+        Raises:
+            ValueError: two claims have one name, or one has no control where each has its own.
+        """
+        names = [claim.name for claim in self.claims]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two claims are called '{twice[0]}': give each a name of its own")
+        if self.control is EACH_ITS_OWN and (without := [c for c in self.claims if not c.control]):
+            raise ValueError(
+                f"the claim '{without[0].name}' names nothing that must fail its test: give it a "
+                "control=..., as every claim of this figure has"
+            )
         own = tuple(
             replace(one, source=one.source or self.source, control=one.control or self.control)
             for one in self.claims

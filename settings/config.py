@@ -313,8 +313,9 @@ def _checked_model(name: Any, group: str, task: str) -> str:
         return str(name)
     elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
     if elsewhere:
+        lies = {own: "models/" if own == "models" else f"models/{own}/" for own in model_groups()}
         raise UserError(
-            f"models={name} is one of the {elsewhere[0]}, and {task} takes: "
+            f"models={name} lies in {lies[elsewhere[0]]}, and {task} takes those of {lies[group]}: "
             f"{', '.join(choices(group))}"
         )
     return _checked_choice(group, name)

@@ -48,6 +48,7 @@ class Estimate:
         runs: trials and final runs, as the progress of a sweep counts them.
         seconds: of training alone, one after the other, without evaluation.
         flops: forward and backward.
+        refused: whether ``cause`` is an error, and no run would succeed either.
         forecast: on another device; ``seconds`` are then those expected with each run alone.
     """
 
@@ -60,6 +61,7 @@ class Estimate:
     flops: float = 0.0
     seconds: float = 0.0
     cause: str | None = None
+    refused: bool = False
     forecast: Forecast | None = None
 
 
@@ -102,7 +104,7 @@ def _elsewhere(plan: Plan, report: Report) -> list[Estimate]:
                 forecast=one,
             )
         except Exception as error:  # whatever a model raises: the others are estimated
-            counted = replace(counted, cause=_why(error))
+            counted = replace(counted, cause=_why(error), refused=True)
         found.append(counted)
         report(said, number, len(plan.entries))
     return found
@@ -138,7 +140,7 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
     except Exception as error:  # whatever a model raises: the others are estimated
-        return replace(counted, cause=_why(error))
+        return replace(counted, cause=_why(error), refused=True)
     # The first final run has the weights of its trial.
     trained = (runs - 1) * training.restarts * steps
     flops, seconds = trained * flops, trained * seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
@@ -19,6 +20,7 @@ from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_o
 from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
+from settings import groups
 from settings.external import OURS, load_class, refuse_what_is_missing
 from settings.limits import memory_here
 from settings.network import note_if_offline
@@ -139,7 +141,10 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     """
     with kept_random_state(resolve_device(configuration.device)):
         torch.manual_seed(derive_seed(seed, "initial weights"))
-        model: nn.Module = _construct(configuration.models, "models", task.specification())
+        try:
+            model: nn.Module = _construct(configuration.models, "models", task.specification())
+        except UserError as error:
+            raise UserError(f"{error}{_set_by_preset(configuration, error)}") from error
     missing = [name for name in configuration.needs if not hasattr(model, name)]
     if missing:
         fit = [name for name in configuration.sweep.models if name != configuration.model]
@@ -216,6 +221,21 @@ def model_builder(configuration: Configuration, device: torch.device) -> Build:
     return build
 
 
+def _set_by_preset(configuration: Configuration, error: UserError) -> str:
+    """Which of the sizes that a model refuses are those that a preset sets for all models."""
+    if configuration.task not in groups.choices("tasks"):
+        return ""
+    presets = groups.own_file("tasks", configuration.task).get("presets", {})
+    sizes = presets.get(configuration.preset, {}).get("models", {})
+    said = re.split(r"[\s,:;]+", str(error))
+    named = [
+        f"models.{key}={value}"
+        for key, value in sizes.items()
+        if f"{key}={value}" in said and configuration.models.get(key) == value
+    ]
+    return f" ({' and '.join(named)} is of preset {configuration.preset})" if named else ""
+
+
 def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
     """What tells somebody who gives a sequence model to a task of memories that it takes others."""
     words = ("positional argument", "multiple values")
@@ -273,6 +293,11 @@ def _way_on(error: TypeError, group: str) -> str:
     or it stops inside."""
     if "abstract class" in str(error):
         return f"{error}: add to that class what is missing in it"
+    if "multiple values" in str(error) and group == "models":
+        return (
+            f"{error}, since the engine gives the specification of the task before all others: a "
+            "model is built as Model(specification, **settings)"
+        )
     how = f"give each setting of {group} the name and the kind of value that its YAML file has"
     place = place_of(error)
     calls_it = Path(place.rpartition(",")[0]).name == Path(__file__).name

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED, Control
+from judging.controls import EACH_ITS_OWN, Control
 from judging.grammar import (
     Number,
     Rule,
@@ -261,5 +261,5 @@ REPRODUCTION = Reproduction(
         setting(record, "training.steps"),
     ),
     varied=("tasks.group", "tasks.letters", "tasks.test_size"),
-    control=NOTHING_TRAINED,  # every claim names a model that must fail instead
+    control=EACH_ITS_OWN,
 )

@@ -58,8 +58,8 @@ def test_evaluating_again_measures_again(record, capsys):
 @pytest.mark.parametrize(
     ("program", "words", "sentence"),
     [
-        (measure, [*WORDS[:1], "models=gpt2"], "models=gpt2 is one of the models, and test_time"),
-        (train, ["tasks=regbench", "models=ridge"], "models=ridge is one of the memories"),
+        (measure, [*WORDS[:1], "models=gpt2"], "models=gpt2 lies in models/, and test_time"),
+        (train, ["tasks=regbench", "models=ridge"], "models=ridge lies in models/memories/"),
         (measure, [*WORDS[:1], "models=delta_rul"], "did you mean 'delta_rule'"),
         (measure, [*WORDS, "training.lr=1"], "is about trainings by the engine"),
         (measure, [*WORDS, "models.rat=1"], "did you mean 'models.rate'"),

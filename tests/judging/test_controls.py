@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,21 @@ from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
 from ground.statistics import LEVEL
 from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED, UNTRAINED, Control, Untrained, without_twins
+from judging.controls import (
+    EACH_ITS_OWN,
+    NOTHING_TRAINED,
+    UNTRAINED,
+    Control,
+    Untrained,
+    without_twins,
+)
 from judging.grammar import Number, Runs, above, once, provided, trained_for, within
 from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
+from pictures.panels import Picture
 from reproduce.__main__ import reproductions
+from reproduce.reproduction import Plan, Reproduction
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.committed import committed_records
@@ -254,3 +264,26 @@ def test_every_claim_names_its_control_or_why_there_is_none() -> None:
     assert all(
         claim.control is not None and claim.control.text in claim.tolerance for claim in claims
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "refusal"),
+    [(["a", "b"], "the claim 'b' names nothing that must fail"), (["a", "a"], "two claims")],
+)
+def test_a_figure_refuses_a_claim_without_control_where_each_names_one(
+    names: list[str], refusal: str
+) -> None:
+    """And two of one name, of which only the last would be frozen."""
+    rule = within(Number("accuracy", "accuracy").of(Runs("a")), low=0.5)
+    claims = [Claim(name, "It learns.", rule) for name in names]
+    own = (replace(claims[0], control=Control("another", rule)), *claims[1:])
+    with pytest.raises(ValueError, match=refusal):
+        Reproduction(
+            "title",
+            "source",
+            lambda preset, seeds: Plan(),
+            list,
+            own,
+            lambda records: Picture("title", []),
+            control=EACH_ITS_OWN,
+        )

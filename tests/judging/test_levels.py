@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ground.statistics import SHARE
 from judging.levels import SMALLEST, smallest_p
 from judging.power_laws import RESAMPLES, fit_power_law, slope_between
 from judging.trials import fact, settled
@@ -98,3 +99,10 @@ def test_the_effect_of_several_parts_is_that_of_the_weakest() -> None:
     finding = every([lambda v, s=s: mean_within(s, low=0.6, level=v) for s in (strong, weak)])
     assert finding.effect is not None
     assert finding.effect.difference == pytest.approx(0.12)
+
+
+def test_the_effect_is_measured_from_an_end_that_a_claim_set() -> None:
+    """At least 0.5 of a share: 0.9 is 0.4 above that, and not 0.1 below what no share can pass."""
+    effect = mean_within(sample(0.89, 0.90, 0.91, kind=SHARE), low=0.5, high=1.0).effect
+    assert effect is not None
+    assert effect.difference == pytest.approx(0.4)

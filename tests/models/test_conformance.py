@@ -86,10 +86,14 @@ def test_takes_tokens_or_channels(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(GUESTS)))
 def test_card_is_complete(name: str) -> None:
-    card = configuration(name)["card"]
+    card = configuration(name).get("card")
+    assert card, f"models/{name}.yaml has no card: it needs label, source and note"
     assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
     assert groups.card("models", name) == card  # refuses keys that nobody reads
     assert look(name).colour  # refuses what cannot be drawn
+    cards = {other: configuration(other)["card"] for other in set(NAMES) - set(GUESTS)}
+    same = sorted(other for other, own in cards.items() if own["label"] == card["label"])
+    assert same == [name], f"{' and '.join(same)} have one label: no table tells them apart"
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(GUESTS)))
@@ -100,7 +104,10 @@ def test_defaults_of_the_constructor_are_those_of_the_yaml(name: str) -> None:
     defaults = {p.name: p.default for p in parameters[1:]}
     same_class = [other for other in NAMES if constructor(other) is constructor(name)]
     assert hyperparameters(name).keys() == defaults.keys()
-    assert [hyperparameters(other) for other in same_class].count(defaults) == 1  # not a variant
+    alike = [other for other in same_class if hyperparameters(other) == defaults]
+    assert len(alike) == 1, (
+        f"{alike} have the constructor's defaults: one YAML has, no variant of it"
+    )
 
 
 def offered(model: Any, name: str) -> Any:

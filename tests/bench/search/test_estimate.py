@@ -13,10 +13,16 @@ from bench.search.estimate import estimate
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
-from ground.errors import OK
+from ground.errors import OK, RUN_FAILED
 from ground.progress import silent
 from settings.config import compose
 from tests.bench.test_sweep import TINY
+
+
+def test_dry_run_of_what_cannot_run_fails(capsys):
+    words = ["tasks=multi_query_recall", "models=window_hybrid", "dry_run=true", "device=cpu"]
+    assert main(words) == RUN_FAILED
+    assert "no estimate: models" in " ".join(capsys.readouterr().out.split())
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):

@@ -59,6 +59,13 @@ def test_a_sequence_model_for_a_task_of_memories_is_told_what_it_takes() -> None
         build(4, 4)
 
 
+def test_a_refused_size_that_a_preset_sets_is_told() -> None:
+    words = ["tasks=multi_query_recall", "models=window_hybrid", "device=cpu"]
+    with pytest.raises(UserError, match=r"models\.layers=1 is of preset smoke"):
+        model(compose(words))
+    model(compose([*words, "models.layers=2"]))
+
+
 def test_every_task_and_model_here_is_one() -> None:
     lines = [[f"tasks={name}"] for name in choices("tasks")]
     lines = [[*words, f"models={some_model(words)}"] for words in lines]
