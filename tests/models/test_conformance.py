@@ -49,6 +49,8 @@ NETWORK = {"terms": 1000, "condition": 1000.0}
 # A change of every parameter: of a bias that is still zero no mistake can be seen.
 AS_TRAINED = 0.1
 
+COUNTER = 8  # bytes
+
 on_every_model = pytest.mark.parametrize("name", NAMES)
 on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
 
@@ -310,7 +312,9 @@ def test_attention_of_the_last_position_is_a_distribution(name: str, kind: str) 
 @on_every_kind
 @on_every_model
 def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
-    """The numbers in the state of one sequence, up to a factor of two for bookkeeping."""
+    """The numbers in the state of one sequence. A counter of positions is free, and a tenth for
+    what is counted but not held yet: in the second Mosaic a pair that waits for its value.
+    """
     model = model_or_skip(name, kind, dtype=torch.float32)
     state_bytes, step = offered(model, "state_bytes"), offered(model, "step")
     declared = [state_bytes(length) for length in (1, 20, 64)]
@@ -326,7 +330,7 @@ def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
             "the state is of a class that torch's pytree does not know, so it is not counted"
         )
     held = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, Tensor))
-    assert held / 2 <= declared[1] <= held * 2
+    assert abs(declared[1] - held) <= 0.1 * held + COUNTER, "state_bytes differs from the state's"
 
 
 @on_every_kind
