@@ -101,8 +101,9 @@ def _from_end(sample: Sample, low: float, high: float) -> Effect:
     """How far the mean is from the nearest end of what a claim allows. Where a number's own range
     ends, as a share does at 1, a claim allows what there is, and says nothing."""
     mean = mean_of(sample.values)
-    said = [end for end in (low, high) if end not in (sample.kind.low, sample.kind.high)]
-    end = min(said or (low, high), key=lambda one: abs(mean - one))
+    finite = [end for end in (low, high) if math.isfinite(end)]
+    said = [end for end in finite if end not in (sample.kind.low, sample.kind.high)]
+    end = min(said or finite, key=lambda one: abs(mean - one))
     return effect_of(f"{sample.label} minus {end:g}", sample.values, [end], sample.kind.name)
 
 

@@ -29,6 +29,7 @@ from settings.groups import entrants
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
 ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"
+GOOSE = "Peng et al. 2025, RWKV-7 Goose (arXiv 2503.14456): it tracks states"
 GRAZZI = "Grazzi et al. 2024, Unlocking state-tracking in linear RNNs (arXiv 2411.12537)"
 
 # What a state goes through at a position.
@@ -37,6 +38,7 @@ NEGATIVE = ("delta_net_negative", "gated_delta_net_negative")  # eigenvalues fro
 DIAGONAL = ("mamba", "s4d", "mamba2", "gla", "retnet")  # non-negative, or the same at all positions
 POSITIVE = (*DIAGONAL, "delta_net", "gated_delta_net")  # eigenvalues from 0 to 1, or the same
 ATTENTION = ("gpt2", "gpt2_rope")  # nothing: only depth
+RANK_ONE = ("rwkv7",)  # what is erased and what is asked of it are vectors of their own
 # A reflection at each position, which is what a swap is; the same writes without reflections; and
 # attention, by one model of each, since a run on S₅ takes minutes.
 REFLECTING, NOT_REFLECTING = ("delta_net_negative",), ("delta_net", "gpt2_rope")
@@ -208,6 +210,13 @@ CLAIMS = (
         control=_beside("mamba", far(("mamba",), "parity", low=SURE)),
     ),
     Claim(
+        "RWKV-7 keeps parity",
+        "RWKV-7 tracks a state: it follows parity far beyond training.",
+        far(RANK_ONE, "parity", low=SURE),
+        source=GOOSE,
+        control=_beside("mamba", far(("mamba",), "parity", low=SURE)),
+    ),
+    Claim(
         "positive eigenvalues lose parity",
         "Linear recurrences whose transitions have eigenvalues from 0 to 1, or are the same at all "
         "positions, cannot follow parity far beyond training.",
@@ -239,6 +248,13 @@ CLAIMS = (
         control=_beside("delta_net", far(("delta_net",), "s5", low=FOLLOWS_S5)),
     ),
     Claim(
+        "RWKV-7 keeps S₅",
+        "RWKV-7 tracks a state: it follows S₅ from its swaps far beyond training.",
+        far(RANK_ONE, "s5", low=FOLLOWS_S5),
+        source=GOOSE,
+        control=_beside("delta_net", far(("delta_net",), "s5", low=FOLLOWS_S5)),
+    ),
+    Claim(
         "S₅ needs reflections or nonlinearity",
         "The delta rule with eigenvalues from 0 to 1, and attention of fixed depth, cannot follow "
         "S₅: a long word tells them no more than its letters tell without their order.",
@@ -250,7 +266,7 @@ CLAIMS = (
 
 REPRODUCTION = Reproduction(
     TITLE,
-    f"{ILLUSION}; {GRAZZI}",
+    f"{ILLUSION}; {GRAZZI}; {GOOSE}",
     plan,
     any_of(lambda record: record.task == "state_tracking" and record.role == "final"),
     CLAIMS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -103,6 +104,7 @@ def test_the_effect_of_several_parts_is_that_of_the_weakest() -> None:
 
 def test_the_effect_is_measured_from_an_end_that_a_claim_set() -> None:
     """At least 0.5 of a share: 0.9 is 0.4 above that, and not 0.1 below what no share can pass."""
-    effect = mean_within(sample(0.89, 0.90, 0.91, kind=SHARE), low=0.5, high=1.0).effect
-    assert effect is not None
-    assert effect.difference == pytest.approx(0.4)
+    for low, high, from_it in ((0.5, 1.0, 0.4), (-math.inf, 1.0, -0.1), (0.0, 0.95, -0.05)):
+        effect = mean_within(sample(0.89, 0.90, 0.91, kind=SHARE), low, high).effect
+        assert effect is not None
+        assert effect.difference == pytest.approx(from_it)

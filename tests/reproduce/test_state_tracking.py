@@ -19,7 +19,7 @@ from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
-FOLLOWS = {"lstm", "delta_net_negative", "gated_delta_net_negative"}
+FOLLOWS = {"lstm", "delta_net_negative", "gated_delta_net_negative", "rwkv7"}
 MODELS = {*FOLLOWS, *tracking.POSITIVE, *tracking.ATTENTION}
 
 
@@ -237,7 +237,7 @@ def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
         ("parity", 1024, 5, 3000): {*tracking.NONLINEAR},
         ("s5", 256, 3, 3000): {
             *(*tracking.NONLINEAR, *tracking.DIAGONAL),
-            *(*tracking.REFLECTING, *tracking.NOT_REFLECTING),
+            *(*tracking.REFLECTING, *tracking.NOT_REFLECTING, *tracking.RANK_ONE),
         },
         ("s5", 256, 3, 9000): {*tracking.NOT_REFLECTING},
         ("parity", 256, 3, 9000): {"gpt2"},
