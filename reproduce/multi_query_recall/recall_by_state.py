@@ -50,8 +50,9 @@ NAMES = {
     SUM: "Linear transformer with a short convolution",
     ALONE: "DeltaNet without its convolution",
 }
-# Where the two are compared, three data leave an interval of 0.8, and the steps of all others leave
-# both still improving.
+GATED = ("kda", "gated_delta_net")  # a decay for each channel, and for each head
+# Where rule and sum are compared, three data leave an interval of 0.8, and the steps of all others
+# leave both still improving; between decays by channel and by head they leave one of 0.35.
 DATA_SEEDS = 12
 LESS, MORE = 0.2, 0.05
 NOT_RANKED = "not ranked: still improving, on an edge or untuned"
@@ -76,7 +77,9 @@ def plan(preset: str, seeds: int | None) -> Plan:
         for model, taps in (RULE, SUM)
         if preset in runs.NARROW_STEPS
     ]
-    return Plan(sweeps=(*sizes, *variants, *narrowest, *_patient_cells(preset)))
+    gated = (*sizes[0], f"models=[{','.join(GATED)}]", f"sweep.data_seeds={DATA_SEEDS}")
+    several = (gated,) if preset in runs.NARROW_STEPS else ()
+    return Plan(sweeps=(*sizes, *variants, *narrowest, *several, *_patient_cells(preset)))
 
 
 def _patient_cells(preset: str) -> list[tuple[str, ...]]:
