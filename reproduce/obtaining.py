@@ -155,7 +155,7 @@ def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
     return (
         f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}. "
-        "What these alone take: python -m evidence dry_run=true"
+        f"What these alone take: python -m evidence preset={preset} dry_run=true"
     )
 
 

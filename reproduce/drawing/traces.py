@@ -124,6 +124,17 @@ def _mean(values: Sequence[float | None]) -> Mean:
     return Mean(mean, None, None, len(known), len(values) - len(known))
 
 
+def over_metrics(
+    name: str, runs: Sequence[RunRecord], metrics: Mapping[int, str], **look: Any
+) -> Trace:
+    """Several metrics of the same runs, by their place on the axis, as one line: the mean of each
+    with its interval. A metric that no run has is left out."""
+    means = {x: summary(runs, one) for x, one in metrics.items()}
+    known = {x: one for x, one in means.items() if one.mean is not None}
+    y, intervals = [one.mean for one in known.values()], [one.interval for one in known.values()]
+    return Trace(name, [*known], y, intervals, mark="both", **look)
+
+
 def dots(
     runs_by_model: Mapping[str, Iterable[RunRecord]], value: str | Value, **look: Any
 ) -> list[Trace]:

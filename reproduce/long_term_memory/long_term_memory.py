@@ -8,7 +8,7 @@ is a fixed table of facts that training teaches.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from bench.records.schema import RunRecord
 from judging.claims import Claim
@@ -29,7 +29,7 @@ from judging.grammar import (
 )
 from pictures.models import label
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.drawing.traces import over_seeds, summary
+from reproduce.drawing.traces import over_metrics, over_seeds
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Memory Mosaic v2 with and without its long-term memory"
@@ -95,9 +95,13 @@ select = any_of(*(runs.has for runs in (*RECALL.values(), REACHING, *KNOWLEDGE.v
 def panels(records: Records) -> Picture:
     """Accuracy by the number of pairs, and on facts."""
     guess = Trace("guess among the values", PAIRS, [1 / n for n in PAIRS], role="reference")
-    lines = [_by_pairs(runs.of(records), model) for model, runs in RECALL.items()]
-    far = _by_pairs(REACHING.of(records), WITHOUT)
-    lines.append(replace(far, name=REACHING.label, line="dotted", hollow=True))
+    by_pairs = {n: f"accuracy/{n}" for n in PAIRS}
+    lines = [
+        over_metrics(runs.label, runs.of(records), by_pairs, colour=model)
+        for model, runs in RECALL.items()
+    ]
+    far: dict[str, Any] = {"colour": WITHOUT, "line": "dotted", "hollow": True}
+    lines.append(over_metrics(REACHING.label, REACHING.of(records), by_pairs, **far))
     x = Axis("pairs in a sequence", "log2", ticks=PAIRS)
     y = Axis("accuracy", limits=(-0.03, 1.05))
     recall = Panel("recall", x, y, [guess, *lines])
@@ -108,13 +112,6 @@ def panels(records: Records) -> Picture:
     names = Axis(categories=["with it", "without"])
     knowledge = Panel("facts learned in training", names, y, facts)
     return Picture(TITLE, [Row([recall, knowledge], height=3)], legend="below")
-
-
-def _by_pairs(found: Records, model: str) -> Trace:
-    means = {n: summary(found, f"accuracy/{n}") for n in PAIRS}
-    known = {n: one for n, one in means.items() if one.mean is not None}
-    y, intervals = [one.mean for one in known.values()], [one.interval for one in known.values()]
-    return Trace(label(model), [*known], y, intervals, mark="both", colour=model)
 
 
 def _as_well(without: Runs) -> Rule:

@@ -25,7 +25,7 @@ from judging.grammar import (
 )
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from pictures.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.drawing.traces import over_seeds, summary
+from reproduce.drawing.traces import over_metrics, over_seeds
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.runs import EASY, FORGETTING, LONG, PLAIN
 from reproduce.reproduction import Reproduction
@@ -74,11 +74,8 @@ def _by_pairs(records: Records, cell: str, title: str) -> Panel:
 
 
 def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
-    """Several numbers of the same runs, each with an interval of its own, as one line."""
-    means = {n: summary(found, f"accuracy/{n}") for n in numbers}
-    known = {n: one for n, one in means.items() if one.mean is not None}
-    y, intervals = [m.mean for m in known.values()], [m.interval for m in known.values()]
-    return Trace(runs.label(model), [*known], y, intervals, mark="both", colour=model)
+    metrics = {n: f"accuracy/{n}" for n in numbers}
+    return over_metrics(runs.label(model), found, metrics, colour=model)
 
 
 def _longer(records: Records, numbers: Sequence[int]) -> list[Trace]:

@@ -361,14 +361,14 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").iterdir()}
     assert after == records
     assert contents(folder) == before
-    verdicts = json.loads(before["verdicts.json"])
-    assert verdicts["preset"].startswith("smoke tasks.contexts_every=30 ")
+    preset = json.loads(before["verdicts.json"])["preset"]
+    assert preset.startswith("smoke tasks.contexts_every=30 ")
     assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
     next(path for path in records if path.name.endswith("-s1.json")).unlink()
     assert _left(words, capsys).startswith("1 of the 5 runs that are needed have no record of the ")
-    assert ": 2 × run, 1 × control without training. " in _left([*words, "seeds=3"], capsys)
-    # Where the project's own are left out, this figure's defaults have no record either.
-    nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]
+    how = "training. What these alone take: python -m evidence preset=smoke dry_run=true"
+    assert _left([*words, "seeds=3"], capsys).endswith(f": 2 × run, 1 × control without {how}")
+    nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither
     assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)
     assert "has a record of the project" in _left(nobody[:2], capsys)
 
