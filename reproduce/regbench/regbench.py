@@ -38,10 +38,14 @@ VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 # Where the steps of a preset are too few for every contender to stop improving.
 LONGER = {("laptop", size): 800 for size in (100, 500, 1000, 2500)}
+VALIDATIONS = 16  # of a training that takes more steps than the others
 
 
-def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
-    """The sweep over all contenders at one training size."""
+def sweep_words(
+    preset: str, size: int, variant: str, steps: int | None = None
+) -> tuple[str, ...]:
+    """The sweep over all contenders at one training size; for more ``steps`` than it has by itself
+    where they are given, with as many validations."""
     words = [
         "tasks=regbench",
         f"tasks.training_automata={size}",
@@ -49,7 +53,9 @@ def sweep_words(preset: str, size: int, variant: str) -> tuple[str, ...]:
     ]
     if variant == "iid":  # as many sequences as table 3 has
         words += ["tasks.validation_size=100", "tasks.test_size=100"]
-    if (preset, size) in LONGER:
+    if steps is not None:
+        words += [f"training.steps={steps}", f"training.validate_every={steps // VALIDATIONS}"]
+    elif (preset, size) in LONGER:
         words.append(f"training.steps={LONGER[preset, size]}")
     if preset == "paper":  # the best of all epochs is kept, whatever their length
         words.append(f"training.validate_every={-(-size // 32)}")

@@ -46,14 +46,25 @@ LOST = (
 VARIANTS = {"iid": "same automata", "held_out": "new automata"}
 # What one row alone has to tell surely takes more data than the three of all.
 MORE_DATA = {"laptop": ("rwkv4_as_released", 6)}
+# On the same automata, for who has not stopped improving after the steps that the others take.
+MORE_STEPS = {"laptop": {MOSAIC: 2400}}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """The sweep of table 3, and that of figure 9 at the same size for the contrast."""
     known = entrants(PART, preset)
     more = () if known == entrants("regbench", preset) else (f"models=[{','.join(known)}]",)
-    words = (regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS)
-    sweeps = [(*own, *more) for own in words]
+    longer = MORE_STEPS.get(preset, {})
+    others = (f"models=[{','.join(name for name in known if name not in longer)}]",)
+    words = {variant: regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS}
+    sweeps = [
+        (*words["iid"], *(others if longer else more)),
+        *(
+            (*regbench.sweep_words(preset, SIZE, "iid", steps), f"models=[{model}]")
+            for model, steps in longer.items()
+        ),
+        (*words["held_out"], *more),
+    ]
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
         same = regbench.sweep_words(preset, SIZE, "iid")
@@ -71,7 +82,14 @@ def _belongs(record: RunRecord) -> bool:
     contends = record.role == "final" and record.model in contenders(PART, record.preset)
     fair = record.task == "regbench" and setting(record, "tasks.protocol") == "fair"
     of_size = fair and regbench.size_of(record) == SIZE and regbench.variant_of(record) in VARIANTS
-    return of_size and (record.role == "baseline" or contends)
+    return of_size and (record.role == "baseline" or contends and _took_its_steps(record))
+
+
+def _took_its_steps(record: RunRecord) -> bool:
+    """Not the shorter training of a model that needs a longer one."""
+    steps = MORE_STEPS.get(record.preset, {}).get(record.model)
+    on_new = regbench.variant_of(record) == "held_out"
+    return steps is None or on_new or setting(record, "training.steps") == steps
 
 
 select = any_of(_belongs)  # runs with 100 training automata, of both variants
