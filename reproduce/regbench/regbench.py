@@ -41,9 +41,7 @@ LONGER = {("laptop", size): 800 for size in (100, 500, 1000, 2500)}
 VALIDATIONS = 16  # of a training that takes more steps than the others
 
 
-def sweep_words(
-    preset: str, size: int, variant: str, steps: int | None = None
-) -> tuple[str, ...]:
+def sweep_words(preset: str, size: int, variant: str, steps: int | None = None) -> tuple[str, ...]:
     """The sweep over all contenders at one training size; for more ``steps`` than it has by itself
     where they are given, with as many validations."""
     words = [

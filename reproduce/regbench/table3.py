@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,29 +47,39 @@ VARIANTS = {"iid": "same automata", "held_out": "new automata"}
 # What one row alone has to tell surely takes more data than the three of all.
 MORE_DATA = {"laptop": ("rwkv4_as_released", 6)}
 # On the same automata, for who has not stopped improving after the steps that the others take.
-MORE_STEPS = {"laptop": {MOSAIC: 2400}}
+MORE_STEPS = {
+    "laptop": {MOSAIC: 2400, "hyena": 1600, "linear_transformer": 1600, "rwkv4": 1600},
+}
+# On new automata, for whose best rate is the largest that the others try: how often a grid grows.
+WIDER: Mapping[str, tuple[int, tuple[str, ...]]] = {"laptop": (5, ("gla", "h3"))}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
     """The sweep of table 3, and that of figure 9 at the same size for the contrast."""
     known = entrants(PART, preset)
-    more = () if known == entrants("regbench", preset) else (f"models=[{','.join(known)}]",)
-    longer = MORE_STEPS.get(preset, {})
-    others = (f"models=[{','.join(name for name in known if name not in longer)}]",)
     words = {variant: regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS}
-    sweeps = [
-        (*words["iid"], *(others if longer else more)),
-        *(
-            (*regbench.sweep_words(preset, SIZE, "iid", steps), f"models=[{model}]")
-            for model, steps in longer.items()
-        ),
-        (*words["held_out"], *more),
-    ]
+    longer = MORE_STEPS.get(preset, {})
+    count, wider = WIDER.get(preset, (0, ()))
+
+    def all_but(some: Collection[str]) -> tuple[str, ...]:
+        left = [name for name in known if name not in some]
+        return () if left == entrants("regbench", preset) else (f"models={_list(left)}",)
+
+    sweeps = [(*words["iid"], *all_but(longer)), (*words["held_out"], *all_but(wider))]
+    for model, steps in longer.items():
+        own = regbench.sweep_words(preset, SIZE, "iid", steps)
+        sweeps.append((*own, f"models={_list([model])}"))
+    if wider:
+        sweeps.append((*words["held_out"], f"models={_list(wider)}", f"sweep.extend={count}"))
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
         same = regbench.sweep_words(preset, SIZE, "iid")
-        sweeps.append((*same, f"models=[{model}]", f"sweep.data_seeds={count}"))
+        sweeps.append((*same, f"models={_list([model])}", f"sweep.data_seeds={count}"))
     return Plan(sweeps=tuple(sweeps))
+
+
+def _list(names: Iterable[str]) -> str:
+    return f"[{','.join(names)}]"
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -82,7 +92,7 @@ def _belongs(record: RunRecord) -> bool:
     contends = record.role == "final" and record.model in contenders(PART, record.preset)
     fair = record.task == "regbench" and setting(record, "tasks.protocol") == "fair"
     of_size = fair and regbench.size_of(record) == SIZE and regbench.variant_of(record) in VARIANTS
-    return of_size and (record.role == "baseline" or contends and _took_its_steps(record))
+    return of_size and (record.role == "baseline" or (contends and _took_its_steps(record)))
 
 
 def _took_its_steps(record: RunRecord) -> bool:
