@@ -18,7 +18,7 @@ from ground.errors import UserError
 from ground.files import ROOT
 from judging.controls import is_twin, without_twins
 from judging.presets import refuse_mixtures
-from reproduce.planned import missing, planned
+from reproduce.planned import PlannedRun, missing, planned
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.request import Request
 from settings.config import compose
@@ -114,22 +114,27 @@ def _with_committed(
 
 
 def foretell_runs(request: Request, reproduction: Reproduction) -> None:
-    """Say what the plan costs from nothing, and what is left of it; nothing is written."""
+    """Say what the plan costs from nothing, and what is left of it; nothing is written. A sweep
+    that is served whole is not estimated, but for another device, where no record counts."""
     from bench.search.estimate import foretell, print_run_count
 
     plan = request.plan(reproduction)
     configurations = _single_runs(reproduction, plan)
-    foretell(
-        {
-            name: replace(make_plan(words), device_like=request.device_like)
-            for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True)
-        }
-    )
+    shelf = _shelf(request, plan)
+    found = {}
+    for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True):
+        if request.device_like or missing(
+            planned(Plan(sweeps=(words,)), shelf, reproduction.control)
+        ):
+            found[name] = replace(make_plan(words), device_like=request.device_like)
+        else:
+            print(f"{name}: all that is trained here has a record")
+    foretell(found)
     if configurations:
         print_run_count(configurations)
     if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
-    print(_left(request, reproduction, plan))
+    print(_left(request, planned(plan, shelf, reproduction.control)))
 
 
 def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
@@ -138,15 +143,18 @@ def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in sweeps]
 
 
-def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:
-    """How much of a plan has no record yet, as a sentence. A model that was searched already needs
-    its final runs alone; one that was not, its trials as well."""
-    preset = request.view.preset
+def _shelf(request: Request, plan: Plan) -> Shelf:
+    """Where the plan finds what was run already."""
     tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
     tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
-    folders = [COMMITTED / task / preset for task in sorted(tasks) if request.committed]
-    shelf = Shelf(preset, Store(request.store), tuple(f for f in folders if f.is_dir()))
-    runs = planned(plan, shelf, reproduction.control)
+    preset, committed = request.view.preset, sorted(tasks) if request.committed else ()
+    folders = (COMMITTED / task / preset for task in committed)
+    return Shelf(preset, Store(request.store), tuple(f for f in folders if f.is_dir()))
+
+
+def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
+    """How much of a plan has no record yet, as a sentence. A model that was searched already needs
+    its final runs alone; one that was not, its trials as well."""
     where = f"of the project or below {request.store}" if request.committed else "of your own"
     if not (new := missing(runs)):
         said = f"every run that this figure needs has a record {where}: nothing would be run"
@@ -155,7 +163,7 @@ def _left(request: Request, reproduction: Reproduction, plan: Plan) -> str:
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
     return (
         f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}. "
-        f"What these alone take: python -m evidence preset={preset} dry_run=true"
+        f"What these alone take: python -m evidence preset={request.view.preset} dry_run=true"
     )
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.records.schema import Cost, RunRecord
+from ground.errors import OK
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from pictures.renderer import images
 from published.numbers import published_numbers
+from reproduce.__main__ import reproductions
+from reproduce.command import main
 from reproduce.drawing.frame import subtitle
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import MOSAIC, models_at, published_label
 from reproduce.reproduction import Reproduction, View
 from settings.groups import contenders
+from settings.settings import Configuration
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)
@@ -215,6 +220,19 @@ def test_only_finals_of_the_fair_protocol_belong_to_figure_9() -> None:
     }
 
 
+def test_a_row_of_table_3_with_more_steps_leaves_its_shorter_training_out() -> None:
+    def run(model: str, variant: str, steps: int) -> RunRecord:
+        made = regbench(model, 0, 100, 0.9, 0.1, variant=variant)
+        config = {**made.config, "training": {"steps": steps}}
+        name = f"{model} {variant} {steps}"
+        return made.model_copy(update={"preset": "laptop", "config": config, "run_id": name})
+
+    cells = [("iid", 800), ("iid", 2400), ("held_out", 800)]
+    found = table3.select([run(model, *cell) for model in (MOSAIC, "gpt2") for cell in cells])
+    ours = {f"{MOSAIC} iid 2400", f"{MOSAIC} held_out 800"}
+    assert {r.run_id for r in found} == {*ours, *(f"gpt2 {name} {n}" for name, n in cells)}
+
+
 @pytest.mark.parametrize("reproduction", [figure9.REPRODUCTION, table3.REPRODUCTION])
 def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
     lost = regbench("gpt2", 3, 100, 0, 0, outcome="out_of_memory")
@@ -231,6 +249,25 @@ def test_sweeps_are_shared_between_figure_9_and_table_3() -> None:
         ours = {tuple(w for w in sweep if "models=" not in w) for sweep in table3_sweeps(preset)}
         assert len(ours & set(figure9.plan(preset, None).sweeps)) == 1
         assert set(models_at(preset)) <= {*contenders("regbench.table3", preset), "titans"}
+
+
+def test_a_dry_run_estimates_no_sweep_that_is_served(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed: list[str] = []
+
+    def probe(configuration: Configuration) -> tuple[int, float, float]:
+        probed.append(configuration.tasks["variant"])
+        return 7, 2.0, 0.5
+
+    monkeypatch.setattr("bench.search.estimate._probe", probe)
+    words = ["table3", "preset=smoke", f"store={tmp_path}", "dry_run=true"]
+    assert main(words, reproductions()) == OK
+    assert capsys.readouterr().out.count("all that is trained here has a record") == 2
+    assert not probed
+    assert main([*words, "committed=false"], reproductions()) == OK
+    assert "trained here has a record" not in capsys.readouterr().out
+    assert set(probed) == {"iid", "held_out"}
 
 
 def table3_sweeps(preset: str) -> Sequence[tuple[str, ...]]:
