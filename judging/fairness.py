@@ -1,8 +1,8 @@
 """What a trained row lacks for a fair ranking: marks, from the final records of one setting.
 
 A row is *tuned* where a search of more than one setting chose it inside the values that it tried,
-and its validation had stopped improving. Otherwise it is, the gravest first, *untuned*, *still
-improving* or on an *edge*; a row may be several of these.
+and its validation had stopped improving. Otherwise it is, the gravest first, *untuned*, *not
+chosen*, *still improving* or on an *edge*; a row may be several of these.
 
 Example: ``marks(records)[0].word`` is what a table shows.
 """
@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from bench.records.schema import Curve, RunRecord, Study
 
 TUNED, EDGE, IMPROVING, UNTUNED = "tuned", "edge", "still improving", "untuned"
-WORDS = (UNTUNED, IMPROVING, EDGE, TUNED)  # the gravest first
+NOT_CHOSEN = "not chosen"
+WORDS = (UNTUNED, NOT_CHOSEN, IMPROVING, EDGE, TUNED)  # the gravest first
 
 LAST = 0.2  # share of the steps over which a run must have stopped improving
 STOPPED = 0.01  # of all that the validation loss fell in the run: so much more is an improvement
@@ -34,17 +35,25 @@ class Mark(NamedTuple):
         return f"{self.word}: {self.why}"
 
 
-def marks(records: Sequence[RunRecord]) -> tuple[Mark, ...]:
+def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> tuple[Mark, ...]:
     """What the records of one setting lack, the gravest first, or that it is tuned; none where no
     optimiser of the engine trained anything (predictors, memories that are measured by themselves).
 
     A search chooses a setting: its further seeds, which other commands trained, need no search of
     their own.
+
+    Args:
+        searched_elsewhere: whether a search of this model, of the same size, chose another setting.
     """
     if not any(is_trained(record) for record in records):
         return ()
     searched = [record for record in records if record.study] or records
     found = {mark for record in searched for mark in _choice(record)}
+    if searched_elsewhere and not any(record.study for record in records):
+        why = (
+            "asked for as it is; the search of this model, of the same size, chose another setting"
+        )
+        found = {Mark(NOT_CHOSEN, why)}
     converged, why = convergence(records)
     if not converged:
         found.add(Mark(IMPROVING, why))

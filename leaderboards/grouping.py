@@ -36,6 +36,8 @@ class Place:
         beside: of records that stand beside the row of their setting, what they are: the kind of
             their row.
         standing: how far its records were checked.
+        searched_elsewhere: whether no search chose it, and one of its model, of the same size,
+            chose another setting.
     """
 
     sketches: tuple[Sketch, ...]
@@ -45,6 +47,7 @@ class Place:
     line_group: str
     beside: str = ""
     standing: Standing = REPORTED
+    searched_elsewhere: bool = False
 
     @property
     def first(self) -> Sketch:
@@ -64,7 +67,8 @@ class Place:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
         contents = [(sketch.content, sketch.origin) for sketch in self.sketches]
         standing = (self.standing.words, self.standing.verified)
-        text = json.dumps([self.group, self.name, self.beside, standing, contents])
+        own = [self.group, self.name, self.beside, self.searched_elsewhere, standing, contents]
+        text = json.dumps(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def validation_loss(self) -> float:
@@ -102,7 +106,7 @@ class Setting:
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
         """What it lacks for a fair ranking."""
-        return marks(self.records)
+        return marks(self.records, searched_elsewhere=self.place.searched_elsewhere)
 
     @cached_property
     def metrics(self) -> set[str]:
@@ -168,11 +172,30 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
     groups = {group: same[0] for (group, _), same in sorted(by_identity.items())}
     variants = _variants(groups)
     names = _setting_names(by_identity)
+    searched = {_model_of(key, same) for key, same in by_identity.items() if _is_searched(same)}
     places = [
-        Place(tuple(same), names[key], variants[key[0]], key[0], line_groups[key[0]])
+        Place(
+            tuple(same),
+            names[key],
+            variants[key[0]],
+            key[0],
+            line_groups[key[0]],
+            searched_elsewhere=not _is_searched(same) and _model_of(key, same) in searched,
+        )
         for key, same in by_identity.items()
     ]
     return sorted(places, key=_order)
+
+
+def _is_searched(sketches: Iterable[Sketch]) -> bool:
+    return any(sketch.role == "final" for sketch in sketches)
+
+
+def _model_of(key: tuple[str, str], sketches: Sequence[Sketch]) -> tuple[str, str, str]:
+    """A model and its size, on what it is ranked on, however long it was trained."""
+    first = sketches[0]
+    own = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
+    return without_length(key[0]), first.model, json.dumps(own, sort_keys=True, default=str)
 
 
 def one_of_each(sketches: Iterable[Sketch]) -> list[Sketch]:

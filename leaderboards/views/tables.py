@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED
+from judging.fairness import TUNED, WORDS
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import PRESETS, name, plain, rank, task_label
 from leaderboards.views.links import Address, in_app, to_record
@@ -235,7 +235,7 @@ def _line(
         "mark": row.mark,
         "level": trust_of(row).short if row.origin else "",
         "outcome": row.cause or row.outcome,
-        **{word: _why(row, word) for word in (TUNED, EDGE, IMPROVING, UNTUNED)},
+        **{word: _why(row, word) for word in reversed(WORDS)},
         "chosen settings": chosen_settings(content),
         "steps": row.training_steps,
         "trials": row.trials,

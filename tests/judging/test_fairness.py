@@ -11,7 +11,7 @@ from bench.records.store import COMMITTED
 from ground.statistics import REAL
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED
-from judging.fairness import EDGE, IMPROVING, TUNED, UNTUNED, marks, not_ranked
+from judging.fairness import EDGE, IMPROVING, NOT_CHOSEN, TUNED, UNTUNED, marks, not_ranked
 from judging.grammar import Number, Runs, above, each
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
@@ -79,6 +79,18 @@ def test_a_search_chooses_a_setting_for_all_its_seeds():
         assert "3 settings" in str(marks(rows)[0])
     assert words(trained(study(chosen=1e-3)), *more) == [UNTUNED]
     assert words(*more) == [UNTUNED]
+
+
+def test_what_a_search_elsewhere_did_not_choose_says_so_and_never_hides_a_search_of_its_own():
+    def found(record):
+        return [mark.word for mark in marks([record], searched_elsewhere=True)]
+
+    assert found(trained()) == [NOT_CHOSEN]
+    assert found(trained(curve=None)) == [NOT_CHOSEN, IMPROVING]
+    assert found(trained(study(tried=[]))) == [UNTUNED]
+    assert found(trained(study())) == [TUNED]
+    assert not found(trained(role="baseline"))
+    assert not_ranked([("A", [trained(preset="laptop")])]) == "A is untuned"
 
 
 @given(st.permutations([1e-3, 3e-3, 1e-2]), st.permutations([1e-3, 3e-3, 1e-2]))

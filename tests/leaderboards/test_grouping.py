@@ -6,7 +6,7 @@ import pytest
 
 from bench.records.schema import Curve
 from leaderboards.board import build_board
-from tests.leaderboards.conftest import find
+from tests.leaderboards.conftest import find, tuned
 
 SIZE = "training_automata=100"  # of every record here
 
@@ -65,6 +65,26 @@ def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
     assert sorted(tables[f"{SIZE}, steps=400"]) == [("C", False), ("Oracle", False)]  # alone
     alone = find(build_board([*models[:4], untrained]))
     assert {row.variant for row in alone} == {SIZE}
+
+
+def test_what_the_search_of_its_model_did_not_choose_is_told_from_the_untuned(make_record):
+    def row(name, *, steps=800, lr=5e-3, width=64, search=None):
+        role = "final" if search else "single"
+        made = make_record(name, name.upper(), width=width, role=role, study=search)
+        training = {**made.config["training"], "steps": steps, "lr": 5e-4 if search else lr}
+        curves = {name: one for name, one in made.curves.items() if name != "validation_loss"}
+        identity = f"{name}{steps}{width}{role}"
+        changes = {"config": {**made.config, "training": training}, "curves": curves}
+        return made.model_copy(update={**changes, "identity": identity, "run_id": identity})
+
+    others = [row("a"), row("a", steps=400), row("a", width=32), row("b")]
+    searched = row("a", search=tuned())
+    untuned, not_chosen = "untuned", "not chosen"
+    for rows, expected in (
+        ([searched, *others], [not_chosen, not_chosen, "still improving", untuned, untuned]),
+        (others, [untuned] * 4),
+    ):
+        assert sorted(line.mark for line in find(build_board(rows))) == sorted(expected)
 
 
 def test_a_length_at_one_size_breaks_no_curve_by_size(make_record, trained):
