@@ -208,7 +208,24 @@ def table(records: Records) -> str:
         return found
 
     models = models_of(records)
-    return "".join((markdown(heads, map(cells, models)), _apart(records, models), _notes(models)))
+    parts = (_longer(records, models), _apart(records, models), _notes(models))
+    return "".join((markdown(heads, map(cells, models)), *parts))
+
+
+def _longer(records: Records, models: Sequence[str]) -> str:
+    """Who was trained for more steps than others on the same languages."""
+    found = []
+    for variant, words in VARIANTS.items():
+        runs = {model: regbench.runs(model, SIZE, variant).of(records) for model in models}
+        steps = {m: setting(own[0], "training.steps") or 0 for m, own in runs.items() if own}
+        usual = min(steps.values(), default=0)
+        found += [
+            f"- {regbench.label(model)}, {words}: {count:,} steps, not {usual:,}"
+            for model, count in steps.items()
+            if count > usual
+        ]
+    title = "Trained for longer than the others, since they had not stopped improving:"
+    return "\n".join(["", title, "", *found, ""]) if found else ""
 
 
 def _apart(records: Records, models: Sequence[str]) -> str:

@@ -194,6 +194,7 @@ def test_table_in_markdown_has_our_numbers_beside_the_published_ones() -> None:
     assert any(line.startswith("- S4D: Embedding dropout") for line in notes)
     apart = [line for line in notes if line.endswith("not 0.856")]
     assert [line.partition(":")[0] for line in apart] == ["- GPT2, same automata"]
+    assert "Trained for longer" not in text
     near = table3.table([*in_distribution(others=0.8525), *held_out(100)])
     assert "- GPT2, same automata" not in near  # 0.856 lies inside
     assert lines[0].startswith("| model | accuracy, same automata | published |")
@@ -231,6 +232,8 @@ def test_a_row_of_table_3_with_more_steps_leaves_its_shorter_training_out() -> N
     found = table3.select([run(model, *cell) for model in (MOSAIC, "gpt2") for cell in cells])
     ours = {f"{MOSAIC} iid 2400", f"{MOSAIC} held_out 800"}
     assert {r.run_id for r in found} == {*ours, *(f"gpt2 {name} {n}" for name, n in cells)}
+    text = table3.table([run(MOSAIC, "iid", 2400), run("gpt2", "iid", 800)])
+    assert "\n- Memory Mosaic, same automata: 2,400 steps, not 800\n" in text
 
 
 @pytest.mark.parametrize("reproduction", [figure9.REPRODUCTION, table3.REPRODUCTION])
