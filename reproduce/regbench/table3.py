@@ -50,8 +50,10 @@ MORE_DATA = {"laptop": ("rwkv4_as_released", 6)}
 MORE_STEPS = {
     "laptop": {MOSAIC: 2400, "hyena": 1600, "linear_transformer": 1600, "rwkv4": 1600},
 }
-# On new automata, for whose best rate is the largest that the others try: how often a grid grows.
-WIDER: Mapping[str, tuple[int, tuple[str, ...]]] = {"laptop": (5, ("gla", "h3"))}
+# On new automata, for whose best rate is the largest that the grid of the others came to: all that
+# they tried, and one more.
+RATES = (7.4e-05, 0.00022, 0.00067, 0.002, 0.006, 0.018, 0.054, 0.16, 0.48)
+WIDER: Mapping[str, tuple[str, ...]] = {"laptop": ("gla", "h3")}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -59,7 +61,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     known = entrants(PART, preset)
     words = {variant: regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS}
     longer = MORE_STEPS.get(preset, {})
-    count, wider = WIDER.get(preset, (0, ()))
+    wider = WIDER.get(preset, ())
 
     def all_but(some: Collection[str]) -> tuple[str, ...]:
         left = [name for name in known if name not in some]
@@ -70,7 +72,9 @@ def plan(preset: str, seeds: int | None) -> Plan:
         own = regbench.sweep_words(preset, SIZE, "iid", steps)
         sweeps.append((*own, f"models={_list([model])}"))
     if wider:
-        sweeps.append((*words["held_out"], f"models={_list(wider)}", f"sweep.extend={count}"))
+        grid = f"sweep.search_space={{training.lr:{_list(map(str, RATES))}}}"
+        trials = f"sweep.n_trials={len(RATES)}"
+        sweeps.append((*words["held_out"], f"models={_list(wider)}", grid, trials))
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
         same = regbench.sweep_words(preset, SIZE, "iid")
