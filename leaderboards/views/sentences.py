@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
@@ -52,7 +53,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
 
 def standing(rows: Sequence[Row]) -> str:
     """Which measured rows are left out of the ranking since they are not tuned and converged, and
-    which had fewer trials than others; "" where that is none."""
+    which had other numbers of trials; "" where that is none."""
     measured = [row for row in rows if row.kind == "measured"]
     unfair = [row for row in measured if not row.fair]
     sent = [row for row in measured if not row.verified]
@@ -68,12 +69,21 @@ def standing(rows: Sequence[Row]) -> str:
         said.append(f"No ranking: {some} tuned and converged, and {why}.")
     if sent and any(row.verified for row in measured):
         said.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
-    trials = [row.trials or 0 for row in ranked if row.mark]
-    fewer = [row for row in ranked if row.mark and (row.trials or 0) < max(trials)]
-    if fewer:
-        each = ", ".join(f"{name(row)} {row.trials}" for row in fewer)
-        said.append(f"Fewer tuning trials than the {max(trials)} of others: {each}.")
-    return " ".join(said)
+    return " ".join([*said, *_trials([row for row in ranked if row.mark])])
+
+
+def _trials(rows: Sequence[Row]) -> list[str]:
+    """A sentence on who had other numbers of tuning trials than most; none where all are equal."""
+    counts = Counter(row.trials or 0 for row in rows)
+    if len(counts) < 2:
+        return []
+    most, usual = max(counts), counts.most_common(1)[0][0]
+    if counts[usual] * 2 <= len(rows):  # there is no usual number
+        usual = most
+    each = ", ".join(f"{name(row)} {row.trials}" for row in rows if (row.trials or 0) != usual)
+    if usual == most:
+        return [f"Fewer tuning trials than the {most} of others: {each}."]
+    return [f"Each had {usual} tuning trials, but {each}."]
 
 
 def _unranked(rows: Sequence[Row]) -> str:

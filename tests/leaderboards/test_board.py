@@ -230,6 +230,9 @@ def test_fewer_than_two_tuned_rows_are_no_ranking_and_fewer_trials_are_told(make
     assert "No ranking: none of 3 rows is tuned" in summary(none)
     said = summary(rows())
     assert said.endswith("Fewer tuning trials than the 5 of others: b 4, a 3.")
+    tried = {"a": 8, "b": 9, "c": 8, "d": 8}
+    several = [make_record(n, n, s, 0.5 + s / 100, trials=tried[n]) for n in tried for s in (0, 1)]
+    assert summary(find(build_board(several))).endswith("Each had 8 tuning trials, but b 9.")
 
 
 def test_one_run_under_two_names_is_refused(make_record):
