@@ -123,9 +123,8 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
     shelf = _shelf(request, plan)
     found = {}
     for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True):
-        if request.device_like or missing(
-            planned(Plan(sweeps=(words,)), shelf, reproduction.control)
-        ):
+        own = missing(planned(Plan(sweeps=(words,)), shelf, reproduction.control))
+        if request.device_like or any(run.role != "baseline" for run in own):
             found[name] = replace(make_plan(words), device_like=request.device_like)
         else:
             print(f"{name}: all that is trained here has a record")

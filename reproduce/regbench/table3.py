@@ -228,7 +228,7 @@ def _longer(records: Records, models: Sequence[str]) -> str:
             for model, count in steps.items()
             if count > usual
         ]
-    title = "Trained for longer than the others, since they had not stopped improving:"
+    title = "Trained for longer than the others:"
     return "\n".join(["", title, "", *found, ""]) if found else ""
 
 
