@@ -51,7 +51,7 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
     found = {mark for record in searched for mark in _choice(record)}
     if searched_elsewhere and not any(record.study for record in records):
         why = (
-            "asked for as it is; the search of this model, of the same size, chose another setting"
+            "no search of its own; what that of this model, of the same size, chose is another row"
         )
         found = {Mark(NOT_CHOSEN, why)}
     converged, why = convergence(records)

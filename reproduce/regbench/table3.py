@@ -65,25 +65,25 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
     def all_but(some: Collection[str]) -> tuple[str, ...]:
         left = [name for name in known if name not in some]
-        return () if left == entrants("regbench", preset) else (f"models={_list(left)}",)
+        return () if left == entrants("regbench", preset) else (_models(left),)
 
     sweeps = [(*words["iid"], *all_but(longer)), (*words["held_out"], *all_but(wider))]
     for model, steps in longer.items():
         own = regbench.sweep_words(preset, SIZE, "iid", steps)
-        sweeps.append((*own, f"models={_list([model])}"))
+        sweeps.append((*own, _models([model])))
     if wider:
-        grid = f"sweep.search_space={{training.lr:{_list(map(str, RATES))}}}"
+        grid = f"sweep.search_space={{training.lr:[{','.join(map(str, RATES))}]}}"
         trials = f"sweep.n_trials={len(RATES)}"
-        sweeps.append((*words["held_out"], f"models={_list(wider)}", grid, trials))
+        sweeps.append((*words["held_out"], _models(wider), grid, trials))
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
         same = regbench.sweep_words(preset, SIZE, "iid")
-        sweeps.append((*same, f"models={_list([model])}", f"sweep.data_seeds={count}"))
+        sweeps.append((*same, _models([model]), f"sweep.data_seeds={count}"))
     return Plan(sweeps=tuple(sweeps))
 
 
-def _list(names: Iterable[str]) -> str:
-    return f"[{','.join(names)}]"
+def _models(names: Iterable[str]) -> str:
+    return f"models=[{','.join(names)}]"
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -100,10 +100,11 @@ def _belongs(record: RunRecord) -> bool:
 
 
 def _took_its_steps(record: RunRecord) -> bool:
-    """Not the shorter training of a model that needs a longer one."""
-    steps = MORE_STEPS.get(record.preset, {}).get(record.model)
-    on_new = regbench.variant_of(record) == "held_out"
-    return steps is None or on_new or setting(record, "training.steps") == steps
+    """Not the shorter training, of the steps of the others, of a model that needs a longer one."""
+    longer = record.model in MORE_STEPS.get(record.preset, {})
+    on_same = regbench.variant_of(record) == "iid"
+    usual = regbench.LONGER.get((record.preset, SIZE))
+    return not (longer and on_same and setting(record, "training.steps") == usual)
 
 
 select = any_of(_belongs)  # runs with 100 training automata, of both variants

@@ -232,6 +232,8 @@ def test_a_row_of_table_3_with_more_steps_leaves_its_shorter_training_out() -> N
     found = table3.select([run(model, *cell) for model in (MOSAIC, "gpt2") for cell in cells])
     ours = {f"{MOSAIC} iid 2400", f"{MOSAIC} held_out 800"}
     assert {r.run_id for r in found} == {*ours, *(f"gpt2 {name} {n}" for name, n in cells)}
+    for_all = [run(model, "iid", 10) for model in (MOSAIC, "gpt2")]  # as training.steps=10 has it
+    assert len(table3.select(for_all)) == 2
     text = table3.table([run(MOSAIC, "iid", 2400), run("gpt2", "iid", 800)])
     assert "\n- Memory Mosaic, same automata: 2,400 steps, not 800\n" in text
 
