@@ -19,6 +19,7 @@ SEEDS = 5
 
 HEBB, DELTA, RIDGE = "outer_product", "delta_rule", "ridge"
 KERNEL, NEAREST = "kernel", "nearest_neighbour"
+HOPFIELD = "classical_hopfield"
 NEURAL, LINEAR = "neural_memory", "neural_memory_linear"
 WEIGHTS, TRAINED = "stored_in_weights", "trained_linear"
 MEMORIES = (  # forms of one kind stand together
@@ -30,7 +31,7 @@ MEMORIES = (  # forms of one kind stand together
     "random_features",
     KERNEL,
     "modern_hopfield",
-    "classical_hopfield",
+    HOPFIELD,
     LINEAR,
     NEURAL,
     TRAINED,
