@@ -48,13 +48,15 @@ PUBLISHED = {  # scores, in the order of CHANGES
     MAMBA: (0.904, 0.067, 0.901, 0.863, 0.527, 0.895),
 }
 # Numbers of each layer that a sequence keeps, convolutions included (the suite: 4,096 in two), and
-# the length of a model's state, of its width, that keeps so many, as nearly as it can: the
+# the setting of a model, by its width, with which it keeps so many, as nearly as it can: the
 # convolutions of Mamba and Mamba-2 keep three positions of what they see.
 STATE = 2048
-STATE_LENGTH = {
-    MAMBA: lambda width: STATE // (2 * width) - 3,
-    "mamba2": lambda width: (STATE - 6 * width) // (2 * width + 6),
-    "s4d": lambda width: STATE // width,
+STATE_SETTING = {
+    MAMBA: ("state", lambda width: STATE // (2 * width) - 3),
+    "mamba2": ("state", lambda width: (STATE - 6 * width) // (2 * width + 6)),
+    "s4d": ("state", lambda width: STATE // width),
+    "h3": ("state", lambda width: STATE // (2 * width)),
+    "rwkv7": ("head_width", lambda width: STATE // width),
 }
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 # Those that the 800 steps of a laptop are enough for: a transformer has not begun to recall there.
@@ -65,8 +67,8 @@ LONG = ("gpu", "paper")
 def plan(preset: str, seeds: int | None) -> Plan:
     """A sweep for each task, and at ``paper`` for each change of its sizes."""
     models = entrants("mad", preset)
-    shared = ",".join(name for name in models if name not in STATE_LENGTH)
-    own = (_normalised(name, preset) for name in STATE_LENGTH if name in models)
+    shared = ",".join(name for name in models if name not in STATE_SETTING)
+    own = (_normalised(name, preset) for name in STATE_SETTING if name in models)
     groups = [(f"models=[{shared}]",), *own]
     names = LAPTOP if preset == "laptop" else CHANGES
     cells = [one for name in names for one in _cells(name, preset)]
@@ -74,8 +76,9 @@ def plan(preset: str, seeds: int | None) -> Plan:
 
 
 def _normalised(model: str, preset: str) -> tuple[str, ...]:
-    length = STATE_LENGTH[model](preset_settings("mad", model, preset)["models"]["width"])
-    return f"models={model}", f"models.state={length}"
+    key, value = STATE_SETTING[model]
+    width = preset_settings("mad", model, preset)["models"]["width"]
+    return f"models={model}", f"models.{key}={value(width)}"
 
 
 def _cells(name: str, preset: str) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from bench.records.schema import Cost, RunRecord, read_record
 from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, STATE_LENGTH, plan
+from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, STATE_SETTING, plan
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -130,21 +130,23 @@ def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
 
 def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
     for preset in ("laptop", "gpu"):
-        own = [words for words in plan(preset, None).sweeps[:4] if "models=[" not in words[2]]
+        cell = plan(preset, None).sweeps[: len(STATE_SETTING) + 1]
+        own = [words for words in cell if "models=[" not in words[2]]
         for words in own:
-            kept, more = (_numbers_kept(words, preset, longer) for longer in (0, 2))
+            kept, more = (_numbers_kept(words, preset, longer) for longer in (1, 2))
             if "models=mamba2" in words:  # none of its states is of that size
                 assert kept < STATE < more
+            elif "models=rwkv7" in words:  # its last input comes on top
+                assert kept == STATE + compose([*words, f"preset={preset}"]).models["width"]
             else:
                 assert kept == STATE
-        assert len(own) == len(STATE_LENGTH)
+        assert len(own) == len(STATE_SETTING)
 
 
 def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:
-    """Of each layer, with a state that is longer by so much than the plan has it."""
-    configuration = compose([*words, f"preset={preset}"])
-    state = configuration.models["state"] + longer
-    configuration = compose([*words, f"preset={preset}", f"models.state={state}"])
+    """Of each layer, with a state that is so many times as long as the plan has it."""
+    key, value = words[-1].removeprefix("models.").split("=")
+    configuration = compose([*words, f"preset={preset}", f"models.{key}={int(value) * longer}"])
     model = build_to_train(configuration, build_task(configuration), 0)
     return float(model.state_bytes(128)) / 4 / configuration.models["layers"]  # type: ignore[operator]
 
