@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from bench.records.numbers import by_data_seed, data_seed
 from bench.records.schema import RunRecord
-from ground.statistics import REAL, SHARE, Interval, Items, Kind, interval_of, mean_of
+from ground.statistics import (
+    LEVEL,
+    REAL,
+    ROUNDING,
+    SHARE,
+    Interval,
+    Items,
+    Kind,
+    interval_of,
+    mean_of,
+)
 
 Read = Callable[[RunRecord], float | None]
 
@@ -79,10 +89,18 @@ class Sample:
             yield self.values + ends
 
     def interval(self, values: Sequence[float], level: float) -> Interval | None:
-        """The interval of the mean of some of the :meth:`possibilities`; a point if it is exact."""
+        """The interval of the mean of some of the :meth:`possibilities`; a point if it is exact.
+
+        Equal seeds do not tell how far others would lie, so they decide nothing. But below the
+        level of a verdict, where it is asked what a control leans to, they lean to what they are;
+        what ties with a limit lies on neither side of it.
+        """
         if self.deterministic:
             return Interval(min(values), max(values))
-        return interval_of(values, self.kind, self.items, level)
+        found = interval_of(values, self.kind, self.items, level)
+        if found is None and level < LEVEL and len(values) > 1:
+            return Interval(mean_of(values) - ROUNDING, mean_of(values) + ROUNDING)
+        return found
 
 
 def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:

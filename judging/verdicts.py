@@ -349,8 +349,10 @@ def _interval(
     together: Items | None,
 ) -> Interval | None:
     if not a.deterministic and not b.deterministic:
-        return difference_interval(x, y, a.kind, (a.items, b.items), level, together)
-    if together is not None and min(len(x), len(y)) == 1:
+        found = difference_interval(x, y, a.kind, (a.items, b.items), level, together)
+        if found is not None or level >= LEVEL:
+            return found
+    elif together is not None and min(len(x), len(y)) == 1:
         # What no seed enters moves with the test items, and so does the other, with the same ones.
         kind = Kind("difference", a.kind.low - a.kind.high, a.kind.high - a.kind.low)
         found = interval_of([p - q for p in x for q in y], kind, together, level)

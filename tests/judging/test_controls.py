@@ -19,6 +19,7 @@ from ground.statistics import LEVEL
 from judging.claims import Claim
 from judging.controls import (
     EACH_ITS_OWN,
+    LEANING,
     NOTHING_TRAINED,
     UNTRAINED,
     Control,
@@ -137,6 +138,56 @@ def test_a_control_by_hand_that_is_not_asked_or_has_no_runs_has_not_failed() -> 
         assert words in evidence
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ((0.9,), "was run for 1 of 3 seeds only"),
+        ((0.9, 0.9), "was run for 2 of 3 seeds only"),
+        # Equal seeds have no interval, by which they would pass.
+        ((0.9, 0.9, 0.9), "does not surely fail: it would pass at 80% (the other 0.900"),
+        ((0.9, 0.9001, 0.9), "holds too, so that the claim tells nothing"),
+        ((0.6, 0.6, 0.6), ""),  # what ties with a limit lies on neither side of it
+        ((0.5, 0.5, 0.5), ""),
+    ],
+)
+def test_a_control_by_hand_that_has_the_property_has_not_failed(
+    other: tuple[float, ...], words: str
+) -> None:
+    own = Number("accuracy", "loss").of(Runs("the other", model="mamba"))
+    control = Control("the other", within(own, low=0.6))
+    claim = Claim("", "It learns.", GOOD, control=control)
+    beside = [one.model_copy(update={"model": "mamba"}) for one in runs(*other)]
+    beside = [
+        one.model_copy(update={"metrics": {"test": {"loss": value}}})
+        for one, value in zip(beside, other, strict=True)
+    ]
+    verdict, evidence = judged([*runs(*TRAINED), *beside], claim)
+    assert verdict == (UNDECIDED if words else REPRODUCED)
+    assert words in evidence
+
+
+def test_a_control_of_two_equal_numbers_is_not_above() -> None:
+    """Such as the steps of two memories of which an untrained network learns none."""
+    a, b = (Number(name, name).of(MODEL) for name in ("first", "then"))
+    claim = Claim("", "One comes first.", above(b, a), control=UNTRAINED)
+    measured = [
+        one.model_copy(update={"metrics": {"test": {"first": first, "then": then}}})
+        for one, (first, then) in zip(
+            [*runs(*TRAINED), *twins(*TRAINED)],
+            [(20.0, 80.0), (21.0, 85.0), (22.0, 81.0), *[(400.0, 400.0)] * 3],
+            strict=True,
+        )
+    ]
+    assert judged(measured, claim)[0] == REPRODUCED
+    early = [
+        one.model_copy(update={"metrics": {"test": {"first": 20.0, "then": 80.0}}})
+        for one in measured
+    ]
+    verdict, evidence = judged([*measured[:3], *early[3:]], claim)
+    assert verdict == UNDECIDED
+    assert "would pass at 80%" in evidence
+
+
 def test_twins_never_enter_a_claim_themselves_nor_a_board() -> None:
     records = [*runs(*TRAINED), *twins(0.1, 0.11, 0.12)]
     assert CLAIM.without_control(records) == GOOD.judge(runs(*TRAINED), LEVEL)
@@ -230,6 +281,8 @@ def test_a_control_is_served_as_a_control_only(tmp_path: Path) -> None:
 # The committed records
 
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
+# λ sets the width of a peak before any training: the control of figure 16 is the λ of other heads.
+BEFORE_TRAINING = {"width of the peak and λ"}
 
 
 @cache
@@ -243,7 +296,7 @@ def committed() -> dict[str, list[RunRecord]]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_committed_control_passes_its_claim(path: Path) -> None:
     """Whatever the verdict on the trained models is, and by hand or not: an untrained network
-    satisfies no claim about them."""
+    satisfies no claim about them, nor would it with more seeds."""
     file = json.loads(path.read_text())
     reproduction, here = reproductions()[file["figure"]], committed()[file["preset"]]
     if not isinstance(reproduction.control, Untrained):
@@ -254,9 +307,9 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
     passed = [
         c
         for c in asked
-        if reproduction.control.judged(c.rule, records, LEVEL).verdict == REPRODUCED
+        if reproduction.control.judged(c.rule, records, LEANING).verdict == REPRODUCED
     ]
-    assert [claim.name for claim in passed] == []
+    assert {claim.name for claim in passed} <= BEFORE_TRAINING
 
 
 def test_every_claim_names_its_control_or_why_there_is_none() -> None:

@@ -89,6 +89,13 @@ def test_a_model_out_of_its_class_contradicts(far: dict[str, Any], claim: str) -
     assert judge(tracking.REPRODUCTION, tracked(**far))[claim].verdict == CONTRADICTED
 
 
+def test_networks_that_guess_pass_no_claim() -> None:
+    guesses = {f"{m}_{g}": guess for m in MODELS for g, (_, _, guess) in tracking.GROUPS.items()}
+    for near in (0.5, 0.995):
+        found = judge(tracking.REPRODUCTION, tracked(near=near, **guesses))
+        assert REPRODUCED not in {finding.verdict for finding in found.values()}
+
+
 def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
     for far, name, verdict in (
         ({"lstm_s5": 0.01}, "S₅ needs more than diagonal", CONTRADICTED),  # "a nonlinear state can"
