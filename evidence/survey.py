@@ -18,6 +18,7 @@ from bench.records.identity import one_of_each
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from evidence.cost import GPU_PRESETS, Cost, Speeds
+from evidence.reading import reads
 from ground.errors import UserError
 from judging.claims import ClaimResult
 from judging.controls import is_twin, without_twins
@@ -140,7 +141,8 @@ class Review:
     def may_decide(self, result: ClaimResult) -> bool:
         """Whether a run that is missing can decide an open claim. Of one that was judged and stayed
         open these are runs of the tasks that it was judged by, since those of another size or
-        corpus are rows of other claims; and controls only where it lacks nothing else."""
+        corpus are rows of other claims, and of the models that it reads; and controls only where it
+        lacks nothing else."""
         finding = result.finding
         if finding.verdict != UNDECIDED or not finding.seeds:
             return bool(self.missing)
@@ -148,7 +150,8 @@ class Review:
         own = [
             one for one in self.missing if _of_task(one.configuration.resolved()["tasks"]) in known
         ]
-        if any(one.role not in ("control", "baseline") for one in own):
+        runs = [one for one in own if one.role not in ("control", "baseline")]
+        if runs and reads(result.claim, self.reproduction, self.judged, runs):
             return True
         alone = replace(result.claim, control=None).judge(self.judged)
         return bool(own) and alone.finding.verdict == REPRODUCED

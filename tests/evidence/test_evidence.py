@@ -27,6 +27,7 @@ from bench.search.plan import make_plan
 from evidence.command import Asked, main
 from evidence.console import print_how_to_commit
 from evidence.cost import Speeds
+from evidence.reading import reads
 from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
@@ -42,6 +43,7 @@ from tests.bench.records import make_record
 from tests.conftest import ROOT
 
 FIGURES = reproductions()
+CONTEND = ("gpt2_rope", "mamba", "lstm")
 
 
 @pytest.fixture
@@ -380,3 +382,27 @@ def test_runs_of_another_size_and_mere_controls_decide_nothing_that_lacks_someth
     assert not may(result, (small, "control"))
     assert may(passing, (small, "control"))  # it lacks nothing but its control
     assert not may(result)
+
+
+def test_a_claim_waits_for_no_model_that_it_does_not_read() -> None:
+    """A figure shows more models than its claims ask about."""
+    words = ["tasks=mad", "tasks.synthetic=compression", "preset=laptop"]
+    asked = {name: compose([*words, f"models={name}"]) for name in CONTEND}
+    figure = FIGURES["mad"]
+    judged = [
+        make_record(
+            seed=seed,
+            task="mad",
+            model=name,
+            preset="laptop",
+            role="final",
+            config=asked[name].resolved(),
+            metrics={"test": {"accuracy": 0.2 + 0.05 * seed}},
+        )
+        for name in ("gpt2_rope", "mamba")
+        for seed in range(3)
+    ]
+    (claim,) = (c for c in figure.claims if c.name == "compression is alike")
+    for name in CONTEND:
+        run = PlannedRun(asked[name].model_copy(update={"seed": 3}), "final", name, name)
+        assert reads(claim, figure, judged, [run]) == (name != "lstm"), name

@@ -1,0 +1,51 @@
+"""Which runs a claim reads: whether a run that is missing could change what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bench.records.schema import RunRecord
+from judging.claims import Claim
+from judging.grammar import Records
+from reproduce.planned import PlannedRun
+from reproduce.reproduction import Reproduction
+
+LAST = "9999-12-31T00:00:00+00:00"  # of several runs with one seed the last one counts
+NOTHING = {"metrics": {}, "per_sequence": {}, "curves": {}, "arrays": {}, "study": None}
+
+
+def reads(
+    claim: Claim, reproduction: Reproduction, judged: Records, missing: Iterable[PlannedRun]
+) -> bool:
+    """Whether a claim says something else where each of some runs has failed. A run that could not
+    even do harm is none of its rows: a figure shows more models than its claims ask about.
+
+    Args:
+        judged: the records that the claim was judged by, at least one.
+        missing: runs of the tasks of these records.
+    """
+    failed = [_failed(run, judged[0]) for run in missing]
+    return (
+        claim.judge([*judged, *reproduction.select(failed)]).finding != claim.judge(judged).finding
+    )
+
+
+def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:
+    configuration = run.configuration
+    return like.model_copy(
+        update={
+            **NOTHING,
+            "run_id": run.key,
+            "identity": run.key,
+            "seed": configuration.seed,
+            "task": configuration.task,
+            "model": configuration.model,
+            "label": configuration.model,
+            "preset": configuration.preset,
+            "role": "final" if run.role == "trial" else run.role,
+            "outcome": "failed",
+            "cause": "it is missing",
+            "config": configuration.resolved(),
+            "provenance": like.provenance.model_copy(update={"started_at": LAST}),
+        }
+    )
