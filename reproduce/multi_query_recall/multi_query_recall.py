@@ -238,6 +238,14 @@ def grows_with_the_state(model: str) -> Rule:
     return once(several, each(rules, text))
 
 
+def _longest_rows(records: Records, model: str) -> list[Runs]:
+    """The narrowest and the widest of the longest trainings: whoever is stopped early falls too."""
+    cell = longest(records, model)
+    sizes = runs.widths(records, cell, model)
+    ends = dict.fromkeys((sizes[0], sizes[-1])) if sizes else ()
+    return [at_pairs(records, model, -1, size, cell).runs for size in ends]
+
+
 def _rewritten(model: str) -> Measured:
     return accuracy(model, FORGETTING, "accuracy_rewritten", "on rewritten keys")
 
@@ -259,12 +267,14 @@ def _fixed_state(model: str) -> tuple[Claim, Claim]:
             f"{label} keeps a state of fixed size, so it recalls less the more pairs there are.",
             asked(falls(model)),
             source=f"{ZOOLOGY}, section 4 and figure 2",
+            ranks=lambda records: _longest_rows(records, model)[-1:],
         ),
         Claim(
             f"{label} recalls more with a larger state",
             f"{label} recalls more pairs, the larger its state.",
             asked(grows_with_the_state(model)),
             source=f"{ZOOLOGY}, figure 2",
+            ranks=lambda records: _longest_rows(records, model),
         ),
     )
 

@@ -50,10 +50,9 @@ NAMES = {
     SUM: "Linear transformer with a short convolution",
     ALONE: "DeltaNet without its convolution",
 }
-GATED = ("kda", "gated_delta_net")  # a decay for each channel, and for each head
 # Where rule and sum are compared, three data leave an interval of 0.8, and the steps of all others
-# leave both still improving; between decays by channel and by head they leave one of 0.35.
-DATA_SEEDS = 12
+# leave both still improving.
+DATA_SEEDS = 32
 LESS, MORE = 0.2, 0.05
 NOT_RANKED = "not ranked: still improving, on an edge or untuned"
 # Where they are widest, with the steps that the slow ones of figure multi_query_recall take: after
@@ -77,9 +76,8 @@ def plan(preset: str, seeds: int | None) -> Plan:
         for model, taps in (RULE, SUM)
         if preset in runs.NARROW_STEPS
     ]
-    gated = (*sizes[0], f"models=[{','.join(GATED)}]", f"sweep.data_seeds={DATA_SEEDS}")
-    several = (gated,) if preset in runs.NARROW_STEPS else ()
-    return Plan(sweeps=(*sizes, *variants, *narrowest, *several, *_patient_cells(preset)))
+    plain = runs.plain_sweeps(preset)
+    return Plan(sweeps=(*plain, *variants, *narrowest, *_patient_cells(preset)))
 
 
 def _patient_cells(preset: str) -> list[tuple[str, ...]]:
@@ -306,7 +304,7 @@ def _recalls(records: Records, found: Runs) -> Rule:
 
 def _by_channel_above_by_head(records: Records) -> list[Rule]:
     size = min(widths(records), default=0)
-    both = (of(model, size) for model in ("kda", "gated_delta_net"))
+    both = (of(model, size) for model in runs.GATED)
     a, b = (_accuracy(records, one).of(one) for one in both)
     return [above(a, b, MORE)]
 

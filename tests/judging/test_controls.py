@@ -312,6 +312,23 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
     assert {claim.name for claim in passed} <= BEFORE_TRAINING
 
 
+@pytest.mark.parametrize("name", ["factual_recall", "in_context_regression", "recall_depth"])
+def test_networks_that_take_one_step_here_pass_no_claim(name: str, tmp_path: Path) -> None:
+    """The controls that cost little, trained anew."""
+    reproduction, place = reproductions()[name], ("preset=laptop", f"store={tmp_path}")
+    plan = reproduction.plan("laptop", None)
+    runs, sweeps = ([[*words, *place] for words in those] for those in (plan.runs, plan.sweeps))
+    found = reproduction.control.configurations(runs, sweeps)
+    twins = [serve_or_make(one, role="control") for one in found]
+    assert not any(served for _, served in twins)
+    chosen = reproduction.select(without_twins(committed()["laptop"]))
+    beside = reproduction.control.twins(chosen, [twin for twin, _ in twins])
+    for claim in reproduction.claims:
+        finding = reproduction.control.judged(claim.rule, [*chosen, *beside], LEANING)
+        assert finding.verdict != REPRODUCED, claim.name
+        assert finding.seeds or finding.verdict == NOT_ASKED, claim.name
+
+
 def test_every_claim_names_its_control_or_why_there_is_none() -> None:
     claims = [claim for one in reproductions().values() for claim in one.claims]
     assert all(
