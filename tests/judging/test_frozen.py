@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from judging.grammar import Number, Rule, Runs, above, each, once, trained_for, 
 from judging.trials import settled
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
+from tests.committed import committed_records
 from tests.judging.samples import record
 
 CLAIMS = {name: [claim.hashes for claim in one.claims] for name, one in reproductions().items()}
@@ -178,6 +180,29 @@ def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
         for entry in (yaml.safe_load(line) or {}).values() if ": {" in line else ():
             kept = Entry(**entry)
             assert datetime.fromisoformat(kept.since) > committed - timedelta(days=1), line
+
+
+def test_a_claim_that_counts_as_set_before_its_runs_was_committed_before_them() -> None:
+    """The first commit that holds its two hashes is no younger than the first run."""
+    committed: dict[tuple[str, ...], datetime] = {}
+    time = datetime.now(UTC)
+    words = ("log", "--full-history", "-m", "--format=@%at", "-p", "--", "judging/frozen.yaml")
+    for line in _git(*words).splitlines():
+        if line.startswith("@") and line[1:].isdigit():
+            time = datetime.fromtimestamp(int(line[1:]), UTC)
+        elif line.startswith("+") and (hashes := re.findall(r'"(?:words|test)": "(\w+)"', line)):
+            committed[tuple(hashes)] = min(time, committed.get(tuple(hashes), time))
+    if not committed:
+        pytest.skip("there is no history here")
+    began = {(r.preset, r.run_id): r.provenance.started_at for r in committed_records()}
+    late = []
+    for path in sorted((FOLDER / "verdicts").glob("*.json")):
+        file = json.loads(path.read_text())
+        first = min((began[file["preset"], name] for name in file["records"]), default="9999")
+        for claim in (one for one in file["claims"] if not one["after_runs"]):
+            if committed[*claim["frozen"].split("-")].isoformat() > first:
+                late.append(f"{path.stem}: {claim['name']}")
+    assert late == []
 
 
 def _git(*words: str) -> str:
