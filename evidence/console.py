@@ -50,7 +50,8 @@ def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float
         return
     screen.print(
         "time: of training alone on one core, by the seconds that records took; a range where no "
-        f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.0e} a second, an estimate.",
+        f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
+        "one H200 came to that with nine small trainings at once.",
         soft_wrap=True,
     )
 

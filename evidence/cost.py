@@ -24,9 +24,11 @@ from reproduce.planned import PlannedRun
 from settings.settings import Configuration
 
 GPU_PRESETS = ("gpu", "paper")
-GPU_RATE = 1e13  # FLOP/s that small models sustain; the range of the estimate spans a factor 9
+# FLOP/s of nine small trainings at once on one H200, the median over six models of RegBench and
+# two sizes (docs/measurements/regbench_h200_trials.json); the estimate's range holds all six.
+GPU_RATE = 4.6e12
 # How far an estimate may be off, either way.
-BY_STEPS, BY_FLOPS, BY_RATE, BY_NOTHING = 1.5, 2.5, 3.0, 10.0
+BY_STEPS, BY_FLOPS, BY_RATE, BY_NOTHING = 1.5, 2.5, 4.0, 10.0
 PREDICTORS = 10  # about so many has a task
 SIZES = {"layers": 1, "width": 2}  # of a model -> power in the FLOPs of a step
 
@@ -230,7 +232,7 @@ class Speeds:
             return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
         alike, runs_alike, ratio, flops, steps, trained = found
         if configuration.preset in GPU_PRESETS:
-            source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.0e} FLOP/s"
+            source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.1e} FLOP/s"
             return _around(steps * flops / GPU_RATE, BY_RATE, source)
         if runs_alike:
             source = f"{'seconds a step' if ratio == 1.0 else 'FLOPs'} as {alike.run_id}"

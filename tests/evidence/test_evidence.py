@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -12,7 +14,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +30,7 @@ from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import make_plan
 from evidence.command import Asked, main
 from evidence.console import print_how_to_commit
-from evidence.cost import Speeds
+from evidence.cost import BY_RATE, GPU_RATE, Speeds
 from evidence.reading import reads
 from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
@@ -406,3 +410,22 @@ def test_a_claim_waits_for_no_model_that_it_does_not_read() -> None:
     for name in CONTEND:
         run = PlannedRun(asked[name].model_copy(update={"seed": 3}), "final", name, name)
         assert reads(claim, figure, judged, [run]) == (name != "lstm"), name
+
+
+def test_gpu_hours_are_by_a_rate_that_was_measured() -> None:
+    file = json.loads((ROOT / "docs" / "measurements" / "regbench_h200_trials.json").read_text())
+    (at_once,) = re.findall(r"workers=(\d+)", file["command"])
+    runs = {
+        (r.model, r.config["tasks"]["training_automata"]): r.cost.training_flops
+        for r in read_records([COMMITTED / "regbench" / "laptop"])
+        if r.role == "final" and r.config["training"]["steps"] == 800
+    }
+    measured = [(t["model"], t["training_automata"], t["seconds"]) for t in file["trials"]]
+    of_model: dict[str, list[float]] = {}
+    for model, size, seconds in measured:
+        if flops := runs.get((model, size)):
+            of_model.setdefault(model, []).append(int(at_once) * flops / seconds)
+    assert len(of_model) == 6
+    assert median(chain(*of_model.values())) == pytest.approx(GPU_RATE, rel=0.02)
+    for rates in of_model.values():
+        assert GPU_RATE / BY_RATE < median(rates) < GPU_RATE * BY_RATE
