@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import re
 import shlex
 import shutil
 import signal
@@ -14,40 +12,34 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import bench.runs.shelf
-from bench.records.schema import Cost, Role, RunRecord, read_record, read_records, write_record
+from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import identify
 from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import make_plan
 from evidence.command import Asked, main
 from evidence.console import print_how_to_commit
-from evidence.cost import BY_RATE, GPU_RATE, Speeds
-from evidence.reading import reads
+from evidence.cost import Speeds
 from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
-from judging.claims import Claim, ClaimResult
-from judging.grammar import Number, Runs, within
-from judging.verdicts import UNDECIDED, not_asked
+from judging.claims import ClaimResult
+from judging.verdicts import not_asked
 from reproduce.__main__ import reproductions
 from reproduce.planned import PlannedRun
 from reproduce.request import Request
 from settings.config import compose
-from settings.settings import Configuration
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
 FIGURES = reproductions()
-CONTEND = ("gpt2_rope", "mamba", "lstm")
 
 
 @pytest.fixture
@@ -359,73 +351,3 @@ def test_what_a_smaller_preset_asks_too_is_open_here() -> None:
     request = Request.read(["preset=laptop"], "figure9", figure9)
     review = Review("figure9", figure9, request, results, ())
     assert [result.finding.asked_at for result in review.open] == ["smoke", "laptop"]
-
-
-def test_runs_of_another_size_and_mere_controls_decide_nothing_that_lacks_something_else() -> None:
-    small, large = (
-        compose(["tasks=regbench", "models=lstm", f"tasks.training_automata={n}"]) for n in (5, 9)
-    )
-    judged = [
-        make_record(seed=n, config=small.resolved(), metrics={"test": {"accuracy": level}})
-        for n, level in enumerate((0.4, 0.7))
-    ]
-    accuracy = Number("accuracy", "accuracy").of(Runs("the model"))
-    result = Claim("it learns", "It learns.", within(accuracy, low=0.5)).judge(judged)
-    passing = replace(result, claim=replace(result.claim, rule=within(accuracy, low=0.0)))
-    assert result.finding.verdict == UNDECIDED
-    assert result.finding.seeds
-
-    def may(found: ClaimResult, *runs: tuple[Configuration, Role]) -> bool:
-        planned = tuple(PlannedRun(one, role, f"{n}", f"{n}") for n, (one, role) in enumerate(runs))
-        figure = FIGURES["figure9"]
-        request = Request.read(["preset=smoke"], "figure9", figure)
-        return Review("figure9", figure, request, (found,), planned, judged).may_decide(found)
-
-    assert may(result, (large, "final"), (small, "final"))
-    assert not may(result, (large, "final"), (large, "control"))
-    assert not may(result, (small, "control"))
-    assert may(passing, (small, "control"))  # it lacks nothing but its control
-    assert not may(result)
-
-
-def test_a_claim_waits_for_no_model_that_it_does_not_read() -> None:
-    """A figure shows more models than its claims ask about."""
-    words = ["tasks=mad", "tasks.synthetic=compression", "preset=laptop"]
-    asked = {name: compose([*words, f"models={name}"]) for name in CONTEND}
-    figure = FIGURES["mad"]
-    judged = [
-        make_record(
-            seed=seed,
-            task="mad",
-            model=name,
-            preset="laptop",
-            role="final",
-            config=asked[name].resolved(),
-            metrics={"test": {"accuracy": 0.2 + 0.05 * seed}},
-        )
-        for name in ("gpt2_rope", "mamba")
-        for seed in range(3)
-    ]
-    (claim,) = (c for c in figure.claims if c.name == "compression is alike")
-    for name in CONTEND:
-        run = PlannedRun(asked[name].model_copy(update={"seed": 3}), "final", name, name)
-        assert reads(claim, figure, judged, [run]) == (name != "lstm"), name
-
-
-def test_gpu_hours_are_by_a_rate_that_was_measured() -> None:
-    file = json.loads((ROOT / "docs" / "measurements" / "regbench_h200_trials.json").read_text())
-    (at_once,) = re.findall(r"workers=(\d+)", file["command"])
-    runs = {
-        (r.model, r.config["tasks"]["training_automata"]): r.cost.training_flops
-        for r in read_records([COMMITTED / "regbench" / "laptop"])
-        if r.role == "final" and r.config["training"]["steps"] == 800
-    }
-    measured = [(t["model"], t["training_automata"], t["seconds"]) for t in file["trials"]]
-    of_model: dict[str, list[float]] = {}
-    for model, size, seconds in measured:
-        if flops := runs.get((model, size)):
-            of_model.setdefault(model, []).append(int(at_once) * flops / seconds)
-    assert len(of_model) == 6
-    assert median(chain(*of_model.values())) == pytest.approx(GPU_RATE, rel=0.02)
-    for rates in of_model.values():
-        assert GPU_RATE / BY_RATE < median(rates) < GPU_RATE * BY_RATE
