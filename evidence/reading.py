@@ -11,7 +11,13 @@ from reproduce.planned import PlannedRun
 from reproduce.reproduction import Reproduction
 
 LAST = "9999-12-31T00:00:00+00:00"  # of several runs with one seed the last one counts
-NOTHING = {"metrics": {}, "per_sequence": {}, "curves": {}, "arrays": {}, "study": None}
+NOTHING: dict[str, object] = {
+    "metrics": {},
+    "per_sequence": {},
+    "curves": {},
+    "arrays": {},
+    "study": None,
+}
 
 
 def reads(
