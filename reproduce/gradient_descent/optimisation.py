@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, SHARE, mean_of
 from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED, UNTRAINED
+from judging.controls import NOTHING_TRAINED, UNTRAINED, NoControl
 from judging.grammar import Records, Rule, above, each, largest_of, within
 from judging.power_laws import Fit, fit_power_law, slope_difference
 from judging.trials import drawn, exact, fact, over_trials, paired
@@ -332,9 +332,13 @@ def table(records: Records) -> str:
 
 
 SOURCE = f"{runs.SCALING_LAWS}; {runs.DYNAMICS}"
-# Paths of a few tokens and sums over counts follow from formulas: there is no network to leave as
-# it was before its training.
-EXACT = (replace(one, control=one.control or NOTHING_TRAINED) for one in (*descent.CLAIMS, *SUMS))
+# What is claimed of paths compares points of a training, and sums over counts follow from formulas:
+# there is no network to leave as it was before its training.
+OF_PATHS = NoControl("it is about the way through a training, and before that there is none")
+EXACT = (
+    *(replace(one, control=one.control or OF_PATHS) for one in descent.CLAIMS),
+    *(replace(one, control=one.control or NOTHING_TRAINED) for one in SUMS),
+)
 CLAIMS = (*GRID, LEARNED, *EXACT)
 REPRODUCTION = Reproduction(
     TITLE,
