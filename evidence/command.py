@@ -10,9 +10,11 @@ from pathlib import Path
 
 from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from evidence.console import print_plan
+from evidence.page import page_of
 from evidence.survey import Survey, in_order
 from evidence.work import work
 from ground.errors import OK, UserError, nearest
+from ground.files import write_atomically
 from reproduce.reproduction import Reproduction
 from reproduce.request import task_keys
 from settings.config import parse
@@ -35,6 +37,7 @@ class Asked:
     storage: str = JOURNAL
     others: tuple[str, ...] = ()
     device_like: str | None = None
+    page: Path | None = None
 
     @classmethod
     def read(cls, words: Sequence[str], known: Mapping[str, Reproduction]) -> Asked:
@@ -67,8 +70,11 @@ class Asked:
         store = Path(str(own.get("store", cls.store)))
         hours = _hours(own.get("hours"))
         device_like = checked_device_like(own.get("device_like"), dry_run)
+        page = own.get("page")
+        if page is not None and (not dry_run or device_like is not None):
+            raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
         asked = (preset, hours, workers, figures, store, dry_run, storage, others)
-        return cls(*asked, device_like)
+        return cls(*asked, device_like, None if page is None else Path(str(page)))
 
     def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
         """For each figure the words of ``python -m reproduce``.
@@ -90,7 +96,7 @@ class Asked:
         return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
 
 
-OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like")
+OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
@@ -111,7 +117,10 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     with _without_collector():
         survey = look()
         print_plan(survey, in_order(survey, survey.candidates), asked.workers, asked.hours)
-    print("dry run, nothing was run or written")
+        if asked.page is not None:
+            text = page_of(survey.experiments, asked.preset, str(asked.page))
+            write_atomically(asked.page, text.encode())
+    print(f"dry run, nothing was run{'' if asked.page else ' or written'}")
     return OK
 
 

@@ -14,6 +14,12 @@ from evidence.survey import Experiment, Review, Step, Survey
 from ground.progress import duration
 from ground.screen import console
 
+RATES = (
+    "time: of training alone on one core, by the seconds that records took; a range where no "
+    f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
+    "one H200 came to that with nine small trainings at once."
+)
+
 
 def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float | None) -> None:
     """What would run in which order, what is served, and what decides the rest."""
@@ -48,12 +54,7 @@ def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float
     if survey.device_like is not None:
         _print_elsewhere(survey, steps)
         return
-    screen.print(
-        "time: of training alone on one core, by the seconds that records took; a range where no "
-        f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
-        "one H200 came to that with nine small trainings at once.",
-        soft_wrap=True,
-    )
+    screen.print(RATES, soft_wrap=True)
 
 
 def _print_elsewhere(survey: Survey, steps: Sequence[Step]) -> None:
@@ -80,7 +81,7 @@ def print_experiments(experiments: Sequence[Experiment]) -> None:
     screen = console()
     table = table_of(["figure", "claim", "verdict", "what would decide it"], ["cost"])
     for one in experiments:
-        cost = "" if one.cost is None else _hours(one.cost, one.on_gpu)
+        cost = "" if one.cost is None else in_hours(one.cost, one.on_gpu)
         table.add_row(one.figure, one.claim, one.verdict, one.words or f"no plan: {one.why}", cost)
     screen.print("\nwhat would decide each open claim: python -m reproduce …")
     screen.print(table)
@@ -124,7 +125,8 @@ def _time(cost: Cost) -> str:
     return f"{duration(cost.seconds)}{between}"
 
 
-def _hours(cost: Cost, on_gpu: bool) -> str:
+def in_hours(cost: Cost, on_gpu: bool) -> str:
+    """A cost in core-hours or GPU-hours, with its range where it is estimated."""
     unit = "GPU-hours" if on_gpu else "core-hours"
     low, high = (f"{seconds / 3600:.3g}" for seconds in (cost.low, cost.high))
     between = f" ({low} to {high}, estimate)" if cost.sources else ""

@@ -16,6 +16,7 @@ can be killed at any moment: the same command goes on and repeats nothing.
   storage=postgresql://… several machines that name the same database make each run once, and all
                          have its record
   dry_run=true           print the plan and what would decide each open claim; run nothing
+  page=FILE              with dry_run=true: write there what would decide each open claim
   device_like=NAME       with dry_run=true: hours on that device, each run alone, and how many of
                          them make the plan faster; names: bench/roofline/devices.yaml, or here
   any other word         goes to the figures that know it: corpus=local stories=PATH wiki=PATH,

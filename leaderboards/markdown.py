@@ -103,7 +103,8 @@ def summary(board: Board) -> str:
     line = (
         f"**{verdicts.total()} published claims of {len({one.figure for one in claims})} figures "
         f"and tables**, each at the most demanding preset run so far: {in_words(verdicts)}{rest} "
-        f"([by figure](docs/results/README.md)). {how_sure(claims)}"
+        "([by figure](docs/results/README.md), [what would decide the rest](docs/open_claims.md)). "
+        f"{how_sure(claims)}"
     )
     small = Counter(claim.verdict for claim in tests)
     small.pop(NOT_ASKED, None)
