@@ -50,6 +50,9 @@ class Shelf:
             known = self._data.setdefault(_text(record.config["tasks"]), [])
             if record.provenance.data not in known:
                 known.append(record.provenance.data)
+        self._predictors: dict[str, list[RunRecord]] = {}
+        for record in (one for one in self._runs.values() if one.role == "baseline"):
+            self._predictors.setdefault(_text(record.config["tasks"]), []).append(record)
         kept = (r for r in own if store.weights(r.run_id).exists())
         self.weights = {training_key(r.config, r.seed) for r in kept}
 
@@ -77,9 +80,7 @@ class Shelf:
 
     def predictors(self, configuration: Configuration) -> list[RunRecord]:
         """The task's predictors without training."""
-        text = _text(configuration.resolved()["tasks"])
-        found = (r for r in self._runs.values() if r.role == "baseline")
-        return [record for record in found if _text(record.config["tasks"]) == text]
+        return self._predictors.get(_text(configuration.resolved()["tasks"]), [])
 
 
 def training_key(config: dict[str, Any], seed: int) -> str:
