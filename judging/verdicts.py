@@ -270,7 +270,9 @@ def share_of_seeds(
         f"{sample.label}: {fewest} of {count} seeds{unknown} "
         f"({level:.0%} interval of the true share {limits[0]:.2f} to {limits[1]:.2f})"
     )
-    return Finding(verdict, with_failures(evidence, sample), count, needed, at=at)
+    of = f"share of seeds, {sample.label}, minus {required:g}"
+    effect = effect_of(of, sample.values, [required], "share") if sample.values else None
+    return Finding(verdict, with_failures(evidence, sample), count, needed, effect=effect, at=at)
 
 
 def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: int) -> int | None:

@@ -91,7 +91,10 @@ def test_equivalence_needs_the_whole_interval_inside(numbers: list[float], verdi
 )
 def test_share_of_seeds(successes: int, count: int, verdict: str) -> None:
     outcomes = [1.0] * successes + [0.0] * (count - successes)
-    assert share_of_seeds(sample(*outcomes), required=0.8).verdict == verdict
+    finding = share_of_seeds(sample(*outcomes), required=0.8)
+    assert finding.verdict == verdict
+    assert finding.effect is not None
+    assert finding.effect.difference == pytest.approx(successes / count - 0.8)
 
 
 @pytest.mark.parametrize("items", [None, Items(500), Items(500, 0.0)])
