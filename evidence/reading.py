@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
+from judging.claims import ClaimResult
 from judging.grammar import Records
 from reproduce.planned import PlannedRun
 from reproduce.reproduction import Reproduction
@@ -21,19 +21,18 @@ NOTHING: dict[str, object] = {
 
 
 def reads(
-    claim: Claim, reproduction: Reproduction, judged: Records, missing: Iterable[PlannedRun]
+    result: ClaimResult, reproduction: Reproduction, judged: Records, missing: Iterable[PlannedRun]
 ) -> bool:
     """Whether a claim says something else where each of some runs has failed. A run that could not
     even do harm is none of its rows: a figure shows more models than its claims ask about.
 
     Args:
-        judged: the records that the claim was judged by, at least one.
+        judged: the records that the result is by, at least one.
         missing: runs of the tasks of these records.
     """
     failed = [_failed(run, judged[0]) for run in missing]
-    return (
-        claim.judge([*judged, *reproduction.select(failed)]).finding != claim.judge(judged).finding
-    )
+    found = result.claim.judge([*judged, *reproduction.select(failed)])
+    return found.finding != result.finding
 
 
 def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:
@@ -46,7 +45,7 @@ def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:
             "seed": configuration.seed,
             "task": configuration.task,
             "model": configuration.model,
-            "label": configuration.model,
+            "label": configuration.label,
             "preset": configuration.preset,
             "role": "final" if run.role == "trial" else run.role,
             "outcome": "failed",

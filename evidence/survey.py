@@ -151,7 +151,7 @@ class Review:
             one for one in self.missing if _of_task(one.configuration.resolved()["tasks"]) in known
         ]
         runs = [one for one in own if one.role not in ("control", "baseline")]
-        if runs and reads(result.claim, self.reproduction, self.judged, runs):
+        if runs and reads(result, self.reproduction, self.judged, runs):
             return True
         alone = replace(result.claim, control=None).judge(self.judged)
         return bool(own) and alone.finding.verdict == REPRODUCED

@@ -69,4 +69,4 @@ def test_a_claim_waits_for_no_model_that_it_does_not_read() -> None:
     (claim,) = (c for c in figure.claims if c.name == "compression is alike")
     for name in CONTEND:
         run = PlannedRun(asked[name].model_copy(update={"seed": 3}), "final", name, name)
-        assert reads(claim, figure, judged, [run]) == (name != "lstm"), name
+        assert reads(claim.judge(judged), figure, judged, [run]) == (name != "lstm"), name

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bench.records.schema import Cost, RunRecord
+from bench.records.schema import Cost, Curve, RunRecord
 from bench.search.plan import make_plan
 from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
-from reproduce.multi_query_recall.runs import FIXED_STATE, LONG_STEPS, SLOW, plan
+from reproduce.multi_query_recall.runs import FIXED_STATE, LONG_STEPS, SLOW, label, plan
 from settings.groups import contenders
 from tests.bench.records import make_record
+from tests.judging.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
@@ -48,6 +50,15 @@ def run(
         metrics={"test": {name.replace("_at_", "/"): value for name, value in metrics.items()}},
         cost=Cost(state_bytes=STATE.get(model, 500) * width),
     )
+
+
+def tuned(record: RunRecord) -> RunRecord:
+    """The same, chosen by a search, with a validation loss that has stopped falling."""
+    training = {**record.config["training"], "lr": 3e-3, "select": "last"}
+    steps = float(training["steps"])
+    curves = {"validation_loss": Curve(x=[steps / 2, steps * 0.8, steps], y=[1.1, 1.0, 1.0])}
+    changed = {"config": {**record.config, "training": training}, "curves": curves}
+    return record.model_copy(update={**changed, "study": study()})
 
 
 def easy(memory: float = 1.0, attention: float = 0.998, steps: int = 100) -> list[RunRecord]:
@@ -212,3 +223,17 @@ def test_every_planned_run_fits_and_belongs(preset: str) -> None:
     for configuration in (entry.configuration for entry in entries):
         if configuration.model == "lstm" or configuration.tasks["protocol"] == "easy":
             assert build_task(configuration).specification().maximum_length
+
+
+@pytest.mark.parametrize("model", FIXED_STATE)
+def test_who_is_stopped_early_says_nothing_of_its_state(model: str) -> None:
+    """Attention that keeps every pair falls with them while it still learns."""
+    records = [tuned(record) for record in plain() if record.model == model]
+    claims = [one for one in REPRODUCTION.claims if one.name.startswith(f"{label(model)} ")]
+    assert len(claims) == 2
+    for late, verdict in ((1.0, REPRODUCED), (0.9, UNDECIDED)):
+        curve = Curve(x=[200.0, 320.0, 400.0], y=[1.1, 1.0, late])
+        found = [r.model_copy(update={"curves": {"validation_loss": curve}}) for r in records]
+        judged = [replace(claim, control=None).judge(found).finding for claim in claims]
+        assert {finding.verdict for finding in judged} == {verdict}
+        assert all(("still improving" in one.evidence) == (late < 1.0) for one in judged)

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from bench.records.schema import Cost, Curve, RunRecord
+from bench.records.schema import Cost, RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import PATIENT, REPRODUCTION, RULE, SUM
 from tests.bench.records import make_record
-from tests.judging.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
-from tests.reproduce.multi_query_recall.test_multi_query_recall import run
+from tests.reproduce.multi_query_recall.test_multi_query_recall import run, tuned
 
 WIDTHS = (16, 64)
 KNOWN = {  # accuracy at the most pairs, by model and taps
@@ -52,15 +51,6 @@ def _run(
     found = run("plain", model, seed, **own)
     config = {**found.config, "models": {**found.config["models"], "convolution": taps}}
     return found.model_copy(update={"config": config, "run_id": f"{found.run_id}-{taps}"})
-
-
-def tuned(record: RunRecord) -> RunRecord:
-    """The same, chosen by a search, with a validation loss that has stopped falling."""
-    training = {**record.config["training"], "lr": 3e-3, "select": "last"}
-    steps = float(training["steps"])
-    curves = {"validation_loss": Curve(x=[steps / 2, steps * 0.8, steps], y=[1.1, 1.0, 1.0])}
-    changed = {"config": {**record.config, "training": training}, "curves": curves}
-    return record.model_copy(update={**changed, "study": study()})
 
 
 def judged(known: dict[tuple[str, int | None], float]) -> dict[str, Any]:
@@ -217,3 +207,13 @@ def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
     rows = {(e.configuration.model, e.configuration.models.get("convolution")) for e in entries}
     assert len({model for model, _ in rows}) >= 10
     assert len({e.configuration.models["width"] for e in entries}) == 3
+
+
+def test_no_model_is_searched_twice_in_one_cell() -> None:
+    """Searches of few and of many data may come to two settings: two rows of one model."""
+    searched = [
+        (entry.configuration.model, repr(entry.configuration.resolved()))
+        for words in REPRODUCTION.plan("laptop", None).sweeps
+        for entry in make_plan([*words, "preset=laptop"]).entries
+    ]
+    assert len(set(searched)) == len(searched)

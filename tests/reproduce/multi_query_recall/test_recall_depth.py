@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.records.schema import RunRecord
@@ -42,6 +44,15 @@ def test_one_layer_fails_only_where_two_do_not(one: float, two: float, expected:
     found = REPRODUCTION.select(runs(one, two))
     said = [first.judge(found).finding.verdict, second.without_control(found).verdict]
     assert said == expected
+
+
+def test_two_layers_that_are_not_ranked_contradict_nothing() -> None:
+    found = [r.model_copy(update={"preset": "laptop"}) for r in REPRODUCTION.select(runs(0.3, 0.3))]
+    claim = replace(REPRODUCTION.claims[1], control=None)
+    assert claim.without_control(found).verdict == CONTRADICTED
+    judged = claim.judge(found).finding
+    assert judged.verdict == UNDECIDED
+    assert "attention, 2 layers is untuned" in judged.evidence
 
 
 def test_short_runs_are_not_asked_and_belong_to_no_other_figure() -> None:
