@@ -95,8 +95,7 @@ def _of_plain_cells(record: RunRecord) -> bool:
 
 def cell(record: RunRecord) -> bool:
     """Whether task and steps are those of the plain cells, whoever the model is."""
-    others = [steps.get(record.preset) for steps in (runs.LONG_STEPS, runs.NARROW_STEPS)]
-    return _of_plain_cells(record) and runs.steps(record) not in others
+    return _of_plain_cells(record) and not runs.more_than_plain(record)
 
 
 def longer(record: RunRecord) -> bool:

@@ -20,13 +20,22 @@ LABELS = {
 }
 # What they keep of the past does not grow with it.
 FIXED_STATE = ("lstm", "s4d", "mamba")
+# Attention with a state that grows, beside them.
+COMPARED = ("conv_attention", *FIXED_STATE)
 EASY, PLAIN, LONG, FORGETTING = "easy", "plain", "long", "forgetting"
 MEMORY_STEPS = 100  # in which one layer of memory units has to learn the easy cell
 # Of what has learned nothing after the steps that all take, or still improves. How such a model
-# falls with the pairs is a question about its state once it has converged. (S4D guesses after
-# 8,000 steps too.)
-SLOW = ("lstm", "mamba")
+# falls with the pairs is a question about its state once it has converged.
 LONG_STEPS = {"laptop": 8000}
+# Which models take how many more steps, by preset and width: at the smallest and the largest, what
+# a size of the state holds; at the largest attention too, to compare trainings of equal length.
+# (Mamba still improves after 8,000 where its state is smallest.)
+LONGER = {
+    "laptop": {
+        16: {**dict.fromkeys(FIXED_STATE, LONG_STEPS["laptop"]), "mamba": 24000},
+        64: dict.fromkeys(COMPARED, LONG_STEPS["laptop"]),
+    }
+}
 # Decays by channel and by head: three data of the narrowest leave an interval of 0.35.
 GATED, GATED_SEEDS = ("kda", "gated_delta_net"), {"laptop": 72}
 # Of the two models that recall_by_state compares where they are narrowest, and learn slowly.
@@ -82,12 +91,22 @@ def plain_sweeps(preset: str) -> list[tuple[str, ...]]:
 
 
 def long_cells(preset: str) -> list[tuple[str, ...]]:
-    """The same with more steps, of the models that need them."""
-    if preset not in LONG_STEPS:
-        return []
-    narrow, *_, wide = plain_cells(preset)
-    more = more_steps(LONG_STEPS, preset)
-    return [(*cell, f"models={_list(SLOW)}", *more) for cell in (narrow, wide)]
+    """Some of them with more steps, of the models that need these."""
+    cells = dict(zip(WIDTHS[preset], plain_cells(preset), strict=True))
+    return [
+        (*cells[size], f"models={_list(models)}", *more_steps({preset: number}, preset))
+        for size, of in LONGER.get(preset, {}).items()
+        for number, models in _by_steps(of).items()
+    ]
+
+
+def _by_steps(of: Mapping[str, int]) -> dict[int, list[str]]:
+    return {number: [m for m in of if of[m] == number] for number in sorted(set(of.values()))}
+
+
+def long_steps(preset: str, model: str, of_width: int) -> int | None:
+    """How many steps the longer trainings of a model have at a width; none where it has none."""
+    return LONGER.get(preset, {}).get(of_width, {}).get(model)
 
 
 def more_steps(of: Mapping[str, int], preset: str) -> tuple[str, ...]:
@@ -127,11 +146,15 @@ def kind(record: RunRecord) -> str | None:
         return None
     if task["rewritten"]:
         return FORGETTING
-    if steps(record) == NARROW_STEPS.get(record.preset):  # another figure's
-        return None
-    if steps(record) == LONG_STEPS.get(record.preset):
-        return LONG if record.model in SLOW else None
-    return PLAIN
+    if steps(record) == long_steps(record.preset, record.model, width(record)):
+        return LONG
+    return None if more_than_plain(record) else PLAIN
+
+
+def more_than_plain(record: RunRecord) -> bool:
+    """Whether it has the steps of a cell that not all models are in."""
+    longer = {number for of in LONGER.get(record.preset, {}).values() for number in of.values()}
+    return steps(record) in longer | {NARROW_STEPS.get(record.preset)}
 
 
 def _as_it_comes(record: RunRecord) -> bool:

@@ -13,7 +13,7 @@ from bench.search.plan import make_plan
 from bench.training.building import build_task
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
-from reproduce.multi_query_recall.runs import FIXED_STATE, LONG_STEPS, SLOW, label, plan
+from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label, plan
 from settings.groups import contenders
 from tests.bench.records import make_record
 from tests.judging.test_fairness import study
@@ -75,6 +75,18 @@ def easy(memory: float = 1.0, attention: float = 0.998, steps: int = 100) -> lis
 def plain(steps: int = 400, **levels: tuple[float, float]) -> list[RunRecord]:
     """Runs at two widths whose accuracies at 2 and 8 pairs are ``levels``; half as good at 8 pairs
     where the width is half."""
+    return _levels([(size, steps) for size in (32, 64)], levels)
+
+
+def longer(**levels: tuple[float, float]) -> list[RunRecord]:
+    """The same at the widths and after the steps of the longer trainings."""
+    cells = {(size, n) for size, of in LONGER["laptop"].items() for n in of.values()}
+    return [record for record in _levels(sorted(cells), levels) if kind(record) == "long"]
+
+
+def _levels(
+    cells: list[tuple[int, int]], levels: dict[str, tuple[float, float]]
+) -> list[RunRecord]:
     known = {name: (0.95, 0.4) if name in FIXED_STATE else (1.0, 0.999) for name in MODELS}
     return [
         run(
@@ -89,7 +101,7 @@ def plain(steps: int = 400, **levels: tuple[float, float]) -> list[RunRecord]:
             accuracy_at_8=many * width / 64 - wobble(seed) / 10,
         )
         for model, (few, many) in {**known, **levels}.items()
-        for width in (32, 64)
+        for width, steps in cells
         for seed in SEEDS
     ]
 
@@ -116,7 +128,7 @@ def judge(records: list[RunRecord]) -> dict[str, Finding]:
 
 
 def test_everything_is_reproduced_as_published() -> None:
-    found = judge(easy() + plain() + forgetting())
+    found = judge(easy() + plain() + longer() + forgetting())
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
     assert "after 100 steps 1.000" in found["one layer of memory units"].evidence
 
@@ -128,7 +140,7 @@ def test_everything_is_reproduced_as_published() -> None:
         (easy(attention=0.98), "attention with a short convolution"),
         (plain(conv_attention=(1.0, 0.9)), "no fall with a state that grows"),
         (plain(mamba=(0.99, 0.98)), "Mamba falls with the pairs"),
-        (plain(lstm=(1.0, 0.999)), "the gap to fixed states"),
+        (longer(mamba=(1.0, 0.999)), "the gap to fixed states"),
         (forgetting(memory_mosaic=0.8), "rewritten keys, without order"),
         (forgetting(titans=0.4), "rewritten keys, with forgetting"),
     ],
@@ -151,12 +163,6 @@ def test_a_model_that_only_guesses_says_nothing_about_its_state() -> None:
     assert found["Mamba falls with the pairs"].verdict == REPRODUCED
 
 
-def longer(**levels: tuple[float, float]) -> list[RunRecord]:
-    """The records of slow models in :func:`plain`, after the steps that these need."""
-    steps = LONG_STEPS["laptop"]
-    return [record for record in plain(steps=steps, **levels) if record.model in SLOW]
-
-
 def test_a_slow_model_is_judged_by_the_runs_that_were_long_enough_for_it() -> None:
     """And by no others: what it guesses after few steps says nothing, nor what it learns later."""
     guessing = {"lstm": (0.5, 0.125)}
@@ -164,17 +170,29 @@ def test_a_slow_model_is_judged_by_the_runs_that_were_long_enough_for_it() -> No
     learned = judge(plain(**guessing) + longer())
     assert {learned[name].verdict for name in claims} == {REPRODUCED}
     assert "8,000 steps" in learned[claims[0]].evidence
-    assert (
-        learned["the gap to fixed states"].evidence
-        == judge(plain(**guessing))["the gap to fixed states"].evidence
-    )
     guessed = judge(plain() + longer(**guessing))
     assert {guessed[name].verdict for name in claims} == {UNDECIDED}
     assert judge(longer(lstm=(0.99, 0.98)))[claims[0]].verdict == CONTRADICTED
+    assert "24,000 steps" in learned["Mamba recalls more with a larger state"].evidence
     figure = REPRODUCTION.panels(REPRODUCTION.select(plain(**guessing) + longer()))
     names = [[trace.name for trace in panel.traces] for panel in figure.panels]
     assert "LSTM, 8,000 steps" in names[0]
     assert not any("8,000 steps" in name for panel in names[1:] for name in panel)
+
+
+def test_the_gap_is_between_trainings_of_equal_length() -> None:
+    """Of the length at which all have converged: what few steps leave apart says nothing."""
+    name = "the gap to fixed states"
+    apart, alike = (0.9, 0.3), (1.0, 0.999)
+    assert judge(plain(mamba=alike) + longer(mamba=apart))[name].verdict == REPRODUCED
+    assert judge(plain(mamba=apart) + longer(mamba=alike))[name].verdict == CONTRADICTED
+    without = [record for record in longer() if record.model != "s4d"]
+    lacking = judge(plain() + without)[name]
+    assert (lacking.verdict, lacking.seeds) == (UNDECIDED, 0)
+    assert "no runs of S4D after more steps" in lacking.evidence
+    steps = {record.config["training"]["steps"] for record in longer() if record.seed == 0}
+    assert steps == {8000, 24000}
+    assert REPRODUCTION.select([run("plain", "mamba", 0, width=16, steps=8000)]) == []
 
 
 def test_short_runs_are_left_out() -> None:
