@@ -144,12 +144,20 @@ class Untrained:
         return rule.judge(found, level)
 
     def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
-        """What is left of a reproduced claim: a test that its control passes tells nothing."""
+        """What is left of a reproduced claim: a test that its control passes tells nothing. A
+        contradiction says where the control contradicts the claim as well, and its numbers: beside
+        them a reader sees whether the network had learned anything."""
         without = not self.keys and not any(map(is_trained, without_twins(records)))
-        if finding.verdict != REPRODUCED or without:
-            return finding  # nothing that the engine trained has no twin
+        if without:  # nothing that the engine trained has no twin
+            return finding
         test = partial(self.judged, rule, records)
-        return _beside(finding, self.label, test, level, finding.seeds)
+        if finding.verdict == REPRODUCED:
+            return _beside(finding, self.label, test, level, finding.seeds)
+        if finding.verdict != CONTRADICTED or (own := test(level)).verdict != CONTRADICTED:
+            return finding
+        label = f"{self.label[:1].upper()}{self.label[1:]}"
+        so = f"{finding.evidence}. {label} contradicts it too ({own.evidence})"
+        return replace(finding, evidence=so)
 
     def in_place(self, records: Records) -> list[RunRecord]:
         """Predictors as they are, and every run that has a twin with what the twin measured: its

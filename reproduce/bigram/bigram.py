@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -25,7 +26,7 @@ from judging.grammar import (
     where,
     within,
 )
-from judging.verdicts import REPRODUCED, Finding
+from judging.verdicts import REPRODUCED, UNDECIDED, Finding
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.bigram.runs import (
     LABELS,
@@ -220,11 +221,35 @@ def leaks_nothing(by: float) -> Rule:
     return Rule(text.format(by=by), judge)
 
 
+Crossed = Callable[[RunRecord, str], float | None]  # the step at which one is half learned
+
+
+def learned(crossed: Crossed, *asked: tuple[Runs, str]) -> Rule:
+    """Each of these is half learned in at least half of the runs: in an order of learning nothing
+    has a place that is never learned."""
+
+    def judge(records: Records, level: float) -> Finding:
+        never, seeds = [], []
+        for runs, name in asked:
+            own = [crossed(record, name) for record in runs.of(records)]
+            seeds.append(len(own))
+            if (missing := own.count(None)) * 2 > len(own):
+                never.append(f"{STEPS[name]} is never half learned in {missing} of {len(own)} runs")
+        verdict = UNDECIDED if never else REPRODUCED  # the claim itself says that runs are missing
+        return Finding(verdict, "; ".join(never) or "each is half learned", min(seeds))
+
+    return Rule("each is half learned in at least half of the runs", judge)
+
+
+def _crossed(record: RunRecord, name: str) -> float | None:
+    return metric(f"steps_to_half_{name}")(record)
+
+
 def steps_of(name: str) -> Measured:
     """The SGD steps until a memory recalls one half; one that never does counts as the last."""
 
     def read(record: RunRecord) -> float:
-        crossed = metric(f"steps_to_half_{name}")(record)
+        crossed = _crossed(record, name)
         return float(setting(record, "tasks.steps")) if crossed is None else crossed
 
     return Number("", read, COUNT).of(PROBED, f"steps of {STEPS[name]}")
@@ -253,11 +278,16 @@ def stepped(name: str) -> Measured:
     return number.of(STEPPED, PROBES.get(name, name))
 
 
+def _learned(*names: str) -> Rule:
+    return learned(_crossed, *((PROBED, name) for name in names))
+
+
 def _order(first: str, then: str, sentence: str) -> Claim:
+    later = above(steps_of(then), steps_of(first))
     return Claim(
         f"{STEPS[first]} before {STEPS[then]}",
         sentence,
-        once(TO_THE_JUMP, above(steps_of(then), steps_of(first))),
+        once(TO_THE_JUMP, provided(_learned(first, then), later)),
         source=ORDER,
     )
 
@@ -319,7 +349,10 @@ CLAIMS = (
         "In-context accuracy jumps when the last of the three memories is learned.",
         once(
             TO_THE_JUMP,
-            each(above(apart(other), apart("early_position_recall")) for other in MEMORIES),
+            provided(
+                _learned("accuracy", *MEMORIES, "early_position_recall"),
+                each(above(apart(other), apart("early_position_recall")) for other in MEMORIES),
+            ),
         ),
         source=ORDER,
     ),

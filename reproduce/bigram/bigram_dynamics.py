@@ -20,12 +20,13 @@ from judging.grammar import (
     any_of,
     each,
     once,
+    provided,
     setting,
     where,
     within,
 )
 from pictures.panels import Axis, Picture, Row
-from reproduce.bigram.bigram import CONTROL, PAPER, SLIDES, over_steps, stepped
+from reproduce.bigram.bigram import CONTROL, PAPER, SLIDES, learned, over_steps, stepped
 from reproduce.bigram.bigram import STEPS as NAMES
 from reproduce.bigram.runs import FINE, NARROW, WIDE, is_of_dynamics
 from reproduce.reproduction import Plan, Reproduction
@@ -109,22 +110,24 @@ def panels(records: Records) -> Picture:
 
 def half_learned(record: RunRecord, name: str) -> float | None:
     """The first probed step at which a curve has come half the way from its start to 1, or that of
-    W_F's divergence to 0: a memory of 5 triggers starts at another chance than one of 65 tokens.
-    One that never does counts as the last step."""
+    W_F's divergence to 0: a memory of 5 triggers starts at another chance than one of 65 tokens."""
     curve, end = record.curves.get(name), float(name != "bigram_divergence")
     if curve is None:
         return None
     far = [abs(end - (value or 0.0)) for value in curve.y]
     found = (x for x, distance in zip(curve.x, far, strict=True) if distance <= far[0] / 2)
-    return next(found, float(setting(record, "tasks.steps")))
+    return next(found, None)
 
 
 def steps_of(name: str, runs: Runs, times: int = 1) -> Measured:
-    """The SGD steps until something is half learned, or a multiple of them."""
+    """The SGD steps until something is half learned, or a multiple of them; one that never is
+    counts as the last step."""
 
     def read(record: RunRecord) -> float | None:
+        if name not in record.curves:
+            return None
         found = half_learned(record, name)
-        return None if found is None else times * found
+        return times * (float(setting(record, "tasks.steps")) if found is None else found)
 
     often = f"{times} times the " if times > 1 else ""
     return Number("", read, COUNT).of(runs, f"{often}steps to half of {NAMES[name]}, {runs.label}")
@@ -152,7 +155,8 @@ def _order(kind: str, first: str, then: str) -> Claim:
     )
 
     def earlier(runs: Runs) -> Rule:
-        return once(LONG, above(steps_of(then, runs), steps_of(first, runs)))
+        later = above(steps_of(then, runs), steps_of(first, runs))
+        return once(LONG, provided(learned(half_learned, (runs, first), (runs, then)), later))
 
     # A network before its training has learned none of both, which is no order.
     (else_,) = set(TRIGGERS) - {kind}
@@ -167,7 +171,9 @@ def _global(kind: str) -> Iterator[Claim]:
         [last(f"{name}{end}", runs) for end in ENDS]
         for name in ("ordinary_loss", "global_share", "in_context_share")
     )
-    first = above(steps_of("accuracy", runs), steps_of("bigram_divergence", runs, MUCH))
+    both = learned(half_learned, (runs, "accuracy"), (runs, "bigram_divergence"))
+    later = above(steps_of("accuracy", runs), steps_of("bigram_divergence", runs, MUCH))
+    first = provided(both, later)
     changes = each((above(whole, cut, CHANGED), above(after, before, CHANGED)))
     rules = (first, above(worse, loss, KNOWN_BY_BIGRAMS), changes)
     for (name, sentence), rule in zip(SAID.items(), rules, strict=True):
@@ -195,7 +201,13 @@ CLAIMS = (
         "joint learning is faster",
         "Joint learning is faster: in-context accuracy is half learned sooner where all three "
         "memories learn from the start than where each waits for the one before it.",
-        once(LONG, above(steps_of("accuracy", IN_TURN), steps_of("accuracy", JOINT["fixed"]))),
+        once(
+            LONG,
+            provided(
+                learned(half_learned, (IN_TURN, "accuracy"), (JOINT["fixed"], "accuracy")),
+                above(steps_of("accuracy", IN_TURN), steps_of("accuracy", JOINT["fixed"])),
+            ),
+        ),
         source=PROBING,
     ),
     *(claim for kind in TRIGGERS for claim in _global(kind)),

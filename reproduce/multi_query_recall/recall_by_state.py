@@ -309,10 +309,13 @@ def _by_channel_above_by_head(records: Records) -> list[Rule]:
 
 
 def _convolved_above_alone(records: Records) -> list[Rule]:
-    size = max(widths(records), default=0)
-    both = (of(model, size, taps) for model, taps in (RULE, ALONE))
-    a, b = (_accuracy(records, one).of(one) for one in both)
+    a, b = (_accuracy(records, one).of(one) for one in _with_and_without(records))
     return [above(a, b, LESS)]
+
+
+def _with_and_without(records: Records) -> list[Runs]:
+    size = max(widths(records), default=0)
+    return [of(model, size, taps) for model, taps in (RULE, ALONE)]
 
 
 BEHIND = (
@@ -340,6 +343,7 @@ CLAIMS = (
         "One layer of the delta rule recalls clearly less where no convolution joins a value to "
         "its key.",
         once(READY, each(_convolved_above_alone, f"accuracy higher by more than {LESS:g}, widest")),
+        ranks=_with_and_without,
         source=f"{MECHANISMS}: recall in the convolution; one layer sees no neighbour without it",
     ),
     Claim(

@@ -236,8 +236,8 @@ def _how_deep(records: Records) -> str:
 
 SHRINKING = Claim(
     "the lead shrinks with depth",
-    "The Mosaic's lead is that of shallow networks: with one block it is larger than with the most "
-    "blocks that were trained.",
+    "The Mosaic's lead is that of shallow networks: after the same steps it is larger with one "
+    "block than with the most blocks that were trained.",
     told(each(_shrinks), after=_how_deep),
     "its lead in validation loss at depth 1, seed by seed, is above 0 and by more than that larger "
     "than at the largest depth of the preset, with the whole 95 % intervals",

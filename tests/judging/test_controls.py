@@ -27,7 +27,7 @@ from judging.controls import (
     without_twins,
 )
 from judging.grammar import Number, Runs, above, once, provided, trained_for, within
-from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
+from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from pictures.panels import Picture
@@ -91,6 +91,24 @@ def test_a_claim_that_an_untrained_network_passes_tells_nothing() -> None:
     verdict, evidence = judged([*runs(*TRAINED), *twins(0.90, 0.91, 0.92)])
     assert verdict == UNDECIDED
     assert "holds too, so that the claim tells nothing" in evidence
+
+
+@pytest.mark.parametrize(
+    ("untrained", "said"),
+    [
+        ((0.1, 0.11, 0.12), True),
+        ((0.90, 0.91, 0.92), False),  # learning took it away
+        ((0.55, 0.61, 0.67), False),
+        ((), False),
+    ],
+)
+def test_a_contradiction_says_where_no_training_was_needed_for_it(
+    untrained: tuple[float, ...], said: bool
+) -> None:
+    verdict, evidence = judged([*runs(0.3, 0.31, 0.32), *twins(*untrained)])
+    assert verdict == CONTRADICTED
+    assert ("The untrained network contradicts it too (the model 0.110" in evidence) == said
+    assert ("contradicts it too" in evidence) == said
 
 
 @pytest.mark.parametrize(

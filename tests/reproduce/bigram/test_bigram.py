@@ -177,6 +177,14 @@ def test_the_order_of_learning() -> None:
     found = judge([*late, *(probed(seed, 120, 15, 90, 200) for seed in SEEDS)])
     assert [found[name].verdict for name in names] == [CONTRADICTED, REPRODUCED, CONTRADICTED]
     assert judge(late)[names[0]].verdict == UNDECIDED
+    never = [_unlearned(run, "early_position_recall") for run in all_runs()]
+    assert {judge(never)[name].verdict for name in names} == {UNDECIDED}
+
+
+def _unlearned(record: RunRecord, name: str) -> RunRecord:
+    """The same, where a memory never comes to one half."""
+    test = {key: y for key, y in record.metrics["test"].items() if key != f"steps_to_half_{name}"}
+    return record.model_copy(update={"metrics": {"test": test}})
 
 
 def test_three_steps_that_succeed_everywhere_are_reproduced_and_that_fail_contradict() -> None:

@@ -10,7 +10,7 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.bigram import bigram, bigram_dynamics
-from reproduce.bigram.bigram_dynamics import NAMES, REPRODUCTION, half_learned, plan
+from reproduce.bigram.bigram_dynamics import JOINT, NAMES, REPRODUCTION, half_learned, plan
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -98,13 +98,38 @@ def test_another_course_contradicts(changed: dict[str, Any], contradicted: set[s
     assert all(any(name.startswith(one) for one in contradicted) for name in found)
 
 
-def test_half_learned_is_half_the_way_from_the_start_and_the_last_step_where_never() -> None:
+@pytest.mark.parametrize(
+    ("never", "claims"),
+    [
+        ({"token_recall"}, {"W_O² before W_K²", "W_K² before W_K¹"}),
+        ({"accuracy"}, {"joint learning is faster", "global bigrams are learned first"}),
+        ({"early_position_recall"}, {"W_K² before W_K¹"}),
+    ],
+)
+def test_what_is_never_learned_has_no_place_in_an_order(never: set[str], claims: set[str]) -> None:
+    """Not even the last one, where it counts as later than all that is learned."""
+    found = verdicts(runs(**dict.fromkeys(never, 1000)))
+    opened = {name.partition(", ")[0] for name, one in found.items() if one == UNDECIDED}
+    assert opened == claims
+
+
+@pytest.mark.parametrize(("never", "verdict"), [(2, REPRODUCED), (3, UNDECIDED)])
+def test_an_order_is_asked_where_half_of_the_runs_learn(never: int, verdict: str) -> None:
+    kind = {"triggers": "random"}
+    late = [probed(s, changes=kind, token_recall=1000 if s < 5 + never else 100) for s in SEEDS]
+    order = (JOINT["random"], "output_recall"), (JOINT["random"], "token_recall")
+    found = bigram.learned(half_learned, *order).judge(late, 0.95)
+    assert (found.verdict, found.seeds) == (verdict, 5)
+    assert ("W_K² is never half learned in 3 of 5 runs" in found.evidence) == (never == 3)
+
+
+def test_half_learned_is_half_the_way_from_the_start() -> None:
     generator = np.random.default_rng(0)
     for _ in range(20):
         x, y = [0.0, 5.0, 10.0, 15.0], [0.3, *generator.uniform(0, 1, 3)]
         record = probed(5).model_copy(update={"curves": {"accuracy": Curve(x=x, y=y)}})
         found = [at for at, value in zip(x, y, strict=True) if value >= 0.65]
-        assert half_learned(record, "accuracy") == (found[0] if found else 400)
+        assert half_learned(record, "accuracy") == (found[0] if found else None)
     assert half_learned(record, "output_recall") is None
 
 
