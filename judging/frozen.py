@@ -31,11 +31,12 @@ HEAD = """\
 # test: hash of the code that judges it; edited: since when, if later than the words.
 """
 HELP = """\
-usage: python -m reproduce claims [update=true]
+usage: python -m reproduce claims [update=true | page=FILE]
 
   say which claims differ from judging/frozen.yaml (exit code 4), and how many were set when
   update=true   write them there, so that what differs is set now, and judge the committed records
-                of every file in leaderboards/verdicts again"""
+                of every file in leaderboards/verdicts again
+  page=FILE     write there every claim of these files that was set after its first run had begun"""
 
 
 class Hashes(NamedTuple):
@@ -95,11 +96,11 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     """Whether a claim was set, or its test edited, after the first of these runs had begun: with
     one run seen, the tolerance could have been chosen to fit."""
     found = entry_of(claim)
-    starts = [_moment(record.provenance.started_at) for record in records]
+    starts = [moment(record.provenance.started_at) for record in records]
     if not starts:
         return False
     changed = found is None or found.test != claim.test
-    return found is None or changed or _moment(found.since) >= min(starts)
+    return found is None or changed or moment(found.since) >= min(starts)
 
 
 def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -108,11 +109,12 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     found = entry_of(claim)
     if found is None or found.test != claim.test:
         return []
-    since = _moment(found.since)
-    return [record for record in records if _moment(record.provenance.started_at) > since]
+    since = moment(found.since)
+    return [record for record in records if moment(record.provenance.started_at) > since]
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
+    """The time that ISO 8601 says; without a zone it is UTC."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
