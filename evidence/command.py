@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from evidence.console import print_plan
+from evidence.experiments import experiments
 from evidence.page import page_of
 from evidence.survey import Survey, in_order
 from evidence.work import work
@@ -116,9 +117,10 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         return work(look(), look, asked.workers, asked.hours)
     with _without_collector():
         survey = look()
-        print_plan(survey, in_order(survey, survey.candidates), asked.workers, asked.hours)
+        steps, found = in_order(survey, survey.candidates), experiments(survey)
+        print_plan(survey, steps, found, asked.workers, asked.hours)
         if asked.page is not None:
-            text = page_of(survey.experiments, asked.preset, str(asked.page))
+            text = page_of(found, asked.preset, str(asked.page))
             write_atomically(asked.page, text.encode())
     print(f"dry run, nothing was run{'' if asked.page else ' or written'}")
     return OK

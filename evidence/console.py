@@ -10,9 +10,11 @@ from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from evidence.cost import GPU_RATE, Cost
-from evidence.survey import Experiment, Review, Step, Survey
+from evidence.experiments import Experiment
+from evidence.survey import Review, Step, Survey
 from ground.progress import duration
 from ground.screen import console
+from judging.claims import ClaimResult
 
 RATES = (
     "time: of training alone on one core, by the seconds that records took; a range where no "
@@ -21,7 +23,13 @@ RATES = (
 )
 
 
-def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float | None) -> None:
+def print_plan(
+    survey: Survey,
+    steps: Sequence[Step],
+    found: Sequence[Experiment],
+    workers: int,
+    hours: float | None,
+) -> None:
     """What would run in which order, what is served, and what decides the rest."""
     screen = console()
     table = table_of(
@@ -50,7 +58,7 @@ def print_plan(survey: Survey, steps: Sequence[Step], workers: int, hours: float
     for line in map(_served, survey.reviews.values()):
         if line:
             screen.print(line, soft_wrap=True)
-    print_experiments(survey.experiments)
+    print_experiments(found)
     if survey.device_like is not None:
         _print_elsewhere(survey, steps)
         return
@@ -82,7 +90,8 @@ def print_experiments(experiments: Sequence[Experiment]) -> None:
     table = table_of(["figure", "claim", "verdict", "what would decide it"], ["cost"])
     for one in experiments:
         cost = "" if one.cost is None else in_hours(one.cost, one.on_gpu)
-        table.add_row(one.figure, one.claim, one.verdict, one.words or f"no plan: {one.why}", cost)
+        what = one.words or one.closed or f"no plan: {one.why}"
+        table.add_row(one.figure, one.claim, one.verdict, what, cost)
     screen.print("\nwhat would decide each open claim: python -m reproduce …")
     screen.print(table)
 
@@ -114,9 +123,15 @@ def _served(review: Review) -> str:
         return f"{review.figure}: judged by its plan's runs alone, since {review.note}"
     if not review.open or review.missing:
         return ""
-    needed = {result.claim.name: result.finding.seeds_needed for result in review.open}
-    names = ", ".join(name + (f" ({n} seeds)" if n else "") for name, n in needed.items())
+    names = ", ".join(result.claim.name + _needs(review, result) for result in review.open)
     return f"{review.figure}: served, nothing to run; open: {names}"
+
+
+def _needs(review: Review, result: ClaimResult) -> str:
+    if review.decision(result.claim):
+        return " (closed by decision)"
+    seeds = result.finding.seeds_needed
+    return f" ({seeds} seeds)" if seeds else ""
 
 
 def _time(cost: Cost) -> str:
@@ -127,6 +142,8 @@ def _time(cost: Cost) -> str:
 
 def in_hours(cost: Cost, on_gpu: bool) -> str:
     """A cost in core-hours or GPU-hours, with its range where it is estimated."""
+    if not cost.seconds:
+        return "0 core-hours of training; no record times the rest, such as counting a corpus"
     unit = "GPU-hours" if on_gpu else "core-hours"
     low, high = (f"{seconds / 3600:.3g}" for seconds in (cost.low, cost.high))
     between = f" ({low} to {high}, estimate)" if cost.sources else ""

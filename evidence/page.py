@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evidence.console import RATES, in_hours
-from evidence.survey import Experiment
+from evidence.experiments import Experiment
 from ground.escaping import markdown_code
 from reproduce.drawing.tables import markdown
 
@@ -24,7 +24,9 @@ def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
             one.figure,
             one.claim,
             one.verdict,
-            markdown_code(f"python -m reproduce {one.words}") if one.words else "no plan",
+            markdown_code(f"python -m reproduce {one.words}")
+            if one.words
+            else one.closed or "no plan",
             "" if one.cost is None else in_hours(one.cost, one.on_gpu),
         ]
         for one in experiments
@@ -32,6 +34,7 @@ def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
     return (
         f"# What would decide each open claim\n\nAt preset `{preset}`, by the committed records. "
         f"Made by {command}.\n\nA command makes the runs that the claim's figure misses; whether "
-        f"these decide the claim is not known before.\n{RATES}\n\n"
+        "these decide the claim is not known before. FOLDER is where the files of a corpus lie on "
+        f"your machine.\n{RATES}\n\n"
         + markdown(["figure", "claim", "verdict", "what would decide it", "cost"], rows)
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.records.schema import RunRecord
-from judging.claims import ClaimResult
+from judging.claims import Claim, ClaimResult
 from judging.grammar import Records
+from judging.verdicts import Finding
 from reproduce.planned import PlannedRun
 from reproduce.reproduction import Reproduction
 
@@ -33,6 +34,32 @@ def reads(
     failed = [_failed(run, judged[0]) for run in missing]
     found = result.claim.judge([*judged, *reproduction.select(failed)])
     return found.finding != result.finding
+
+
+def reads_more(
+    claim: Claim,
+    reproduction: Reproduction,
+    judged: Records,
+    runs: Iterable[PlannedRun],
+    old: Iterable[PlannedRun],
+) -> bool:
+    """Whether a claim reads any of some runs but the ``old`` ones among them: whether it says
+    something else of all of them than of those alone, where each has failed.
+
+    Args:
+        judged: at least one record, from which a failed one takes what is no setting.
+    """
+
+    def found(planned: Iterable[PlannedRun]) -> Finding:
+        failed = [_failed(run, judged[0]) for run in planned]
+        return claim.judge(reproduction.select(failed)).finding
+
+    return found(runs) != found(old)
+
+
+def chosen_by(claim: Claim) -> list[str]:
+    """The words that choose what a claim is asked of; where that lies changes no plan."""
+    return [word for word in claim.asked_with.split() if not word.endswith("=FOLDER")]
 
 
 def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:

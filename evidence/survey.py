@@ -10,17 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bench.records.identity import one_of_each
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
-from evidence.cost import GPU_PRESETS, Cost, Speeds
-from evidence.reading import reads
+from evidence.cost import Cost, Speeds
+from evidence.reading import chosen_by, reads
 from ground.errors import UserError
-from judging.claims import ClaimResult
+from judging.claims import Claim, ClaimResult
 from judging.controls import is_twin, without_twins
 from judging.grammar import Records
 from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
@@ -72,25 +71,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What would decide an open claim.
-
-    Attributes:
-        words: of ``python -m reproduce``; empty where no plan of the project decides it.
-        cost: in core-seconds, or GPU-seconds where ``on_gpu``; None where there are no words.
-        why: what stands open, in the words of the verdict.
-    """
-
-    figure: str
-    claim: str
-    verdict: str
-    words: str
-    cost: Cost | None
-    on_gpu: bool
-    why: str
-
-
-@dataclass(frozen=True)
 class Review:
     """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
 
@@ -138,6 +118,14 @@ class Review:
         """Runs of the plan without a record."""
         return missing(self.runs)
 
+    def asks(self, claim: Claim) -> bool:
+        """Whether the request has the words without which its runs say nothing of a claim."""
+        return all(f"tasks.{word}" in self.request.passed_on for word in chosen_by(claim))
+
+    def decision(self, claim: Claim) -> str:
+        """By which a claim gets no more seeds at this preset; empty where there is none."""
+        return (claim.closed or {}).get(self.request.view.preset, "")
+
     def may_decide(self, result: ClaimResult) -> bool:
         """Whether a run that is missing can decide an open claim. Of one that was judged and stayed
         open these are runs of the tasks that it was judged by, since those of another size or
@@ -173,7 +161,7 @@ class Survey:
         store: Path,
         device_like: str | None = None,
     ) -> None:
-        self._reproductions, self._words = reproductions, words
+        self._reproductions, self.words = reproductions, words
         self.preset, self.store, self.device_like = preset, store, device_like
         self.shelf = Shelf(preset, Store(store))
         gc.freeze()  # records are kept to the end: the collector need not walk them again
@@ -183,12 +171,12 @@ class Survey:
 
             self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
         self._shelves = {preset: self.shelf}
-        self._wholes: dict[tuple[str, str], Cost] = {}
+        self._runs: dict[tuple[str, ...], list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
 
     def _review(self, name: str) -> Review:
         reproduction = self._reproductions[name]
-        request = Request.read(self._words[name], name, reproduction)
+        request = Request.read(self.words[name], name, reproduction)
         changed = bool(request.view.overrides)
         results: tuple[ClaimResult, ...] = ()
         if not changed:
@@ -243,12 +231,13 @@ class Survey:
         return [one for review in self.reviews.values() for one in self._candidates(review)]
 
     def _candidates(self, review: Review) -> list[Candidate]:
-        words = tuple(self._words[review.figure])
+        words = tuple(self.words[review.figure])
         found = []
-        decided = frozenset(r.claim.name for r in review.open if review.may_decide(r))
+        asked = [result for result in review.open if review.asks(result.claim)]
+        decided = frozenset(r.claim.name for r in asked if review.may_decide(r))
         if decided:
             found.append(Candidate(review.figure, words, tuple(review.missing), decided))
-        left = [result for result in review.open if result.claim.name not in decided]
+        left = [r for r in asked if r.claim.name not in decided and not review.decision(r.claim)]
         if not left or self._was_extended(review):
             return found
         needed = {r.claim.name: r.finding.seeds_needed for r in left}
@@ -269,6 +258,12 @@ class Survey:
 
     def runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
         """The runs of a reproduction with other words than those of the survey."""
+        key = (figure, *words)
+        if key not in self._runs:
+            self._runs[key] = self._runs_of(figure, words)
+        return self._runs[key]
+
+    def _runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
         reproduction = self._reproductions[figure]
         request = Request.read(words, figure, reproduction)
         preset = request.view.preset
@@ -276,45 +271,6 @@ class Survey:
             self._shelves[preset] = Shelf(preset, Store(self.store))
         shelf = self._shelves[preset]
         return planned(request.plan(reproduction), shelf, reproduction.control)
-
-    @cached_property
-    def experiments(self) -> list[Experiment]:
-        """What would decide each claim that is open or not asked, with its cost."""
-        return [
-            self._experiment(review, result)
-            for review in self.reviews.values()
-            for result in review.results
-            if result.finding.verdict in OPEN
-        ]
-
-    def _experiment(self, review: Review, result: ClaimResult) -> Experiment:
-        finding, name = result.finding, result.claim.name
-        own = [c for c in self.candidates if c.figure == review.figure and name in c.claims]
-        if own:
-            cost, words, preset = self.cost(own[0]), own[0].shown, self.preset
-        else:
-            preset = finding.asked_at if finding.verdict == NOT_ASKED else _larger(self.preset)
-            if not preset or preset == self.preset:
-                words, cost = "", None
-            else:
-                words, cost = f"{review.figure} preset={preset}", self._whole(review.figure, preset)
-        gpu = preset in GPU_PRESETS
-        return Experiment(review.figure, name, finding.verdict, words, cost, gpu, finding.evidence)
-
-    def cost(self, candidate: Candidate) -> Cost:
-        """What a candidate costs by itself."""
-        return self.speeds.together(candidate.runs, self.shelf.weights)
-
-    def _whole(self, figure: str, preset: str) -> Cost:
-        """The missing runs of a reproduction's plan at another preset."""
-        if (figure, preset) not in self._wholes:
-            self._wholes[figure, preset] = self._cost_at(figure, preset)
-        return self._wholes[figure, preset]
-
-    def _cost_at(self, figure: str, preset: str) -> Cost:
-        words = [w for w in self._words[figure] if not w.startswith("preset=")]
-        runs = missing(self.runs_of(figure, [*words, f"preset={preset}"]))
-        return self.speeds.together(runs)
 
 
 def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
@@ -341,11 +297,6 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
         if best.claims:
             steps.append(best)
     return steps
-
-
-def _larger(preset: str) -> str:
-    """The next larger preset; empty after the largest."""
-    return dict(pairwise(PRESETS)).get(preset, "")
 
 
 def _chosen(reproduction: Reproduction, records: Records) -> Records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,6 +38,12 @@ class Claim:
             tuned or has not converged, the claim is open (:mod:`judging.fairness`).
         of_each: whether it says something of each of these rows ("every baseline"): then those that
             are ranked can contradict it by themselves, whatever another one lacks.
+        asked_with: words of ``python -m reproduce`` beside the preset without which no run is what
+            it speaks about, such as a corpus; FOLDER stands for a place on the user's machine.
+        closed: preset -> the opening words of the decision in ``docs/decisions.md`` that it gets no
+            more seeds there, whatever it would need.
+
+    What follows ``of_each`` is no part of its test, and in none of its hashes.
     """
 
     name: str
@@ -48,6 +54,8 @@ class Claim:
     control: AnyControl | None = None
     ranks: Callable[[Records], Sequence[Runs]] | None = None
     of_each: bool = False
+    asked_with: str = ""
+    closed: Mapping[str, str] | None = None
 
     @property
     def tolerance(self) -> str:

@@ -3,7 +3,8 @@
 A claim that is written or loosened after its numbers were seen is weak evidence. ``frozen.yaml``
 holds two hashes of every claim: of its words, numbers, tolerance and control, with the time at
 which these were last set, and of its test (:mod:`judging.meaning`), with the time at which that was
-last edited while the words stayed. The commit that holds an entry says when it was really made.
+last edited while the words stayed. It also holds the numbers by which all claims are judged
+(:mod:`judging.numbers`). The commit that holds an entry says when it was really made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -22,6 +23,7 @@ from bench.records.schema import RunRecord
 from ground.errors import OK, VERIFICATION_FAILED, UserError
 from ground.files import write_atomically
 from judging.meaning import meaning
+from judging.numbers import numbers
 
 FROZEN = Path(__file__).with_name("frozen.yaml")
 DIGITS = 16
@@ -29,13 +31,17 @@ HEAD = """\
 # When each claim was last set. Written by `python -m reproduce claims update=true`.
 # words: hash of its name, sentence, source, tolerance, numbers and control; set: since when.
 # test: hash of the code that judges it; edited: since when, if later than the words.
+# numbers of judging: of the code that judges all claims, which stand in none; set: since when.
 """
+NUMBERS = "numbers of judging"  # beside the figures
 HELP = """\
-usage: python -m reproduce claims [update=true]
+usage: python -m reproduce claims [update=true | page=FILE]
 
-  say which claims differ from judging/frozen.yaml (exit code 4), and how many were set when
+  say which claims, and which numbers of the code that judges them all, differ from
+  judging/frozen.yaml (exit code 4)
   update=true   write them there, so that what differs is set now, and judge the committed records
-                of every file in leaderboards/verdicts again"""
+                of every file in leaderboards/verdicts again
+  page=FILE     write there every claim of these files that was set after its first run had begun"""
 
 
 class Hashes(NamedTuple):
@@ -68,17 +74,35 @@ class Entry(NamedTuple):
         return max(self.set, self.edited)
 
 
+class Kept(NamedTuple):
+    """What is kept of a number of judging; the time is ISO 8601, UTC."""
+
+    value: float
+    set: str
+
+
 def _hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:DIGITS]
 
 
 def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, Entry]]:
     """Figure -> name of the claim -> what is kept of it."""
-    content = yaml.safe_load(path.read_text()) if path.exists() else {}
     return {
         figure: {name: Entry(**entry) for name, entry in claims.items()}
-        for figure, claims in (content or {}).items()
+        for figure, claims in _content(path).items()
+        if figure != NUMBERS
     }
+
+
+def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
+    """Name of the number -> what is kept of it."""
+    kept = {name: Kept(**own) for name, own in _content(path).get(NUMBERS, {}).items()}
+    # YAML takes 1e-06, without a point, for a text.
+    return {name: one._replace(value=json.loads(str(one.value))) for name, one in kept.items()}
+
+
+def _content(path: Path) -> dict[str, dict[str, Any]]:
+    return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
 
 
 @cache
@@ -95,11 +119,11 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     """Whether a claim was set, or its test edited, after the first of these runs had begun: with
     one run seen, the tolerance could have been chosen to fit."""
     found = entry_of(claim)
-    starts = [_moment(record.provenance.started_at) for record in records]
+    starts = [moment(record.provenance.started_at) for record in records]
     if not starts:
         return False
     changed = found is None or found.test != claim.test
-    return found is None or changed or _moment(found.since) >= min(starts)
+    return found is None or changed or moment(found.since) >= min(starts)
 
 
 def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -108,11 +132,12 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     found = entry_of(claim)
     if found is None or found.test != claim.test:
         return []
-    since = _moment(found.since)
-    return [record for record in records if _moment(record.provenance.started_at) > since]
+    since = moment(found.since)
+    return [record for record in records if moment(record.provenance.started_at) > since]
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
+    """The time that ISO 8601 says; without a zone it is UTC."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
@@ -135,6 +160,26 @@ def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[
     return found + [f"{figure}: is gone" for figure in sorted(set(known) - set(claims))]
 
 
+def differing_numbers(now: Mapping[str, float], known: Mapping[str, Kept]) -> list[str]:
+    """What of ``known`` is not what the numbers are now, in words."""
+    found = [
+        f"{name}: is {value}, was {known[name].value}" if name in known else f"{name}: is new"
+        for name, value in now.items()
+        if name not in known or known[name].value != value
+    ]
+    return found + [f"{name}: is gone" for name in sorted(set(known) - set(now))]
+
+
+def updated_numbers(
+    values: Mapping[str, float], known: Mapping[str, Kept], now: str
+) -> dict[str, Kept]:
+    """What is to be kept: times stay where nothing differs."""
+    return {
+        name: known[name] if name in known and known[name].value == value else Kept(value, now)
+        for name, value in values.items()
+    }
+
+
 def updated(
     claims: Claims, known: Mapping[str, Mapping[str, Entry]], now: str
 ) -> dict[str, dict[str, Entry]]:
@@ -151,9 +196,15 @@ def _entry(claim: Hashes, old: Entry | None, now: str) -> Entry:
     return old if old.test == claim.test else old._replace(test=claim.test, edited=now)
 
 
-def write_frozen(entries: Mapping[str, Mapping[str, Entry]], path: Path = FROZEN) -> None:
-    """One line for each claim, so that version control knows when each was set."""
-    lines = [HEAD]
+def write_frozen(
+    entries: Mapping[str, Mapping[str, Entry]],
+    path: Path = FROZEN,
+    kept_numbers: Mapping[str, Kept] | None = None,
+) -> None:
+    """One line for each number and claim, so that version control knows when each was set."""
+    lines = [HEAD, f"{NUMBERS}:\n"] if kept_numbers else [HEAD]
+    for name, number in (kept_numbers or {}).items():
+        lines.append(f"  {name}: {json.dumps(number._asdict())}\n")
     for figure, own in sorted(entries.items()):
         lines.append(f"{figure}:\n")
         for name, entry in own.items():
@@ -164,17 +215,20 @@ def write_frozen(entries: Mapping[str, Mapping[str, Entry]], path: Path = FROZEN
 
 
 def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) -> int:
-    """Compare the claims with what is kept, or keep them and judge what is committed again."""
-    known = read_frozen()
-    found = differing(claims, known)
+    """Compare the claims and the numbers of judging with what is kept, or keep them and judge what
+    is committed again."""
+    known, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
+    found = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known)]
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     for line in found:
         print(line)
     if words:
-        write_frozen(updated(claims, known, datetime.now(UTC).isoformat(timespec="seconds")))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        kept_numbers = updated_numbers(own_numbers, known_numbers, now)
+        write_frozen(updated(claims, known, now), kept_numbers=kept_numbers)
         judge_again()
-        print(f"{FROZEN.name} holds {sum(map(len, claims.values()))} claims; {len(found)} changed")
+        print(f"{FROZEN.name} holds {_counted(claims, own_numbers)}; {len(found)} changed")
         if found:
             print(
                 "commit it before the runs; a claim whose runs are older is named in "
@@ -183,8 +237,13 @@ def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) 
     elif found:
         how = "`python -m reproduce claims update=true` sets them now"
         raise UserError(
-            f"{len(found)} claims are not as they were frozen: {how}", VERIFICATION_FAILED
+            f"{len(found)} claims or numbers of judging are not as they were frozen: {how}",
+            VERIFICATION_FAILED,
         )
     else:
-        print(f"all {sum(map(len, claims.values()))} claims are as they were frozen")
+        print(f"all {_counted(claims, own_numbers)} are as they were frozen")
     return OK
+
+
+def _counted(claims: Claims, own_numbers: Mapping[str, float]) -> str:
+    return f"{sum(map(len, claims.values()))} claims and {len(own_numbers)} numbers of judging"

@@ -26,25 +26,33 @@ from reproduce.usage import VERDICTS as USAGE
 LONGEST = 300  # characters of an evidence
 
 
-class _Verdict(BaseModel):
+class Verdict(BaseModel):
+    """What a verdict file says of a claim, as far as these commands read it."""
+
     name: str
     verdict: str
     evidence: str
+    tolerance: str
+    set: str | None
+    after_runs: bool
+    confirmed: bool | None = None
 
 
-class _File(BaseModel):
+class VerdictFile(BaseModel):
+    """One figure at one preset."""
+
     figure: str
     preset: str
     records: list[str]
     controls: list[str] = []
-    claims: list[_Verdict]
+    claims: list[Verdict]
 
     @property
     def runs(self) -> set[str]:
         return {*self.records, *self.controls}
 
 
-VERDICTS = Kind("verdict file", _File, how="restore it, or delete it and make it again")
+VERDICTS = Kind("verdict file", VerdictFile, how="restore it, or delete it and make it again")
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
@@ -56,7 +64,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
     with progress() as report:
         changed = _changed(paths, reproductions, report)
     for path, (before, content) in changed.items():
-        for line in _changes(before, _File.model_validate_json(content)):
+        for line in _changes(before, VerdictFile.model_validate_json(content)):
             print(terminal(f"{path.name}: {line}"))
         if words:
             write_atomically(path, content)
@@ -75,7 +83,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 def _changed(
     paths: Sequence[Path], reproductions: Mapping[str, Reproduction], report: Report
-) -> dict[Path, tuple[_File, bytes]]:
+) -> dict[Path, tuple[VerdictFile, bytes]]:
     """Of each file that is not what the records give: what it says, and its content of today."""
     files = {path: VERDICTS.read_json(path) for path in paths}
     known = list(read_records([COMMITTED])) if paths else []
@@ -93,7 +101,7 @@ def _changed(
 
 
 def _judged(
-    file: _File, known: Sequence[RunRecord], reproductions: Mapping[str, Reproduction]
+    file: VerdictFile, known: Sequence[RunRecord], reproductions: Mapping[str, Reproduction]
 ) -> bytes:
     """The verdict file of one figure, from all the committed records that belong to it."""
     if file.figure not in reproductions:
@@ -104,7 +112,7 @@ def _judged(
     return verdict_file(file.figure, file.preset, own.title, records, results, own.cost)
 
 
-def _changes(before: _File, after: _File) -> Iterator[str]:
+def _changes(before: VerdictFile, after: VerdictFile) -> Iterator[str]:
     """What one file says otherwise than another one, a line for each."""
     old, new = ({claim.name: claim for claim in file.claims} for file in (before, after))
     others = 0

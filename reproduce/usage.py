@@ -3,7 +3,8 @@
 HELP = """\
 usage: python -m reproduce                       what there is
        python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
-       python -m reproduce claims [update=true]  when each claim was last set
+       python -m reproduce claims [update=true]  when each claim was last set; page=FILE: a
+                                                 table of those set after their runs had begun
        python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
 
   preset=NAME       smoke (default), laptop, gpu, paper
@@ -35,6 +36,7 @@ verdict the old one, the new one and its evidence. Exit code 4 if there is any. 
 have changed because a model contends that has no records: its claims speak of every contender.
 
   update=true   write them; nothing is written if one cannot be judged. Read why they change first,
-                and build the board afterwards: python -m leaderboards.build
+                and build the board afterwards: python -m leaderboards.build; then the page of them:
+                python -m reproduce claims page=docs/set_after_runs.md
 
 The first verdict file of a figure is made by its own command: python -m reproduce NAME."""

@@ -257,6 +257,7 @@ def _level(model: str) -> Claim:
         f"the means over seeds, of random windows as published, lie within {TOLERANCE:g} nats of "
         "the published losses with their whole 95 % intervals; on BabiStories only",
         source=RELEASE_SOURCE if model == MOSAIC else f"{language.PAPER}, appendix C, table 2",
+        asked_with=language.ON_BABISTORIES,
     )
 
 

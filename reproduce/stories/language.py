@@ -36,6 +36,7 @@ TUNED = ("laptop",)  # presets at which each model has its own learning rate
 SEARCHED = "training.lr"
 EXTEND = "extend=2"  # values that the grid of a sweep may get on each side, for all models alike
 BABISTORIES = "babistories"
+ON_BABISTORIES = "corpus=babistories stories=FOLDER"  # words by which a figure reads the files
 # A loss after training -> its split; and as it was published, of random windows.
 METRICS = {"train_loss": "training", "loss": "validation"}
 PUBLISHED_METRICS = {"train_loss": "train_loss", "loss": "window_loss"}

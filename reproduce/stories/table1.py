@@ -16,7 +16,7 @@ from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.tables import markdown
 from reproduce.reproduction import Plan
 from reproduce.stories import language
-from reproduce.stories.language import BABISTORIES, corpus_name
+from reproduce.stories.language import BABISTORIES, ON_BABISTORIES, corpus_name
 
 TITLE = "Table 1. The corpus of stories: how many, how many tokens, how long"
 SOURCE = f"{language.PAPER}, appendix B, table 1"
@@ -113,7 +113,7 @@ SLIP = ("stories", "valid")  # judged by itself: no file can have the other two 
 
 
 def _as_printed(name: str, numbers: Sequence[tuple[str, str]]) -> Claim:
-    reason = "the counts are those of BabiStories: use corpus=babistories stories=FOLDER"
+    reason = f"the counts are those of BabiStories: use {ON_BABISTORIES}"
     ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason, "paper")
     printed = ", ".join(f"{_name(*one)} {PUBLISHED[one[1]][one[0]]:,.0f}" for one in numbers)
     rules = [WORDS[of] for of in QUANTITIES if of in dict(numbers)]
@@ -122,6 +122,7 @@ def _as_printed(name: str, numbers: Sequence[tuple[str, str]]) -> Claim:
         f"BabiStories: {printed}.",
         once(ready, each(_near(*one) for one in numbers)),
         "; ".join(rules),
+        asked_with=ON_BABISTORIES,
     )
 
 
@@ -157,7 +158,8 @@ def _like_tiny_stories(quantity: str) -> Rule:
     return within(ratio, 1 - ALIKE, 1 + ALIKE)
 
 
-TINY = "all of TinyStories is compared with the printed counts: use preset=paper corpus=tinystories"
+ON_TINYSTORIES = "corpus=tinystories"
+TINY = f"all of TinyStories is compared with the printed counts: use preset=paper {ON_TINYSTORIES}"
 ON_TINY = where(_is_tiny_stories, "likeness to TinyStories", TINY, "paper")
 CLAIMS = (
     _as_printed("counts of the corpus", [one for one in NUMBERS if one != SLIP]),
@@ -167,6 +169,7 @@ CLAIMS = (
         "Number, tokens and length of the stories essentially match those of TinyStories.",
         once(ON_TINY, each(map(_like_tiny_stories, QUANTITIES))),
         f"each of the three is within {ALIKE:.0%} of that of TinyStories",
+        asked_with=ON_TINYSTORIES,
     ),
 )
 

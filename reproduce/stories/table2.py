@@ -312,6 +312,7 @@ CLAIMS = (
         once(language.at_published_scale("published losses", of=of_row(FIRST).of), _as_published()),
         f"each mean over seeds, of random windows as published, lies within {TOLERANCE:g} nats of "
         "it with its whole 95 % interval; on BabiStories only",
+        asked_with=language.ON_BABISTORIES,
     ),
 )
 

@@ -8,17 +8,31 @@ import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
 
-from ground.errors import UserError
+from ground import statistics
+from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
-from judging import frozen
+from judging import controls, fairness, frozen
 from judging.claims import Claim
 from judging.controls import Control
-from judging.frozen import Entry, differing, read_frozen, set_after, updated, write_frozen
+from judging.frozen import (
+    Entry,
+    Kept,
+    differing,
+    differing_numbers,
+    read_frozen,
+    read_numbers,
+    set_after,
+    updated,
+    updated_numbers,
+    write_frozen,
+)
 from judging.grammar import Number, Rule, Runs, above, each, once, trained_for, within
+from judging.numbers import numbers
 from judging.trials import settled
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
@@ -31,6 +45,7 @@ OURS, THEIRS = Runs("ours", model="a"), Runs("theirs", model="b", settings={"mod
 NOW = "2026-11-22T06:00:00+00:00"
 FROM_NOW_ON = "2026-11-22T08:00:00+00:00"  # what is older is counted on the pages of results
 LEAST = 0.8
+NUMBER = '{"value": '  # in the line of a number
 
 
 def claim(rule: Rule, sentence: str = "It is so.", control: Control | None = None) -> Claim:
@@ -115,6 +130,54 @@ def test_times_stay_with_what_did_not_change(tmp_path: Path) -> None:
         frozen.main(["updat=true"], {}, pytest.fail)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "value", "said"),
+    [
+        (controls, "LEANING", 0.95, "judging.controls.LEANING: is 0.95, was 0.8"),
+        (controls, "FEWEST", 1, "judging.controls.FEWEST: is 1, was 3"),
+        (fairness, "STOPPED", 0.2, "judging.fairness.STOPPED: is 0.2, was 0.01"),
+        (statistics, "LEVEL", 0.9, "ground.statistics.LEVEL: is 0.9, was 0.95"),
+        (controls, "SLACK", 0.1, "judging.controls.SLACK: is new"),
+        (fairness, "LAST", None, "judging.fairness.LAST: is gone"),
+    ],
+)
+def test_a_number_that_decides_all_verdicts_cannot_change_unseen(
+    module: ModuleType,
+    name: str,
+    value: float | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(module, name, value, raising=False)
+    with pytest.raises(UserError, match="1 claims or numbers of judging are not as") as refused:
+        frozen.main([], CLAIMS, pytest.fail)
+    assert refused.value.exit_code == VERIFICATION_FAILED
+    assert capsys.readouterr().out.splitlines() == [said]
+
+
+def test_numbers_are_kept_beside_the_claims_with_their_times(tmp_path: Path) -> None:
+    path, later = tmp_path / "frozen.yaml", "2026-12-01T00:00:00+00:00"
+    claims = updated({"f": [claim(own_rule(3)).hashes]}, {}, NOW)
+    first = updated_numbers({"a.SMALL": 1e-9, "a.FEW": 3}, {}, NOW)
+    write_frozen(claims, path, first)
+    assert read_frozen(path) == claims
+    assert read_numbers(path) == first == {"a.SMALL": Kept(1e-9, NOW), "a.FEW": Kept(3, NOW)}
+    now = {"a.SMALL": 1e-9, "a.FEW": 2}
+    assert differing_numbers(now, first) == ["a.FEW: is 2, was 3"]
+    second = updated_numbers(now, first, later)
+    assert second == {"a.SMALL": Kept(1e-9, NOW), "a.FEW": Kept(2, later)}
+    assert differing_numbers(now, second) == []
+    assert read_numbers(tmp_path / "none.yaml") == {}
+
+
+def test_a_number_belongs_to_the_module_that_gives_it_its_name() -> None:
+    """LEVEL is of the statistics, whoever imports it."""
+    own = {name.rpartition(".")[2]: name for name in numbers()}
+    assert own["LEVEL"] == "ground.statistics.LEVEL"
+    assert sum(name.endswith(".LEVEL") for name in numbers()) == 1
+
+
 def test_one_run_that_began_before_the_claim_is_enough_to_have_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -163,12 +226,16 @@ def test_a_claim_that_was_set_after_its_runs_is_named_among_the_decisions(path: 
 
 
 def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
-    """Those of the first version of the file were dated by the history of the claims."""
+    """Those of the first version of the file were dated by the history of the claims, and the first
+    numbers of judging by theirs."""
     place = "judging/frozen.yaml"
     first = _git("log", "--diff-filter=A", "--format=%H", "--", place).split()
     if not first:
         pytest.skip("there is no history here")
     old = set(_git("show", f"{first[-1]}:{place}").splitlines())
+    if with_numbers := _git("log", "-S", NUMBER, "--format=%H", "--", place).split():
+        lines = _git("show", f"{with_numbers[-1]}:{place}").splitlines()
+        old |= {line for line in lines if NUMBER in line}
     made: dict[str, datetime] = {}
     for line in _git("blame", "--line-porcelain", "HEAD", "--", place).splitlines():
         key, _, value = line.partition(" ")
@@ -178,8 +245,8 @@ def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
             made[line[1:]] = time
     for line, committed in made.items():
         for entry in (yaml.safe_load(line) or {}).values() if ": {" in line else ():
-            kept = Entry(**entry)
-            assert datetime.fromisoformat(kept.since) > committed - timedelta(days=1), line
+            since = Kept(**entry).set if NUMBER in line else Entry(**entry).since
+            assert datetime.fromisoformat(since) > committed - timedelta(days=1), line
 
 
 def test_a_claim_that_counts_as_set_before_its_runs_was_committed_before_them() -> None:

@@ -1,0 +1,34 @@
+"""The numbers of the code that judges all claims, which stand in none: levels, shares, counts.
+
+A claim's hashes know the functions of this house by their names alone, so these numbers are kept
+beside them, each by itself (:mod:`judging.frozen`).
+"""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+HOUSE = Path(__file__).parent
+STATISTICS = ("ground.statistics", "ground.effects")
+
+
+def numbers() -> dict[str, float]:
+    """ "judging.controls.LEANING" -> its value: every number that a module of this house, or of the
+    statistics below it, gives a name of its own."""
+    names = [*(f"judging.{path.stem}" for path in sorted(HOUSE.glob("[!_]*.py"))), *STATISTICS]
+    found: dict[str, float] = {}
+    for module in map(import_module, names):
+        own = {name: value for name, value in vars(module).items() if type(value) in (int, float)}
+        for name in own.keys() - _imported(module):
+            found[f"{module.__name__}.{name}"] = own[name]
+    return dict(sorted(found.items()))
+
+
+def _imported(module: ModuleType) -> set[str]:
+    """The names that belong to another module."""
+    tree = ast.walk(ast.parse(Path(str(module.__file__)).read_bytes()))
+    imports = (node for node in tree if isinstance(node, ast.ImportFrom))
+    return {one.asname or one.name for node in imports for one in node.names}
