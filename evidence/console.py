@@ -90,7 +90,7 @@ def print_experiments(experiments: Sequence[Experiment]) -> None:
     table = table_of(["figure", "claim", "verdict", "what would decide it"], ["cost"])
     for one in experiments:
         cost = "" if one.cost is None else in_hours(one.cost, one.on_gpu)
-        what = one.words or one.closed or f"no plan: {one.why}"
+        what = ", ".join(filter(None, (one.words, one.closed))) or f"no plan: {one.why}"
         table.add_row(one.figure, one.claim, one.verdict, what, cost)
     screen.print("\nwhat would decide each open claim: python -m reproduce …")
     screen.print(table)

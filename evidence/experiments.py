@@ -23,7 +23,8 @@ class Experiment:
         cost: in core-seconds, or GPU-seconds where ``on_gpu``, of training alone: 0 where nothing
             is trained; None where there are no words.
         why: what stands open, in the words of the verdict.
-        closed: where there are no words since the claim gets no more seeds, by which decision.
+        closed: by which decision the claim gets no more seeds here; the words are then those of a
+            repetition by others.
     """
 
     figure: str
@@ -51,14 +52,17 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experime
     own = [c for c in survey.candidates if c.figure == figure and claim.name in c.claims]
     preset = survey.preset if own else _elsewhere(survey, review, result)
     words, closed, cost, trains = "", "", None, False
-    if preset:
-        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim))
+    decision = review.decision(claim) if not preset else None
+    if preset or decision:
+        again = f" seeds={decision.repeated}" if decision else ""
+        preset = preset or survey.preset
+        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, again))
         trains = any(run.role != "baseline" for run in runs)
         paid = survey.shelf.weights if own else ()
         cost = survey.speeds.together(runs, paid) if trains else Cost()
-        words = f"{own[0].shown if own else f'{figure} preset={preset}'} {claim.asked_with}"
-    elif decision := review.decision(claim):
-        closed = f"closed by decision (docs/decisions.md: {decision})"
+        words = f"{own[0].shown if own else f'{figure} preset={preset}{again}'} {claim.asked_with}"
+    if decision:
+        closed = f"by others; closed here by decision (docs/decisions.md: {decision.decision})"
     given = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
     return Experiment(figure, claim.name, finding.verdict, *given)
 
@@ -87,7 +91,9 @@ def _setting_and_seed(run: PlannedRun) -> str:
     return training_key(run.configuration.resolved(), run.configuration.seed)
 
 
-def _runs_at(survey: Survey, figure: str, preset: str, claim: Claim) -> list[PlannedRun]:
-    """The runs of a figure's plan at another preset, with the words that a claim asks for."""
+def _runs_at(
+    survey: Survey, figure: str, preset: str, claim: Claim, more: str = ""
+) -> list[PlannedRun]:
+    """The runs of a figure's plan at a preset, with the words of a claim and ``more``."""
     own = [word for word in survey.words[figure] if not word.startswith("preset=")]
-    return survey.runs_of(figure, [*own, f"preset={preset}", *chosen_by(claim)])
+    return survey.runs_of(figure, [*own, f"preset={preset}", *chosen_by(claim), *more.split()])

@@ -24,9 +24,7 @@ def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
             one.figure,
             one.claim,
             one.verdict,
-            markdown_code(f"python -m reproduce {one.words}")
-            if one.words
-            else one.closed or "no plan",
+            ", ".join(filter(None, (_command(one), one.closed))) or "no plan",
             "" if one.cost is None else in_hours(one.cost, one.on_gpu),
         ]
         for one in experiments
@@ -38,3 +36,7 @@ def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
         f"your machine.\n{RATES}\n\n"
         + markdown(["figure", "claim", "verdict", "what would decide it", "cost"], rows)
     )
+
+
+def _command(one: Experiment) -> str:
+    return markdown_code(f"python -m reproduce {one.words}") if one.words else ""

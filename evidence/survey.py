@@ -19,7 +19,7 @@ from bench.runs.shelf import Shelf
 from evidence.cost import Cost, Speeds
 from evidence.reading import chosen_by, reads
 from ground.errors import UserError
-from judging.claims import Claim, ClaimResult
+from judging.claims import Claim, ClaimResult, Closed
 from judging.controls import is_twin, without_twins
 from judging.grammar import Records
 from judging.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
@@ -122,9 +122,9 @@ class Review:
         """Whether the request has the words without which its runs say nothing of a claim."""
         return all(f"tasks.{word}" in self.request.passed_on for word in chosen_by(claim))
 
-    def decision(self, claim: Claim) -> str:
-        """By which a claim gets no more seeds at this preset; empty where there is none."""
-        return (claim.closed or {}).get(self.request.view.preset, "")
+    def decision(self, claim: Claim) -> Closed | None:
+        """By which a claim gets no more seeds at this preset."""
+        return (claim.closed or {}).get(self.request.view.preset)
 
     def may_decide(self, result: ClaimResult) -> bool:
         """Whether a run that is missing can decide an open claim. Of one that was judged and stayed

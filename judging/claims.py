@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
 from ground.statistics import LEVEL
@@ -20,6 +20,19 @@ from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Fin
 SCHEMA_VERSION = 1
 RANKED = "Judged where every row is tuned and has converged, but at smoke, which tunes nothing"
 BY_THEMSELVES = "contradicted where the rows that are do so by themselves"
+
+
+class Closed(NamedTuple):
+    """A decision that a claim gets no more seeds here.
+
+    Attributes:
+        decision: its opening words in ``docs/decisions.md``.
+        repeated: the seeds of a repetition by somebody who took no part in it, as many new ones as
+            all that were seen; 0 where a larger preset asks the claim with other runs.
+    """
+
+    decision: str
+    repeated: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,8 +53,7 @@ class Claim:
             are ranked can contradict it by themselves, whatever another one lacks.
         asked_with: words of ``python -m reproduce`` beside the preset without which no run is what
             it speaks about, such as a corpus; FOLDER stands for a place on the user's machine.
-        closed: preset -> the opening words of the decision in ``docs/decisions.md`` that it gets no
-            more seeds there, whatever it would need.
+        closed: preset -> by which decision it gets no more seeds there, whatever it would need.
 
     What follows ``of_each`` is no part of its test, and in none of its hashes.
     """
@@ -55,7 +67,7 @@ class Claim:
     ranks: Callable[[Records], Sequence[Runs]] | None = None
     of_each: bool = False
     asked_with: str = ""
-    closed: Mapping[str, str] | None = None
+    closed: Mapping[str, Closed] | None = None
 
     @property
     def tolerance(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
+from judging.claims import Claim, Closed
 from judging.controls import UNTRAINED
 from judging.grammar import (
     Measured,
@@ -369,7 +369,7 @@ CLAIMS = (
         ),
         "accuracy on rewritten keys is higher by more than {by:g}",
         source=f"{TITANS}, equations 13 and 14",
-        closed={"laptop": '"Rewritten keys, with forgetting" takes 40 data seeds more'},
+        closed={"laptop": Closed('"Rewritten keys, with forgetting" takes 40 data seeds more')},
     ),
 )
 
