@@ -23,13 +23,20 @@ from ground.files import ROOT
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
-from leaderboards.checks import following, naming, numbers, studies, training
+from leaderboards.checks import derived, following, naming, numbers, studies, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
-RULES = (*naming.RULES, *numbers.RULES, *following.RULES, *training.RULES, *studies.RULES)
+RULES = (
+    *naming.RULES,
+    *numbers.RULES,
+    *following.RULES,
+    *derived.RULES,
+    *training.RULES,
+    *studies.RULES,
+)
 
 
 def check(record: RunRecord, file: Path | None = None) -> RunRecord:

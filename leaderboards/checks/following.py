@@ -6,37 +6,42 @@ near the metric must lie to what is taken::
     follows:
       accuracy: {mean: per_sequence.accuracy, within: 1.0e-6}
 
-``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors; ``at``
-takes of a curve the point whose x is that setting. A metric may have a list of entries: all hold of
-whatever was trained or measured, and of a predictor those whose numbers it has, at least one.
+``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors. Of a
+curve, ``at`` takes the point of one x, a number or the value of a setting, and ``over`` those
+between two x, ``[low, high]`` or the setting that holds both. A metric may have a list of entries:
+all hold of whatever was trained or measured, and of a predictor those whose numbers it has, at
+least one.
 
-What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, and
-what a curve of its name ends in, or that curve's mean.
+A ``*`` in the name of a metric stands for any letters: the entry is of every metric of the record
+that is called so, each ``*`` of its place for the same letters, and ``at: "*"`` for the number that
+the last one stands for. ``{samples[-1]}`` in a place is that item of a list among the settings.
+
+What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, what
+a curve of its name ends in, or that curve's mean, and the mean of the list of its name in arrays.
+
+What takes several curves, or more than a setting, is worked out in ``derived.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
 from ground.errors import UserError
-from ground.statistics import mean_of
 from leaderboards.checks.naming import card_of
+from leaderboards.checks.points import EXACT, TAKES, Points, apart, contradicted, inside, points_of
 
-TAKES: dict[str, Callable[[list[float]], float]] = {  # a number of a list, as cards call it
-    "mean": mean_of,
-    "last": lambda values: values[-1],
-    "middle": lambda values: values[len(values) // 2],
-    "largest": max,
-    "first in units of the mean": lambda values: values[0] / (mean_of(values) or 1.0),
-}
 SECTIONS = ("per_sequence", "curves", "arrays", "metrics")
 MANY_ITEMS = 100
-EXACT = 1e-6  # of sums in another order
+ITEM = re.compile(r"\{(\w+)\[(-?\d+)\]\}")  # of a list of the settings, in a place
+EVERYWHERE = (-math.inf, math.inf)
+NOWHERE = (math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class Follows:
         within: how far the metric may lie from it, in times of it where it is larger than 1.
         only_with: setting of the task -> the values with which this holds.
         only_of: labels of the predictors of which this holds; none are all records.
-        at: of a curve, setting of the task whose value is the one x that counts; "" is all of it.
+        at, over: as the card has them; "" is all of a curve.
+        span: the x of a curve between which its points count, once these are known.
     """
 
     metric: str
@@ -58,7 +64,44 @@ class Follows:
     within: float
     only_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
     only_of: tuple[str, ...] = ()
-    at: str = ""
+    at: str | float = ""
+    over: str | tuple[float, float] = ""
+    span: tuple[float, float] = EVERYWHERE
+
+    def of(self, record: RunRecord) -> Iterator[Follows]:
+        """This with the names and numbers of a record: once for each metric that it is about."""
+        settings = record.config["tasks"]
+        try:
+            place = ITEM.sub(lambda item: _plain(settings[item[1]][int(item[2])]), self.place)
+        except (IndexError, KeyError, TypeError):  # the list of this record has no such item
+            return
+        named = re.compile(re.escape(self.metric).replace(r"\*", "(.*)"))
+        for metric in record.metrics.get("test", {}) if "*" in self.metric else [self.metric]:
+            if match := named.fullmatch(metric):
+                span = self._span(settings, match.groups())
+                if span is None:
+                    continue
+                own = place
+                for letters in match.groups():
+                    own = own.replace("*", letters, 1)
+                yield replace(self, metric=metric, place=own, span=span)
+
+    def _span(
+        self, settings: Mapping[str, Any], stars: Sequence[str]
+    ) -> tuple[float, float] | None:
+        """Between which x points count; None where ``*`` should be a number, and is none."""
+        ends: Any = self.over or EVERYWHERE
+        if self.at == "*":
+            try:
+                ends = [float(stars[-1])] * 2
+            except ValueError:
+                return None
+        elif self.at != "":
+            ends = [settings.get(self.at) if isinstance(self.at, str) else self.at] * 2
+        elif isinstance(ends, str):
+            ends = settings.get(ends)
+        sound = isinstance(ends, Sequence) and len(ends) == 2 and all(map(_is_number, ends))
+        return (ends[0], ends[1]) if sound else NOWHERE
 
     def holds_for(self, record: RunRecord) -> bool:
         """Whether the record is one that this is about."""
@@ -67,19 +110,14 @@ class Follows:
             return False
         return all(given.get(key) in allowed for key, allowed in self.only_with.items())
 
-    def values(self, record: RunRecord) -> list[list[float]]:
-        """The lists of numbers at the place, as far as the record holds any: all curves or items of
-        that name, each row of an array, or the metrics of that name together."""
+    def values(self, record: RunRecord) -> list[Points]:
+        """The numbers at the place, as far as the record holds any: all curves or items of that
+        name, each row of an array, or the metrics of that name together. Points that are of no
+        curve have their places as x."""
         section, _, pattern = self.place.partition(".")
-        x = record.config["tasks"].get(self.at)
         held: dict[str, Mapping[str, Any]] = {
             "per_sequence": record.per_sequence,
-            "curves": {
-                name: [y for here, y in zip(curve.x, curve.y, strict=True) if here == x]
-                if self.at
-                else curve.y
-                for name, curve in record.curves.items()
-            },
+            "curves": record.curves,
             "arrays": record.arrays,
             "metrics": record.metrics.get("test", {}),
         }
@@ -87,14 +125,19 @@ class Follows:
         if section == "metrics":
             found = [found]
         if section == "arrays":
-            found = [row for array in found if isinstance(array, list) for row in array]
-        return [row for row in found if row and isinstance(row, list) and all(map(_is_number, row))]
+            found = [row for array in found if isinstance(array, list) for row in _rows(array)]
+        if section == "curves":
+            points = [inside(points_of(curve), *self.span) for curve in found]
+        else:
+            lists = (row for row in found if isinstance(row, list) and all(map(_is_number, row)))
+            points = [list(enumerate(row)) for row in lists]
+        return [row for row in points if row]
 
     def lacking(self, record: RunRecord) -> str | None:
         """What a record lacks to be checked by this."""
-        missing = self.metric not in record.metrics.get("test", {})
-        if not missing and self.values(record):
+        if self.values(record):
             return None
+        missing = self.metric not in record.metrics.get("test", {})
         place = f"metrics.test.{self.metric}" if missing else self.place
         return f"it has no {place}, by which its {self.metric} is checked"
 
@@ -102,33 +145,32 @@ class Follows:
         """How a record says otherwise, where it says anything. What has not learned is right in few
         sequences, by chance: the weights of these do not even out."""
         found, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
-        if not lists or found is None:
+        if not lists:
             return None
-        expected, count = min(
-            ((TAKES[self.take](values), len(values)) for values in lists),
-            key=lambda one: abs(one[0] - found),
+        told, count = min(
+            ((TAKES[self.take](points), len(points)) for points in lists),
+            key=lambda one: apart(found, one[0]),
         )
         few = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
         if record.role == "control":  # has learned nothing
             few *= 2
-        if abs(found - expected) <= self.within * few * max(1.0, abs(expected)):
-            return None
-        of = f"the {self.take} of {self.place}"
-        return f"its metrics.test.{self.metric} is {found}, and {of} {expected:g}"
+        low, high = self.span
+        where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
+        by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
+        return contradicted(self.metric, found, told, by, self.within * few)
 
 
 def derives(record: RunRecord, metric: str) -> bool:
     """Whether the card says what the metric follows from, and the record holds that."""
-    entries = [one for one in stated(record.task) if one.metric == metric]
-    return any(one.holds_for(record) and one.values(record) for one in entries)
+    return any(one.metric == metric and one.values(record) for one in _held(record))
 
 
 def agrees(record: RunRecord) -> str | None:
     """A metric is what its card says that it follows from; of what its card does not speak of, the
-    mean of its items, and the end or the mean of its curve."""
+    mean of its items or of its array, and the end or the mean of its curve."""
     if record.outcome != "ok" or record.role == "trial":
         return None
-    entries = [one for one in stated(record.task) if one.holds_for(record)]
+    entries = _held(record)
     lacking = {one: one.lacking(record) for one in entries}
     if record.role == "baseline":  # has some of the numbers that a model has
         given = {one.metric for one in entries if lacking[one] is None}
@@ -141,12 +183,20 @@ def agrees(record: RunRecord) -> str | None:
     return next(filter(None, whys), None)
 
 
+def _held(record: RunRecord) -> list[Follows]:
+    """What the card says of this record."""
+    entries = (one for one in stated(record.task) if one.holds_for(record))
+    return [own for one in entries for own in one.of(record)]
+
+
 def _as_named(record: RunRecord) -> Iterator[str | None]:
-    """What contradicts a metric among the items and curves that have its name."""
-    spoken_of = {one.place for one in stated(record.task)}
+    """What contradicts a metric among the items, curves and arrays that have its name."""
+    spoken_of = {own.place for one in stated(record.task) for own in one.of(record)}
     for metric in record.metrics.get("test", {}):
-        if f"per_sequence.{metric}" not in spoken_of:
-            yield Follows(metric, "mean", f"per_sequence.{metric}", EXACT).contradicted(record)
+        for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
+            flat = isinstance(held.get(metric), list) and all(map(_is_number, held[metric]))
+            if flat and f"{section}.{metric}" not in spoken_of:
+                yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
         if f"curves.{metric}" not in spoken_of:
             ways = [Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")]
             whys = [way.contradicted(record) for way in ways]
@@ -187,19 +237,33 @@ def stated(task: str) -> tuple[Follows, ...]:
 def _read(task: str, metric: str, entry: Any) -> Follows:
     given = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = given.pop("only_with", {}), given.pop("within", None)
-    only_of, at = given.pop("only_of", []), given.pop("at", "")
+    only_of, at, over = given.pop("only_of", []), given.pop("at", ""), given.pop("over", "")
     (take, place), *more = given.items() or [("", "")]
     section, _, name = str(place).partition(".")
     lists = isinstance(only_with, Mapping) and all(
         isinstance(values, list) for values in (*only_with.values(), only_of)
     )
-    sound = _is_number(within) and lists and name and not more and isinstance(at, str)
-    if take in TAKES and section in SECTIONS and sound:
-        return Follows(metric, take, str(place), float(within), only_with, tuple(only_of), at)
+    if isinstance(over, list) and len(over) == 2 and all(map(_is_number, over)):
+        over = (over[0], over[1])
+    spans = isinstance(over, str | tuple) and (isinstance(at, str) or _is_number(at))
+    sound = _is_number(within) and lists and spans and name and not more
+    if take in TAKES and section in SECTIONS and sound and (at != "*" or "*" in metric):
+        taken = metric, take, str(place), float(within)
+        return Follows(*taken, only_with, tuple(only_of), at, over)
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"
     )
+
+
+def _rows(array: list[Any]) -> list[Any]:
+    """The rows of an array; a list of numbers is one."""
+    return [array] if all(map(_is_number, array)) else array
+
+
+def _plain(value: Any) -> str:
+    """A setting as it stands in a name."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.records.schema import Cost
 from bench.runs.recording import measured_fields
-from leaderboards.checks import following, numbers
+from leaderboards.checks import derived, following, numbers
 from tasks.interface import Evaluation, Task
 from tasks.measurement import Measurement
 from tests.bench.records import make_record
@@ -30,6 +30,6 @@ def refusals(
             cost=Cost(),
             **measured_fields(task, {"test": evaluation}, "test"),
         )
-        rules = (*following.RULES, *numbers.RULES)
+        rules = (*following.RULES, *derived.RULES, *numbers.RULES)
         said[label] = next(filter(None, (rule(record) for rule in rules)), "")
     return {label: why for label, why in said.items() if why}

@@ -14,6 +14,7 @@ from tests.leaderboards.forging.changes import (
     unstudied,
     without_items,
 )
+from tests.leaderboards.forging.forged_curves import CURVES
 from tests.leaderboards.forging.forged_searches import SEARCHES
 
 MEASURED = "test_time_memory/laptop/test_time_memory-kernel-laptop-*-s1"
@@ -347,5 +348,6 @@ FORGERIES = {
         TRAINED, several(put("headline.value", None), drop("metrics.test")), "headline.value"
     ),
     "no validation": Forgery(TRAINED, drop("metrics.validation"), "metrics.validation are missing"),
+    **CURVES,
     **SEARCHES,
 }

@@ -40,7 +40,7 @@ from leaderboards.verify import again
 from leaderboards.verify.telling import holds, lines_about
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
-from tests.leaderboards.forging.changes import identify
+from tests.leaderboards.forging.changes import Content, identify
 from tests.leaderboards.forging.generated import generated
 from tests.leaderboards.sending import SAID, current, sealed
 from tests.leaderboards.standing.engine import in_this_process
@@ -113,12 +113,22 @@ def test_a_forgery_by_code_that_nobody_has_stays_reported(tmp_path: Path) -> Non
     assert left_open(record) == "its code is neither here nor proven equal"
 
 
+def _learned(content: Content) -> None:
+    """Let all that tells of the positions behind the training length be 0.9999."""
+    for name, values in content["per_sequence"].items():
+        if name != "accuracy/1x":
+            content["metrics"]["test"][name] = 0.9999
+            content["per_sequence"][name] = [0.9999] * len(values)
+    curve, known = content["curves"]["accuracy_by_position"], content["config"]["tasks"]["length"]
+    curve["y"][known:] = [0.9999] * len(curve["y"][known:])
+
+
 def _first_of_all(items: bool, code: str | None, identified: bool, folder: Path) -> Path:
     content = json.loads(current("state_tracking/smoke/*").read_bytes())
     content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
     content["cost"]["parameters"] = 1
     if items:
-        content["per_sequence"]["accuracy"] = [0.9999] * len(content["per_sequence"]["accuracy"])
+        _learned(content)
     content["provenance"]["model_code"] = code or content["provenance"]["model_code"]
     if identified:
         identify(content)
@@ -198,8 +208,8 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
 
     # A made-up run that agrees with itself is not the run that its command makes.
     content = json.loads(made.read_bytes())
-    content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
-    content["per_sequence"]["accuracy"] = [0.9999] * len(content["per_sequence"]["accuracy"])
+    content["headline"]["value"] = 0.9999
+    _learned(content)
     assert submit([str(sealed(content, Path("lie/records"))), "to=eve", *SAID]) == 0
     capsys.readouterr()
     assert command.main(["eve", "to=lies", "store=here"]) == 4

@@ -1,0 +1,122 @@
+"""Numbers that the points of a curve give, as tasks work them out, and whether a metric is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import linear_regression
+from typing import NamedTuple
+
+from bench.records.schema import Curve, RunRecord
+from ground.statistics import Interval, mean_of
+
+Points = Sequence[tuple[float, float]]  # x and y
+Told = float | Interval | None  # an interval where points tell no more; None where they tell none
+
+EXACT = 1e-6  # of sums in another order, of float32 too
+HALF = 0.5
+
+
+class Fact(NamedTuple):
+    """What is told of a metric, by what, and how near the metric must lie."""
+
+    metric: str
+    told: Told
+    by: str
+    within: float = EXACT
+
+
+class Lacking(Exception):
+    """A record has not what its metrics are worked out from; says what, in a clause."""
+
+
+def points_of(curve: Curve) -> Points:
+    return list(zip(curve.x, curve.y, strict=True))
+
+
+def points_in(record: RunRecord, name: str) -> Points:
+    """The points of a curve.
+
+    Raises:
+        Lacking: the record has no such curve.
+    """
+    if name not in record.curves:
+        raise Lacking(f"it has no curves.{name}, by which its metrics are checked")
+    return points_of(record.curves[name])
+
+
+def ys(points: Points) -> list[float]:
+    return [y for _, y in points]
+
+
+def inside(points: Points, low: float, high: float) -> Points:
+    """The points from ``low`` to ``high``, both included."""
+    return [(x, y) for x, y in points if low <= x <= high]
+
+
+def between(points: Points) -> Interval:
+    """Where any mean of the points lies, whatever they weigh."""
+    return Interval(min(ys(points)), max(ys(points)))
+
+
+def crossing(points: Points, level: float = HALF) -> float | None:
+    """Where y first reaches ``level``, by straight lines; None if it never does."""
+    for (left, low), (x, y) in pairwise([points[0], *points]):
+        if y >= level:
+            return left + (level - low) / ((y - low) or 1.0) * (x - left)
+    return None
+
+
+def slope(points: Points) -> float | None:
+    """Least squares of log y on log x, without points where y is 0; None of fewer than two."""
+    logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
+    if len({x for x, _ in logs}) < 2:
+        return None
+    return linear_regression([x for x, _ in logs], ys(logs)).slope
+
+
+TAKES: dict[str, Callable[[Points], Told]] = {  # as cards call them
+    "mean": lambda points: mean_of(ys(points)),
+    "last": lambda points: points[-1][1],
+    "middle": lambda points: points[len(points) // 2][1],
+    "largest": lambda points: max(ys(points)),
+    "first in units of the mean": lambda points: points[0][1] / (mean_of(ys(points)) or 1.0),
+    "range": between,
+    "crossing of 0.5": crossing,
+    "number of rises": lambda points: float(sum(b > a for a, b in pairwise(ys(points)))),
+    "log-log slope": slope,
+}
+
+
+def apart(found: float | None, told: Told) -> float:
+    """How far a number is from what is told of it."""
+    if found is None or told is None:
+        return 0.0 if found is told else math.inf
+    low, high = _ends(told)
+    return max(low - found, found - high, 0.0)
+
+
+def contradicted(
+    metric: str, found: float | None, told: Told, by: str, within: float = EXACT
+) -> str | None:
+    """How a metric of the test is another one than it is told to be; None where it is that one.
+
+    Args:
+        by: what tells it, in words.
+        within: how far it may lie from that, in times of it where it is larger than 1.
+    """
+    if told is None:
+        none = f"its metrics.test.{metric} is {found}, and {by} does not exist"
+        return None if found is None else none
+    low, high = _ends(told)
+    said = f"{by} is {low:g}" + (f" to {high:g}" if high > low else "")
+    if found is None:
+        return f"it has no metrics.test.{metric}, and {said}"
+    if apart(found, told) <= within * max(1.0, abs(low), abs(high)):
+        return None
+    return f"its metrics.test.{metric} is {found}, and {said}"
+
+
+def _ends(told: float | Interval) -> Interval:
+    return told if isinstance(told, Interval) else Interval(told, told)
