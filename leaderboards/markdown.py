@@ -35,7 +35,7 @@ from settings.groups import card, choices
 
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
-ROWS_IN_README = 10  # of its table; the page of the task has all
+ROWS_IN_README = 10  # of its tables together; the page of the task has all
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
@@ -90,10 +90,11 @@ def tables_of(board: Board) -> list[list[Row]]:
 
 
 def summary(board: Board) -> str:
-    """The README's part: one table, and how many claims got which verdict."""
+    """The README's part: one table, parted by steps of training where these differ, and how many
+    claims got which verdict."""
     if not board.records:
         return "No record is committed yet.\n"
-    shown = [_in_short(rows) for rows in most_telling(tables_of(board), IN_README)]
+    shown = _in_short(most_telling(tables_of(board), IN_README))
     best = most_demanding(figures_of(board.claims))
     tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
     claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
@@ -116,18 +117,26 @@ def summary(board: Board) -> str:
     return "\n".join([*shown, line, *(["", apart] if small.total() else []), ""])
 
 
-def _in_short(rows: Sequence[Row]) -> str:
-    """The first rows of a table, and in sentences what it leaves out: the README stays short."""
-    references = [row for row in rows if row.kind == "reference" and row.mean is not None]
-    models = [row for row in rows if row not in references]
-    if not models or not references:
-        return table(rows)
-    levels = ", ".join(f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
-    more = len(models) - ROWS_IN_README
-    page = f"[the whole table](docs/results/{models[0].task}.md)"
-    left_out = f"The first {ROWS_IN_README}; {more} more stand in {page}. " if more > 0 else ""
-    shown = table(models, ROWS_IN_README)
-    return f"{shown}\n{left_out}Predictors without training: {levels}.\n"
+def _in_short(tables: Sequence[Sequence[Row]]) -> list[str]:
+    """The first rows of tables that differ in the length of training alone, and in sentences what
+    each leaves out and, once, the predictors, which no training tells apart: the README stays
+    short."""
+    found, left = [], ROWS_IN_README
+    for place, rows in enumerate(tables, start=1):
+        references = [row for row in rows if row.kind == "reference" and row.mean is not None]
+        models = [row for row in rows if row not in references]
+        if not models or not references:
+            found.append(table(rows))
+            continue
+        said, page = [], f"[the whole table](docs/results/{models[0].task}.md)"
+        if (more := len(models) - left) > 0:
+            said.append(f"The first {left}; {more} more stand in {page}.")
+        if place == len(tables):
+            levels = (f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
+            said.append(f"Predictors without training: {', '.join(levels)}.")
+        found.append("\n".join([table(models, left), *([f"{' '.join(said)}\n"] if said else [])]))
+        left = max(left - len(models), 1)
+    return found
 
 
 def in_words(counts: Mapping[str, int]) -> str:

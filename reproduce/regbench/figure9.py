@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from bench.records.schema import RunRecord
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED, UNTRAINED
@@ -29,9 +31,10 @@ NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right t
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep of all contenders for each size; seeds are the sweep's own setting."""
-    sizes = SIZES[preset]
-    return Plan(sweeps=tuple(regbench.sweep_words(preset, size, "held_out") for size in sizes))
+    """A sweep of all contenders for each size, but for those that take more steps there; seeds are
+    the sweep's own setting."""
+    of_size = (regbench.new_automata(preset, size) for size in SIZES[preset])
+    return Plan(sweeps=tuple(chain.from_iterable(of_size)))
 
 
 def select(records: Records) -> list[RunRecord]:

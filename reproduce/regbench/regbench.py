@@ -7,12 +7,12 @@ can be learned at all depends on the length of strings and on the size of automa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from bench.records.schema import RunRecord
 from judging.grammar import Number, Ready, Records, Rule, Runs, any_of, each, setting, where
 from pictures import models
-from settings.groups import PRESETS, contenders
+from settings.groups import PRESETS, contenders, entrants
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"
@@ -38,6 +38,16 @@ VARIED = ("tasks.training_automata", "tasks.variant", "tasks.protocol")
 WORST = {"accuracy": 0.0, "tvd": 1.0}
 # Where the steps of a preset are too few for every contender to stop improving.
 LONGER = {("laptop", size): 800 for size in (100, 500, 1000, 2500)}
+# For who has not stopped improving after these; on new automata for the Mosaic and the one rival
+# that is near it, over every rate that the others tried there.
+MORE_STEPS: Mapping[tuple[str, int, str], Mapping[str, int]] = {
+    ("laptop", 100, "iid"): {
+        MOSAIC: 2400,
+        **dict.fromkeys(("hyena", "linear_transformer", "rwkv4"), 1600),
+    },
+    ("laptop", 100, "held_out"): {MOSAIC: 2400, "conv_attention": 2400},
+}
+RATES = (7.4e-05, 0.00022, 0.00067, 0.002, 0.006, 0.018, 0.054, 0.16)
 VALIDATIONS = 16  # of a training that takes more steps than the others
 
 
@@ -58,6 +68,36 @@ def sweep_words(preset: str, size: int, variant: str, steps: int | None = None) 
     if preset == "paper":  # the best of all epochs is kept, whatever their length
         words.append(f"training.validate_every={-(-size // 32)}")
     return tuple(words)
+
+
+def new_automata(
+    preset: str, size: int, part: str = "regbench", apart: Collection[str] = ()
+) -> list[tuple[str, ...]]:
+    """The sweeps at one training size on automata that were held out: of those that contend in a
+    part, but for some that are swept ``apart``, and of each that takes more steps."""
+    longer = MORE_STEPS.get((preset, size, "held_out"), {})
+    known = entrants(part, preset)
+    left = [name for name in known if name not in {*longer, *apart}]
+    others = () if left == entrants("regbench", preset) else (models_word(left),)
+    return [
+        (*sweep_words(preset, size, "held_out"), *others),
+        *(
+            (*sweep_words(preset, size, "held_out", steps), models_word([model]), *over(RATES))
+            for model, steps in longer.items()
+            if model in known
+        ),
+    ]
+
+
+def models_word(names: Sequence[str]) -> str:
+    """Whom a sweep is of."""
+    return f"models=[{','.join(names)}]"
+
+
+def over(rates: Sequence[float]) -> tuple[str, str]:
+    """A sweep that tries each of these learning rates."""
+    grid = f"{{training.lr:[{','.join(map(str, rates))}]}}"
+    return f"sweep.search_space={grid}", f"sweep.n_trials={len(rates)}"
 
 
 def models_at(preset: str) -> tuple[str, ...]:
@@ -98,9 +138,16 @@ def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
         known = record.role == "baseline" or contends
         protocol = setting(record, "tasks.protocol")
         fair = record.task == "regbench" and known and protocol == "fair"
-        return fair and variant_of(record) in variants
+        return fair and variant_of(record) in variants and took_its_steps(record)
 
     return any_of(belongs)(records)
+
+
+def took_its_steps(record: RunRecord) -> bool:
+    """Not the shorter training, of the steps of the others, of a model that needs a longer one."""
+    longer = MORE_STEPS.get((record.preset, size_of(record), variant_of(record)), {})
+    usual = LONGER.get((record.preset, size_of(record)))
+    return not (record.model in longer and setting(record, "training.steps") == usual)
 
 
 def variant(record: RunRecord) -> tuple[int, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -29,7 +30,7 @@ from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
-from reproduce.regbench.regbench import METRICS, MOSAIC
+from reproduce.regbench.regbench import METRICS, MOSAIC, models_word, over
 from reproduce.reproduction import Plan, Reproduction
 from settings.groups import PRESETS, contenders, entrants
 
@@ -46,44 +47,33 @@ LOST = (
 VARIANTS = {"iid": "same automata", "held_out": "new automata"}
 # What one row alone has to tell surely takes more data than the three of all.
 MORE_DATA = {"laptop": ("rwkv4_as_released", 6)}
-# On the same automata, for who has not stopped improving after the steps that the others take.
-MORE_STEPS = {
-    "laptop": {MOSAIC: 2400, "hyena": 1600, "linear_transformer": 1600, "rwkv4": 1600},
-}
 # On new automata, for whose best rate is the largest that the grid of the others came to: all that
 # they tried, and one more.
-RATES = (7.4e-05, 0.00022, 0.00067, 0.002, 0.006, 0.018, 0.054, 0.16, 0.48)
+RATES = (*regbench.RATES, 0.48)
 WIDER: Mapping[str, tuple[str, ...]] = {"laptop": ("gla", "h3")}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
-    """The sweep of table 3, and that of figure 9 at the same size for the contrast."""
+    """The sweeps of table 3, and those of figure 9 at the same size for the contrast."""
+    same = partial(regbench.sweep_words, preset, SIZE, "iid")
+    longer, wider = longer_on_same(preset), WIDER.get(preset, ())
     known = entrants(PART, preset)
-    words = {variant: regbench.sweep_words(preset, SIZE, variant) for variant in VARIANTS}
-    longer = MORE_STEPS.get(preset, {})
-    wider = WIDER.get(preset, ())
-
-    def all_but(some: Collection[str]) -> tuple[str, ...]:
-        left = [name for name in known if name not in some]
-        return () if left == entrants("regbench", preset) else (_models(left),)
-
-    sweeps = [(*words["iid"], *all_but(longer)), (*words["held_out"], *all_but(wider))]
-    for model, steps in longer.items():
-        own = regbench.sweep_words(preset, SIZE, "iid", steps)
-        sweeps.append((*own, _models([model])))
+    left = [name for name in known if name not in longer]
+    others = () if left == entrants("regbench", preset) else (models_word(left),)
+    sweeps = [(*same(), *others), *regbench.new_automata(preset, SIZE, PART, wider)]
+    sweeps += [(*same(steps), models_word([model])) for model, steps in longer.items()]
     if wider:
-        grid = f"sweep.search_space={{training.lr:[{','.join(map(str, RATES))}]}}"
-        trials = f"sweep.n_trials={len(RATES)}"
-        sweeps.append((*words["held_out"], _models(wider), grid, trials))
+        new = regbench.sweep_words(preset, SIZE, "held_out")
+        sweeps.append((*new, models_word(wider), *over(RATES)))
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
-        same = regbench.sweep_words(preset, SIZE, "iid")
-        sweeps.append((*same, _models([model]), f"sweep.data_seeds={count}"))
+        sweeps.append((*same(), models_word([model]), f"sweep.data_seeds={count}"))
     return Plan(sweeps=tuple(sweeps))
 
 
-def _models(names: Iterable[str]) -> str:
-    return f"models=[{','.join(names)}]"
+def longer_on_same(preset: str) -> Mapping[str, int]:
+    """The steps of those that take more of them, on the same automata."""
+    return regbench.MORE_STEPS.get((preset, SIZE, "iid"), {})
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -96,15 +86,7 @@ def _belongs(record: RunRecord) -> bool:
     contends = record.role == "final" and record.model in contenders(PART, record.preset)
     fair = record.task == "regbench" and setting(record, "tasks.protocol") == "fair"
     of_size = fair and regbench.size_of(record) == SIZE and regbench.variant_of(record) in VARIANTS
-    return of_size and (record.role == "baseline" or (contends and _took_its_steps(record)))
-
-
-def _took_its_steps(record: RunRecord) -> bool:
-    """Not the shorter training, of the steps of the others, of a model that needs a longer one."""
-    longer = record.model in MORE_STEPS.get(record.preset, {})
-    on_same = regbench.variant_of(record) == "iid"
-    usual = regbench.LONGER.get((record.preset, SIZE))
-    return not (longer and on_same and setting(record, "training.steps") == usual)
+    return of_size and (record.role == "baseline" or (contends and regbench.took_its_steps(record)))
 
 
 select = any_of(_belongs)  # runs with 100 training automata, of both variants

@@ -23,7 +23,7 @@ from leaderboards import readme
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.markdown import NOT_ASKED, homes_of, pages, summary
+from leaderboards.markdown import NOT_ASKED, ROWS_IN_README, homes_of, pages, summary
 from leaderboards.render import VERDICTS
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
@@ -331,16 +331,24 @@ def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
         assert ("not run yet" in size) == (preset not in run), preset
 
 
-def test_the_table_of_the_readme_says_how_many_rows_it_leaves_out(made: dict[str, str]) -> None:
-    """In a table of the README and on the page that it names: as many models, the best first."""
+def test_the_tables_of_the_readme_say_how_many_rows_they_leave_out(made: dict[str, str]) -> None:
+    """In each table of the README and on the page that it names: as many models, the best first."""
     section = (readme.ROOT / "README.md").read_text().partition(readme.END)[0]
-    caption = re.search(r"^\*\*\[?(.*)$", section, re.MULTILINE)
-    [(left_out, page)] = re.findall(r"; (\d+) more stand in \[.*\]\(docs/results/(.*)\)", section)
-    [shown] = tables_on(section)
-    whole = made[page].partition(caption[0])[2] if caption else ""
-    models = [name for name, (_, trained) in tables_on(whole)[0].items() if trained]
-    assert models[: len(shown)] == list(shown)
-    assert len(models) == len(shown) + int(left_out)
+    captions = re.findall(r"^(\*\*RegBench.*)$", section, re.MULTILINE)
+    assert captions
+    [page] = set(re.findall(r" more stand in \[.*\]\(docs/results/(.*)\)", section))
+    together = 0
+    for caption in captions:
+        own = section.partition(caption)[2].partition("\n**")[0]
+        [shown] = tables_on(own)
+        left_out = sum(map(int, re.findall(r"; (\d+) more stand in", own)))
+        whole = made[page].partition(caption)[2]
+        models = [name for name, (_, trained) in tables_on(whole)[0].items() if trained]
+        assert models[: len(shown)] == list(shown)
+        assert len(models) == len(shown) + left_out
+        together += len(shown)
+    assert together == ROWS_IN_README
+    assert section.count("Predictors without training: ") == 1
 
 
 def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
