@@ -77,16 +77,21 @@ def new_automata(
     part, but for some that are swept ``apart``, and of each that takes more steps."""
     longer = MORE_STEPS.get((preset, size, "held_out"), {})
     known = entrants(part, preset)
-    left = [name for name in known if name not in {*longer, *apart}]
-    others = () if left == entrants("regbench", preset) else (models_word(left),)
     return [
-        (*sweep_words(preset, size, "held_out"), *others),
+        (*sweep_words(preset, size, "held_out"), *all_but({*longer, *apart}, preset, part)),
         *(
             (*sweep_words(preset, size, "held_out", steps), models_word([model]), *over(RATES))
             for model, steps in longer.items()
             if model in known
         ),
     ]
+
+
+def all_but(some: Collection[str], preset: str, part: str = "regbench") -> tuple[str, ...]:
+    """Whom a sweep is of where some of those that contend in a part are not in it; nothing where
+    these are all that a sweep has by itself."""
+    left = [name for name in entrants(part, preset) if name not in some]
+    return () if left == entrants("regbench", preset) else (models_word(left),)
 
 
 def models_word(names: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import METRICS, MOSAIC, models_word, over
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import PRESETS, contenders, entrants
+from settings.groups import PRESETS, contenders
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
@@ -57,9 +57,7 @@ def plan(preset: str, seeds: int | None) -> Plan:
     """The sweeps of table 3, and those of figure 9 at the same size for the contrast."""
     same = partial(regbench.sweep_words, preset, SIZE, "iid")
     longer, wider = longer_on_same(preset), WIDER.get(preset, ())
-    known = entrants(PART, preset)
-    left = [name for name in known if name not in longer]
-    others = () if left == entrants("regbench", preset) else (models_word(left),)
+    others = regbench.all_but(longer, preset, PART)
     sweeps = [(*same(), *others), *regbench.new_automata(preset, SIZE, PART, wider)]
     sweeps += [(*same(steps), models_word([model])) for model, steps in longer.items()]
     if wider:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import ChainMap, Counter, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from leaderboards.render import VERDICTS
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from tests.leaderboards.conftest import record
+from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 
 LINES = 120
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -298,29 +299,6 @@ def findings() -> list[str]:
     section = text.partition("## What was found")[2].partition("\n## ")[0]
     points = section.partition(readme.END)[2].split("\n- ")[1:]
     return [" ".join(point.partition("\n\n")[0].split()) for point in points]
-
-
-def tables_on(page: str) -> list[dict[str, tuple[str, bool]]]:
-    """The tables of measurements on a page: name -> (value, whether it was trained)."""
-    found: list[dict[str, tuple[str, bool]]] = []
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.split(" | ")]
-        if line.startswith("| model | rank |"):
-            found.append({})
-        elif found and len(cells) in (7, 8) and not line.startswith("|---"):
-            name = cells[0].removeprefix("| ")
-            found[-1][name.strip("*")] = (cells[2], not name.startswith("*"))
-    return found
-
-
-def tables_whatever_the_steps(page: str) -> list[dict[str, tuple[str, bool]]]:
-    """Tables that differ in the length of training alone as one: of a name the longest counts."""
-    found: dict[str, dict[int, dict[str, tuple[str, bool]]]] = defaultdict(dict)
-    captions = re.findall(r"^(\*\*.*?\*\* \(.*?\))", page, re.MULTILINE)
-    for caption, table in zip(captions, tables_on(page), strict=True):
-        if steps := re.search(r", steps=(\d+)", caption):
-            found[caption.replace(steps[0], "")][int(steps[1])] = table
-    return [dict(ChainMap(*(own[n] for n in sorted(own, reverse=True)))) for own in found.values()]
 
 
 def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
