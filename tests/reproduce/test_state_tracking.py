@@ -197,6 +197,13 @@ def test_other_errors_contradict(changes: dict[str, Any], claim: str) -> None:
     assert judge(regression.REPRODUCTION, records)[claim].verdict == CONTRADICTED
 
 
+def test_who_always_says_zero_shows_nothing_about_averages() -> None:
+    silent = judge(regression.REPRODUCTION, regressed(kernel=(1.1, 0.9, 0.9)))
+    found = silent["averages do not regress"]
+    assert found.verdict == UNDECIDED
+    assert "the claim would say nothing" in found.evidence
+
+
 def test_untrained_models_are_not_asked() -> None:
     # Nor do runs of what cannot follow S₅ count that have the steps of all others.
     usual = [r for r in tracked() if r.config["training"]["steps"] == tracking.STEPS]
