@@ -8,10 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
@@ -285,10 +288,10 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
             f"tasks ({node['_target_']}): {describe_memory_error(error)}", RUN_FAILED
         ) from error
     except TypeError as error:  # in Python's words
-        raise UserError(f"{group} ({node['_target_']}): {_way_on(error, group)}") from error
+        raise UserError(f"{group} ({node['_target_']}): {_way_on(error, group, node)}") from error
 
 
-def _way_on(error: TypeError, group: str) -> str:
+def _way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
     """What to do about a class that cannot be built: the call does not fit it, it is not complete,
     or it stops inside."""
     if "abstract class" in str(error):
@@ -300,8 +303,30 @@ def _way_on(error: TypeError, group: str) -> str:
         )
     how = f"give each setting of {group} the name and the kind of value that its YAML file has"
     place = place_of(error)
-    calls_it = Path(place.rpartition(",")[0]).name == Path(__file__).name
-    return f"{error}; {how}" if calls_it else f"{error} in {place}: {how}, or mend it there"
+    if Path(place.rpartition(",")[0]).name == Path(__file__).name:  # the call does not fit it
+        return f"{error}; {how}"
+    misfit = _misfit(group, node)
+    return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"
+
+
+def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
+    """Which setting is of another kind than its class says; None where all are of theirs, or where
+    it does not say."""
+    try:
+        known = signature(load_class(node["_target_"]), eval_str=True).parameters
+    except NameError:  # it names what is there for a type checker alone
+        return None
+    for key, value in node.items():
+        if key not in known or known[key].annotation is Parameter.empty:
+            continue
+        with suppress(PydanticSchemaGenerationError):  # a class that pydantic does not know
+            try:
+                TypeAdapter(known[key].annotation).validate_python(value)
+            except ValidationError as error:
+                first = error.errors()[0]
+                wanted = first["msg"].removeprefix("Input ")
+                return f"{group}.{key}={value}: {first['input']!r} {wanted}"
+    return None
 
 
 def load_weights(

@@ -57,6 +57,11 @@ STATE_SETTING = {
     "s4d": ("state", lambda width: STATE // width),
     "h3": ("state", lambda width: STATE // (2 * width)),
     "rwkv7": ("head_width", lambda width: STATE // width),
+    "retnet": (
+        "heads",
+        lambda width: max(2 * width**2 // STATE, 1),
+    ),  # values twice as wide as keys
+    "gla": ("heads", lambda width: max(width**2 // (2 * STATE), 1)),  # keys half as wide as values
 }
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 # Those that the 800 steps of a laptop are enough for: a transformer has not begun to recall there.
@@ -243,7 +248,8 @@ CLAIMS = (
         "scores are means over vocabularies of up to 8,192, which this preset does not run",
     ),
 )
-VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), "models.state")
+OF_STATE = sorted({f"models.{key}" for key, _ in STATE_SETTING.values()})
+VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), *OF_STATE)
 select = any_of(lambda record: record.task == "mad" and record.role in ("final", "baseline"))
 REPRODUCTION = Reproduction(
     TITLE, SOURCE, plan, select, CLAIMS, panels, variant, varied=VARIED, table=table

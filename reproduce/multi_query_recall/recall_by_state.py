@@ -302,10 +302,12 @@ def _recalls(records: Records, found: Runs) -> Rule:
 
 
 def _by_channel_above_by_head(records: Records) -> list[Rule]:
+    """Judged where the decay of each head has begun to recall: two that guess recall alike."""
     size = min(widths(records), default=0)
-    both = (of(model, size) for model in runs.GATED)
-    a, b = (_accuracy(records, one).of(one) for one in both)
-    return [above(a, b, MORE)]
+    channel, head = (of(model, size) for model in runs.GATED)
+    number = _accuracy(records, head)
+    begun = within(number.of(head), low=1 / max(most(records), 1))
+    return [provided(begun, above(number.of(channel), number.of(head), MORE))]
 
 
 def _convolved_above_alone(records: Records) -> list[Rule]:
@@ -354,7 +356,8 @@ CLAIMS = (
             READY,
             each(
                 _by_channel_above_by_head,
-                f"accuracy of KDA higher than Gated DeltaNet's by more than {MORE:g}, narrowest",
+                f"accuracy of KDA higher than Gated DeltaNet's by more than {MORE:g}, narrowest; "
+                "judged where Gated DeltaNet is surely better than a guess",
             ),
         ),
         source=KIMI,

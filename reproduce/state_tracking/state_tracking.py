@@ -173,7 +173,10 @@ def near(models: Sequence[str], group: str) -> Rule:
 
 def lost(models: Sequence[str], group: str, high: float) -> Rule:
     """Each of these models is wrong far beyond the training length, where all of them follow the
-    words of training for some positions: whoever learned nothing loses nothing."""
+    words of training for some positions: whoever learned nothing loses nothing.
+
+    It says what these trainings came to. That no training could do better is theory's to say: of
+    models that can follow, some are as wrong after the same steps."""
     return provided(near(models, group), far(models, group, high=high))
 
 
@@ -219,7 +222,7 @@ CLAIMS = (
     Claim(
         "positive eigenvalues lose parity",
         "Linear recurrences whose transitions have eigenvalues from 0 to 1, or are the same at all "
-        "positions, cannot follow parity far beyond training.",
+        "positions, do not follow parity far beyond training, as by theory they cannot.",
         lost(POSITIVE, "parity", high=GUESSED),
         source=f"{GRAZZI}, theorem 1",
         control=_beside("lstm", far(NONLINEAR, "parity", high=GUESSED)),
@@ -233,8 +236,8 @@ CLAIMS = (
     ),
     Claim(
         "S₅ needs more than diagonal",
-        "Diagonal recurrences cannot follow S₅: a long word tells them no more than its letters "
-        "tell without their order. A nonlinear state can.",
+        "Diagonal recurrences do not follow S₅, as by theory they cannot: a long word tells them "
+        "no more than its letters tell without their order. A nonlinear state follows it.",
         each([lost(DIAGONAL, "s5", high=COSETS), far(NONLINEAR, "s5", low=MOST)]),
         source=ILLUSION,
         control=_beside("lstm", far(NONLINEAR, "s5", high=COSETS)),
@@ -256,8 +259,9 @@ CLAIMS = (
     ),
     Claim(
         "S₅ needs reflections or nonlinearity",
-        "The delta rule with eigenvalues from 0 to 1, and attention of fixed depth, cannot follow "
-        "S₅: a long word tells them no more than its letters tell without their order.",
+        "The delta rule with eigenvalues from 0 to 1, and attention of fixed depth, do not follow "
+        "S₅, as by theory they cannot: a long word tells them no more than its letters tell "
+        "without their order.",
         lost(NOT_REFLECTING, "s5", high=COSETS),
         source=f"{GRAZZI}, theorem 1; {ILLUSION}",
         control=_beside("delta_net_negative", far(REFLECTING, "s5", high=COSETS)),

@@ -69,7 +69,12 @@ def test_evaluating_again_measures_again(record, capsys):
         (
             measure,
             ["tasks=capacity", "models=kernel", "tasks.widths=[a]"],
-            "the kind of value that its YAML file has",
+            "'a' should be a valid integer.* the kind of value that its YAML file has",
+        ),
+        (
+            train,
+            ["tasks=state_tracking", "models=lstm", "tasks.factors=[1,1.5]"],
+            "tasks.factors=.*: 1.5 should be a valid integer",
         ),
         (
             measure,

@@ -117,6 +117,11 @@ def test_another_system_does_not_pass(
     assert judged({**KNOWN, **changed})[claim] == CONTRADICTED
 
 
+def test_two_that_guess_recall_alike_and_that_says_nothing() -> None:
+    guessed = {("kda", None): 0.12, ("gated_delta_net", None): 0.12}
+    assert judged({**KNOWN, **guessed})["decays by channel recall sooner"] == UNDECIDED
+
+
 @pytest.mark.parametrize("failing", WIDTHS)
 def test_every_width_is_asked(failing: int) -> None:
     """Whichever was trained last."""
