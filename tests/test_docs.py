@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from judging.verdicts import CONTRADICTED, REPRODUCED
 from tests.conftest import ROOT
 
 FILE_AND_CODE = re.compile(r"`([\w/]+\.(?:py|yaml))`[^\n]*\n\n```\w+\n(.*?)```", re.DOTALL)
@@ -159,3 +161,20 @@ def test_the_map_names_every_room() -> None:
             assert re.search(rf"`{room}/?`", page), f"{house}/{room} is not on the map"
     for module in sorted(path.name for path in (ROOT / "leaderboards").glob("[a-z]*.py")):
         assert f"`{module}`" in page or f"`leaderboards/{module}`" in page, f"{module} is missing"
+
+
+def test_figure_8_on_halves_of_the_articles_is_told_as_it_came_out() -> None:
+    """Each effect with its sign, which is the same in both halves, and no verdict turned round."""
+    measured = ROOT / "docs" / "measurements"
+    places = [
+        ROOT / "leaderboards" / "verdicts" / "figure8-laptop.json",
+        *(measured / f"figure8_articles_half_{half}.json" for half in (1, 2)),
+    ]
+    page = (ROOT / "docs" / "language.md").read_text()
+    for parts in zip(*(json.loads(place.read_text())["claims"] for place in places), strict=True):
+        (name,) = {claim["name"] for claim in parts}
+        effects = [claim["effect"]["difference"] for claim in parts]
+        assert len({effect > 0 for effect in effects}) == 1, name
+        assert {REPRODUCED, CONTRADICTED} - {claim["verdict"] for claim in parts}, name
+        cells = [f"{e:+.3f}, {c['verdict']}" for e, c in zip(effects, parts, strict=True)]
+        assert f"| {name} | {' | '.join(cells)} |" in page
