@@ -191,8 +191,13 @@ class Contender:
         return [Job("best so far", run, "trial") for run in others]
 
     def waits(self) -> bool:
-        """Whether other drivers have trials of this model under way."""
+        """Whether trials of this model are under way elsewhere, or queued."""
         return not self.given and self.study.waits()
+
+    def is_over(self) -> bool:
+        """Whether its final runs have been planned, or cannot be. The trials of others may have
+        ended since it was last asked to start one."""
+        return self.stage == Stage.FINALS and (self.finals is not None or self.is_stuck)
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""

@@ -107,7 +107,9 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
                 if all(contender.stage == Stage.FINALS for contender in contenders):
-                    return
+                    if all(contender.is_over() for contender in contenders):
+                        return
+                    continue
                 before = dict(spaces)
                 for guest in spaces:
                     best = [c.best() for c in contenders if guest or not c.entry.guest]

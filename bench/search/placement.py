@@ -108,6 +108,11 @@ def _cluster(
     settings = first.sweep.ray
     if first.device == "cuda" and not settings.num_gpus:
         raise UserError("device=cuda on a cluster needs ray.num_gpus=1, or a part of one")
+    if not settings.num_cpus and not settings.num_gpus:
+        raise UserError(
+            "ray.num_cpus=0 with ray.num_gpus=0 asks for nothing, so that any number of runs would "
+            "have room on a node: give ray.num_cpus=1, or ray.num_gpus=1 or a part of one"
+        )
     on_gpu = settings.num_gpus > 0 and first.device != "cpu"
     luggage = RunLuggage.of_this_process("cuda" if on_gpu else "cpu")
     code = sorted(set(_packages(configurations)))
@@ -119,14 +124,19 @@ def _cluster(
 
 
 def _packages(configurations: Iterable[Configuration]) -> Iterator[str]:
-    """Folders of the packages of others that models and tasks come from, but those that are
-    installed, which the nodes have too."""
-    from bench.records.code import home, is_own
+    """Folders of the packages of others that models and tasks come from, or their files where they
+    are in no package; but those that are installed, which the nodes have too."""
+    from bench.records.code import home, imported_modules, is_own
 
     targets = {c.models["_target_"] for c in configurations}
     targets |= {c.tasks["_target_"] for c in configurations}
     for target in targets:
         module = target.rpartition(".")[0]
-        for _, package in [] if is_own(target) else home(module):
-            if "site-packages" not in package.parts:
+        for folder, package in [] if is_own(target) else home(module):
+            if "site-packages" in package.parts:
+                continue
+            if folder != package:
                 yield str(package)
+                continue
+            files = imported_modules(module).values()  # beside it, in the same folder
+            yield from (str(path) for path in files if path.resolve().is_relative_to(folder))

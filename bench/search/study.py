@@ -102,15 +102,16 @@ class ModelStudy:
         Args:
             failed_too: those that ended by a fault of the machine, beside those that are lost.
         """
+        # Each is judged once: its driver may be taken for dead from one moment to the next.
+        lost = [trial.number for trial in self._attempts() if self._is_lost(trial)]
         for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED
-            if (failed_too and failed) or self._is_lost(trial):
+            if (failed_too and failed) or trial.number in lost:
                 # Queue first: killed in between, the sweep finds the retry already there.
                 self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
-        for trial in self._attempts():
-            if self._is_lost(trial):
-                self.study.tell(trial.number, state=TrialState.FAIL)
+        for number in lost:
+            self.study.tell(number, state=TrialState.FAIL)
 
     def _is_lost(self, trial: FrozenTrial) -> bool:
         """Whether a trial runs, and nobody has it."""
@@ -123,12 +124,13 @@ class ModelStudy:
         return driver is not None and self._exchange is not None and self._exchange.alive(driver)
 
     def waits(self) -> bool:
-        """Whether trials of the budget run elsewhere; those of a driver that has died are queued
-        again."""
-        if self._exchange is None or not self._elsewhere():
+        """Whether trials of the budget run elsewhere, or are queued; those of a driver that died
+        are queued again here."""
+        if self._exchange is None:
             return False
-        self._alone(lambda: self._recover(failed_too=False))
-        return bool(self._elsewhere())
+        if self._elsewhere():
+            self._alone(lambda: self._recover(failed_too=False))
+        return bool(self._elsewhere()) or self._waiting()
 
     def _elsewhere(self) -> list[FrozenTrial]:
         running = (t for t in self.latest() if t.state == TrialState.RUNNING)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import joblib
 import pytest
 
-from bench.search.placement import workers_at_once
+from bench.search.placement import _cluster, _packages, workers_at_once
 from ground.errors import UserError
+from ground.progress import silent
 from settings.config import compose
 
 LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
@@ -71,3 +73,34 @@ def test_another_number_of_workers_is_one_sentence(word: str) -> None:
 def test_processes_that_share_a_training_exclude_workers_that_were_asked_for() -> None:
     with pytest.raises(UserError, match="workers=2 gives each training one: leave one of them out"):
         compose([*LAPTOP, "training.devices=2", "sweep.workers=2"])
+
+
+def test_a_run_on_a_cluster_asks_for_something() -> None:
+    words = ["sweep.executor=ray", "sweep.ray.num_cpus=0", "sweep.ray.num_gpus=0"]
+    with (
+        pytest.raises(UserError, match=r"asks for nothing.*ray\.num_cpus=1"),
+        _cluster([compose([*LAPTOP, *words])], 2, silent),
+    ):
+        pass
+
+
+def test_nodes_get_the_files_of_a_model_that_is_in_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what it imports from beside it, and nothing else of that folder."""
+    (tmp_path / "alone.py").write_text("from beside import Beside\nclass Alone(Beside): ...\n")
+    (tmp_path / "beside.py").write_text("from torch import nn\nclass Beside(nn.Module): ...\n")
+    (tmp_path / "other.py").write_text("")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "__init__.py").write_text("")
+    (tmp_path / "kept" / "inside.py").write_text("from torch import nn\nModel = nn.Linear\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for target, sent in [
+        ("alone.Alone", ["alone.py", "beside.py"]),
+        ("kept.inside.Model", ["kept"]),
+        ("models.gpt2.GPT2", []),
+    ]:
+        configuration = compose([*LAPTOP[:1], "models=gpt2"])
+        models = {**configuration.models, "_target_": target}
+        found = _packages([configuration.model_copy(update={"models": models})])
+        assert sorted(found) == [str(tmp_path / name) for name in sent]
