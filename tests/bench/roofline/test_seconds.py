@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
 
 from bench.roofline.devices import (
     Device,
@@ -17,8 +21,12 @@ from bench.roofline.devices import (
     names,
 )
 from bench.roofline.seconds import VIEW, seconds, without_launches
-from bench.roofline.work import Operation, Work
+from bench.roofline.work import Operation, Work, count_meta
 from ground.errors import UserError
+from models.gpt2 import GPT2
+from models.memory_mosaic import MemoryMosaic
+from models.specification import SequenceSpecification
+from tests.conftest import ROOT
 
 POSITIVE = st.floats(1e-3, 1e12)
 OPERATIONS = st.builds(Operation, POSITIVE, POSITIVE)
@@ -55,6 +63,31 @@ def test_an_h100_by_hand() -> None:
     found = seconds(work, device_like("h100"), "float32")
     assert found.likely == pytest.approx(2 * n**3 / (0.5 * 67e12) + 8e-6)
     assert found.high == pytest.approx(2 * n**3 / (0.3 * 67e12) + 20e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [(GPT2, "gpt2"), (MemoryMosaic, "memory_mosaic")], ids=["gpt2", "mosaic"]
+)
+def test_the_range_of_an_h200_holds_what_one_measured(kind: type[nn.Module], model: str) -> None:
+    """Both passes of 12 blocks of width 768, as docs/measurements/h200.md has them."""
+    said = json.loads((ROOT / "docs" / "measurements" / "speed_768_h200.json").read_text())
+    (measured,) = (one["training"] for one in said["models"] if one["model"] == model)
+    shape = SequenceSpecification(maximum_length=512, vocabulary=50304)
+    with torch.device("meta"):
+        built = kind(shape, width=768, layers=12, heads=12)
+        tokens = torch.zeros(32, 512, dtype=torch.long)
+
+    def passes() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = built(tokens)
+        functional.cross_entropy(outputs.flatten(0, 1), tokens.flatten()).backward()
+
+    found = seconds(count_meta(passes), device_like("h200"), "bfloat16")
+    assert found.low < measured["median_seconds"] < found.high
+    page = (ROOT / "docs" / "measurements" / "h200.md").read_text()
+    milliseconds = (measured["median_seconds"], found.likely, found.low, found.high)
+    wanted = " | ".join(f"{1e3 * value:.0f}" for value in milliseconds)
+    assert f"| {model} | {wanted} |" in page
 
 
 def test_bandwidth_by_size_is_read_between_the_measured_sizes() -> None:
