@@ -28,9 +28,14 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
         raise
     except Exception as error:  # each database driver has exceptions of its own
         first = str(error).strip().splitlines()[0]
+        way_on = (
+            "start its server, or give the address, user and password of one that runs"
+            if is_server(storage)
+            else "storage is 'journal' or an address such as sqlite:///studies.db"
+        )
         raise UserError(
             f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
-            "storage is 'journal' or an address such as sqlite:///studies.db"
+            f"{way_on}"
         ) from None
     return _patient(opened) if is_server(storage) else opened
 

@@ -189,6 +189,13 @@ def test_what_is_no_address_is_one_sentence_for_sweeps_and_plans(
             use(address, tmp_path)
 
 
+def test_a_server_that_does_not_run_is_told_from_a_wrong_address(tmp_path: Path) -> None:
+    address = "postgresql://nobody@127.0.0.1:1/a"  # where nobody listens
+    with pytest.raises(UserError, match=r"cannot be opened.*start its server") as caught:
+        open_storage(address, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def record(value: float) -> RunRecord:
     metrics = {"validation": {"accuracy": value, "loss": 1.0}}
     fields = {"run_id": f"run-{value}", "outcome": "ok", "metrics": metrics, "cause": None}
