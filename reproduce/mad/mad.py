@@ -49,7 +49,8 @@ PUBLISHED = {  # scores, in the order of CHANGES
 }
 # Numbers of each layer that a sequence keeps, convolutions included (the suite: 4,096 in two), and
 # the setting of a model, by its width, with which it keeps so many, as nearly as it can: the
-# convolutions of Mamba and Mamba-2 keep three positions of what they see.
+# convolutions of Mamba and Mamba-2 keep three positions of what they see, the values of RetNet are
+# twice as wide as its keys, and the keys of GLA half as wide as its values.
 STATE = 2048
 STATE_SETTING = {
     MAMBA: ("state", lambda width: STATE // (2 * width) - 3),
@@ -57,11 +58,8 @@ STATE_SETTING = {
     "s4d": ("state", lambda width: STATE // width),
     "h3": ("state", lambda width: STATE // (2 * width)),
     "rwkv7": ("head_width", lambda width: STATE // width),
-    "retnet": (
-        "heads",
-        lambda width: max(2 * width**2 // STATE, 1),
-    ),  # values twice as wide as keys
-    "gla": ("heads", lambda width: max(width**2 // (2 * STATE), 1)),  # keys half as wide as values
+    "retnet": ("heads", lambda width: max(2 * width**2 // STATE, 1)),
+    "gla": ("heads", lambda width: max(width**2 // (2 * STATE), 1)),
 }
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 # Those that the 800 steps of a laptop are enough for: a transformer has not begun to recall there.

@@ -176,7 +176,7 @@ def lost(models: Sequence[str], group: str, high: float) -> Rule:
     words of training for some positions: whoever learned nothing loses nothing.
 
     It says what these trainings came to. That no training could do better is theory's to say: of
-    models that can follow, some are as wrong after the same steps."""
+    models that can follow, RWKV-7 is as wrong after as many steps or more."""
     return provided(near(models, group), far(models, group, high=high))
 
 
