@@ -118,9 +118,9 @@ def summary(board: Board) -> str:
 
 
 def _in_short(tables: Sequence[Sequence[Row]]) -> list[str]:
-    """The first rows of tables that differ in the length of training alone, and in sentences what
-    each leaves out and, once, the predictors, which no training tells apart: the README stays
-    short."""
+    """The first rows of tables that differ in the length of training alone, a line for a model that
+    has a table to itself, and in sentences what each leaves out and, once, the predictors, which no
+    training tells apart: the README stays short."""
     found, left = [], ROWS_IN_README
     for place, rows in enumerate(tables, start=1):
         references = [row for row in rows if row.kind == "reference" and row.mean is not None]
@@ -134,9 +134,20 @@ def _in_short(tables: Sequence[Sequence[Row]]) -> list[str]:
         if place == len(tables):
             levels = (f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
             said.append(f"Predictors without training: {', '.join(levels)}.")
-        found.append("\n".join([table(models, left), *([f"{' '.join(said)}\n"] if said else [])]))
+        shown = table(models, left) if len(models) > 1 else _alone(models[0])
+        found.append("\n".join([shown, *([f"{' '.join(said)}\n"] if said else [])]))
         left = max(left - len(models), 1)
     return found
+
+
+def _alone(row: Row) -> str:
+    """A table of one row as a line."""
+    told = [f"{markdown(plain(row.metric))} on test: {markdown(plain(row.label))} {_value(row)}"]
+    if interval := _interval(row):
+        told.append(f"95 % interval {interval}")
+    counted = ((row.seeds, "seeds"), (row.parameters, "parameters"), (row.trials, "tuning trials"))
+    told += [f"{count:,} {of}" for count, of in counted if count is not None]
+    return f"{_whose(row)}, {', '.join([*told, *_words(row)])}.\n"
 
 
 def in_words(counts: Mapping[str, int]) -> str:
@@ -319,7 +330,6 @@ def table(rows: Sequence[Row], most: int | None = None) -> str:
     """One table with its caption, which speaks of all rows; ``most``: how many of them it shows."""
     first = rows[0]
     metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
-    variant = f" ({markdown(first.variant)})" if first.variant else ""
     repeated = any((row.seeds or 0) > 1 for row in rows)
     over = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
     shown = over if repeated else "one seed: no interval, no rank"
@@ -329,8 +339,7 @@ def table(rows: Sequence[Row], most: int | None = None) -> str:
     told = markdown(standing(rows))
     return "\n".join(
         [
-            f"**{label_of(first.task)}, preset `{first.preset}`**{variant}: {metric} on test, "
-            f"{way}, {shown}" + (f". {told}" if told else ""),
+            f"{_whose(first)}: {metric} on test, {way}, {shown}" + (f". {told}" if told else ""),
             "",
             *row_of(*head, *["mark"] * marked),
             "|---" * (len(head) + marked) + "|",
@@ -343,17 +352,33 @@ def table(rows: Sequence[Row], most: int | None = None) -> str:
 def _line(row: Row, alone: bool, marked: bool) -> list[str]:
     apart = [row.setting] * (not alone) + ["seeds that were sent"] * (row.kind == SHOWN[-1])
     name = markdown(plain(row.label) + (f" ({', '.join(apart)})" if apart else ""))
-    value = row.cause or row.outcome if row.mean is None else f"{row.mean:.3f}"
-    if row.mean is not None and row.outcome != "ok":
-        value += f" ({row.outcome})"
     if row.kind == "reference":
-        return row_of(f"*{name}*", "", markdown(value), *[""] * (4 + marked))
-    known = row.mean is not None and row.low is not None and row.high is not None
-    interval = f"{row.low:.3f} to {row.high:.3f}" if known else ""
+        return row_of(f"*{name}*", "", _value(row), *[""] * (4 + marked))
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
-    words = ", ".join(dict.fromkeys(mark.partition(":")[0] for mark in row.marks))
-    cells = (interval, row.seeds, parameters, row.trials, *[words] * marked)
-    return row_of(name, rank(row) if row.rank_best else "", markdown(value), *cells)
+    cells = (_interval(row), row.seeds, parameters, row.trials, *[", ".join(_words(row))] * marked)
+    return row_of(name, rank(row) if row.rank_best else "", _value(row), *cells)
+
+
+def _whose(row: Row) -> str:
+    """What a caption begins with: the task, the preset and the variant of all its rows."""
+    variant = f" ({markdown(row.variant)})" if row.variant else ""
+    return f"**{label_of(row.task)}, preset `{row.preset}`**{variant}"
+
+
+def _value(row: Row) -> str:
+    if row.mean is None:
+        return markdown(row.cause or row.outcome)
+    return markdown(f"{row.mean:.3f}" + (f" ({row.outcome})" if row.outcome != "ok" else ""))
+
+
+def _interval(row: Row) -> str:
+    known = row.mean is not None and row.low is not None and row.high is not None
+    return f"{row.low:.3f} to {row.high:.3f}" if known else ""
+
+
+def _words(row: Row) -> list[str]:
+    """Its marks in short."""
+    return list(dict.fromkeys(mark.partition(":")[0] for mark in row.marks))
 
 
 def row_of(*cells: object) -> list[str]:

@@ -259,7 +259,7 @@ def test_sweeps_are_shared_between_figure_9_and_table_3() -> None:
     for preset in figure9.SIZES:
         theirs = figure9.plan(preset, None).sweeps
         shared = without_models(table3_sweeps(preset)) & without_models(theirs)
-        assert len(shared) == (2 if preset == "laptop" else 1)
+        assert len(shared) == (3 if preset == "laptop" else 1)
         apart = [sweep for sweep in theirs if "models=[memory_mosaic]" in sweep]
         assert set(apart) <= set(table3_sweeps(preset))
         assert set(models_at(preset)) <= {*contenders("regbench.table3", preset), "titans"}
