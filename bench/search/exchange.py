@@ -148,13 +148,15 @@ class Exchange:
         return Claim("mine")
 
     def give(self, run: str, record: str) -> None:
-        """Tell all of a finished run."""
+        """Tell all of a finished run; one that all know stays with the driver that made it."""
         self._alone(lambda connection: self._put(connection, run, record))
 
     def _put(self, connection: sql.Connection, run: str, record: str | None) -> None:
         changes = {"driver": self.name, "record": record}
         new = insert(_RUNS).values(run=run, **changes)
-        connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=changes))
+        other = _RUNS.c.record.is_(None) | _RUNS.c.record.is_distinct_from(record)
+        update = new.on_conflict_do_update(index_elements=["run"], set_=changes, where=other)
+        connection.execute(update)
 
     def release(self, run: str) -> None:
         """Give up a run that came to no record."""

@@ -87,6 +87,11 @@ def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
         assert a.claim(final, trial, "this study").state == "elsewhere"  # whoever has the weights
         assert a.claim(place_of("final", "c"), trial, "a third").state == "mine"
         assert b.claim(final, trial, "this study").state == "mine"
+        b.release(final)
+        for served in (b, a):
+            served.give(trial, "what b found")
+        assert a.claim(final, trial, "this study").state == "elsewhere"  # b has them still
+        assert b.claim(final, trial, "this study").state == "mine"
     b.release(final)
     assert a.claim(final, trial, "this study").state == "mine"  # b has left the plan
     assert b.claim(final).state == "elsewhere"
