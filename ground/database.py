@@ -19,6 +19,7 @@ SECONDS_BETWEEN_TRIES = 1.0
 Result = TypeVar("Result")
 # When the server that did not come back was lost: who asks it again on the way out does not wait.
 _lost_since: list[float] = []
+_noted_at: list[float] = []  # when the last loss was told: each connection finds out by itself
 
 
 def is_server(address: str) -> bool:
@@ -82,11 +83,12 @@ def patiently(act: Callable[[], Result]) -> Result:
 
 
 def _note_loss() -> float:
-    print(
-        f"note: the database does not answer; waiting for it, {SECONDS_OF_PATIENCE:.0f} s at most",
-        file=sys.stderr,
-    )
-    return time.monotonic()
+    now = time.monotonic()
+    if not _noted_at or now - _noted_at[0] > SECONDS_OF_PATIENCE:
+        longest = f"{SECONDS_OF_PATIENCE:.0f} s at most"
+        print(f"note: the database does not answer; waiting for it, {longest}", file=sys.stderr)
+        _noted_at[:] = [now]
+    return now
 
 
 def _is_lost(error: BaseException) -> bool:
