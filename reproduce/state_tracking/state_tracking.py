@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
+from judging.claims import Claim, Closed
 from judging.controls import EACH_ITS_OWN, Control
 from judging.grammar import (
     Number,
@@ -220,6 +220,7 @@ CLAIMS = (
         each(map(keeps, NEGATIVE)),
         source=GRAZZI,
         control=_beside("mamba", far(("mamba",), "parity", low=SURE)),
+        closed={"laptop": Closed('"Negative eigenvalues keep parity" asks for 1,024 words')},
     ),
     Claim(
         "RWKV-7 keeps parity",
