@@ -146,7 +146,7 @@ def _alone(row: Row) -> str:
     if interval := _interval(row):
         told.append(f"95 % interval {interval}")
     counted = ((row.seeds, "seeds"), (row.parameters, "parameters"), (row.trials, "tuning trials"))
-    told += [f"{count:,} {of}" for count, of in counted if count is not None]
+    told += [f"{n:,} {of.removesuffix('s' * (n == 1))}" for n, of in counted if n is not None]
     return f"{_whose(row)}, {', '.join([*told, *_words(row)])}.\n"
 
 

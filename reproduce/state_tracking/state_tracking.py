@@ -52,7 +52,7 @@ GROUPS = {  # what it is called, its letters, a guess
 }
 STEPS = 3000  # without which an accuracy says nothing
 # Of what still learns the words of training after those of all others: before that it has nothing
-# to lose far beyond them.
+# to lose far beyond them. And of what should make no mistake there, but did with some seeds.
 LONG_STEPS = {"laptop": 9000}
 SLOW = {"parity": ("gpt2", *NEGATIVE), "s5": (*NOT_REFLECTING, *RANK_ONE)}
 SEEDS = {("laptop", "parity"): 5}  # as the verdict on attention over three named
@@ -61,7 +61,7 @@ SEEDS_OF_ATTENTION = {"laptop": 15}
 # Test words of whoever should make no mistake on parity: 256 of them, all followed to their end,
 # leave room for an accuracy of 0.986.
 ITEMS = {"laptop": 1024}
-SURE_OF_PARITY = (NONLINEAR, NEGATIVE)
+SURE_OF_PARITY = (NONLINEAR, NEGATIVE)  # asked for so many, each after the steps that it takes
 S5 = "state_tracking.s5"  # where fewer models contend than on parity
 ASKED = {"smoke": ("parity", "s3"), "laptop": ("parity", "s5")}  # elsewhere all of them
 
