@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,12 +249,17 @@ def _order(place: Place) -> tuple[Any, ...]:
         first.task,
         first.preset,
         first.size or 0,
-        place.variant,
+        _by_number(place.variant),
         first.label,
         first.model,
         place.name,
         first.identity,
     )
+
+
+def _by_number(variant: str) -> tuple[str | int, ...]:
+    """Text and numbers in turn, so that 800 steps come before 2400."""
+    return tuple(int(p) if n % 2 else p for n, p in enumerate(re.split(r"(\d+)", variant)))
 
 
 def _variants(groups: Mapping[str, Sketch]) -> dict[str, str]:

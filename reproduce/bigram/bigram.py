@@ -27,7 +27,7 @@ from judging.grammar import (
     within,
 )
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from reproduce.bigram.runs import (
     LABELS,
     MEMORY_STEPS,
@@ -85,12 +85,14 @@ PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 def panels(records: Records) -> Picture:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
     trained = "memories of the simplified model, trained by SGD"
-    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
+    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"), "")
     steps = Axis("gradient steps taken", ticks=range(4))
     taken = "one gradient step on W_O², then W_K², then W_K¹"
-    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps)]
-    rows = [Row([_accuracies(records), _losses(records)]), Row(below, height=3.1)]
-    return Picture(TITLE, rows, width=11, facts=_unseen(records))
+    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps, "")]
+    accuracies = _accuracies(records)
+    tall = max(3.4, 0.26 * len(accuracies.x.categories))
+    rows = [Row([accuracies, _losses(records)], height=tall), Row(below, height=3.1)]
+    return Picture(TITLE, rows, width=11, legend="below", columns=5, facts=_unseen(records))
 
 
 def _accuracies(records: Records) -> Panel:
@@ -103,12 +105,13 @@ def _accuracies(records: Records) -> Panel:
         for place, (row, runs) in enumerate(rows.items())
         for trace in _of_row(records, row, runs, place)
     ]
-    return Panel(title, x, y, traces, [Remark(y=CHANCE, line="solid", colour="light")])
+    chance = Remark(y=CHANCE, line="solid", colour="light")
+    return Panel(title, x, y, traces, [chance], sideways=True)
 
 
 def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
     label, runs = of.label, {place: of.of(records)}
-    look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0]}
+    look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0], "legend": ""}
     first = metric("first_occurrence_accuracy")
     found = [
         over_seeds(label, runs, metric("in_context_accuracy"), **look),
@@ -116,15 +119,14 @@ def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
     ]
     if model in PUBLISHED:
         level = [(place, PUBLISHED[model])]
-        found.append(published(f"{label}, published", level, mark="dots", aside=2.0))
+        found.append(published(f"{label}, published", level, mark="dots", aside=2.0, legend=""))
     return found
 
 
 def _tick(records: Records, of: Runs) -> str:
     """The name of a row and how long it was trained: not all for as many steps."""
     steps = sorted({run.config["training"]["steps"] for run in of.of(records)})
-    trained = f"\n{'–'.join(map(str, steps))} steps" if steps else ""
-    return of.label.replace(", ", "\n").replace(" with a ", "\nwith a\n") + trained
+    return f"{of.label}, {'–'.join(map(str, steps))} steps" if steps else of.label
 
 
 def _losses(records: Records) -> Panel:
@@ -140,16 +142,16 @@ def _losses(records: Records) -> Panel:
     ]
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))
-    return Panel(title, x, y, traces, legend="upper right", columns=2)
+    return Panel(title, x, y, traces)
 
 
-def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
+def over_steps(runs: Records, keys: str, title: str, steps: Axis, legend: Place = "best") -> Panel:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
     names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
     traces = [
         curve_over_seeds(label, runs, name, colour=OF_PROBE[name]) for name, label in names.items()
     ]
-    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend="best")
+    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend=legend)
 
 
 def _unseen(records: Records) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def trained(make_record):
 
 
 def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
-    lengths = (("a", 100), ("b", 100), ("c", 400))
+    lengths = (("a", 800), ("b", 800), ("c", 2400))
     models = [
         trained(name, steps, seed=seed, accuracy=0.9 + seed / 100)
         for name, steps in lengths
@@ -58,11 +58,15 @@ def test_models_trained_longer_are_not_ranked_with_others(make_record, trained):
     ]
     untrained = make_record("oracle", "Oracle", role="baseline")
     rows = find(build_board([*models, untrained]))
-    tables = {variant: [] for variant in (f"{SIZE}, steps=100", f"{SIZE}, steps=400")}
+    assert list(dict.fromkeys(row.variant for row in rows)) == [
+        f"{SIZE}, steps=800",
+        f"{SIZE}, steps=2400",
+    ]
+    tables = {variant: [] for variant in (f"{SIZE}, steps=800", f"{SIZE}, steps=2400")}
     for row in rows:
         tables[row.variant].append((row.label, row.rank_best is not None))
-    assert sorted(tables[f"{SIZE}, steps=100"]) == [("A", True), ("B", True), ("Oracle", False)]
-    assert sorted(tables[f"{SIZE}, steps=400"]) == [("C", False), ("Oracle", False)]  # alone
+    assert sorted(tables[f"{SIZE}, steps=800"]) == [("A", True), ("B", True), ("Oracle", False)]
+    assert sorted(tables[f"{SIZE}, steps=2400"]) == [("C", False), ("Oracle", False)]  # alone
     alone = find(build_board([*models[:4], untrained]))
     assert {row.variant for row in alone} == {SIZE}
 
