@@ -90,11 +90,11 @@ def tables_of(board: Board) -> list[list[Row]]:
 
 
 def summary(board: Board) -> str:
-    """The README's part: one table, parted by steps of training where these differ, and how many
-    claims got which verdict."""
+    """The README's part: one table, parted by steps of training where these differ, the most steps
+    first, and how many claims got which verdict."""
     if not board.records:
         return "No record is committed yet.\n"
-    shown = _in_short(most_telling(tables_of(board), IN_README))
+    shown = _in_short(most_telling(tables_of(board), IN_README)[::-1])
     best = most_demanding(figures_of(board.claims))
     tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
     claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]

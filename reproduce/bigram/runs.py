@@ -12,14 +12,18 @@ from settings.groups import contenders, entrants, guests
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 NAMED = ("gpt2", "memory_mosaic")  # in claims, at the depth that these speak of
-# One row whatever the preset's depth: all other contenders.
-ANY_DEPTH = tuple(name for name in contenders("bigram", "paper") if name not in NAMED)
+# One row whatever the preset's depth: all others that contend at smoke too, where it is one layer.
+ANY_DEPTH = tuple(name for name in contenders("bigram", "smoke") if name not in NAMED)
 # model/layers -> what it is called.
 LABELS = {
     "gpt2/1": "attention, 1 layer",
     "gpt2/2": "attention, 2 layers",
     "memory_mosaic/1": "memory units, 1 layer",
-    **{f"{name}/2": models.label(name) for name in ANY_DEPTH},
+    **{
+        f"{name}/2": models.label(name)
+        for name in contenders("bigram", "paper")
+        if name not in NAMED
+    },
 }
 SEEDS = 3
 STEP_SEEDS = {"laptop": 30}  # of 15 items each: 0.93 is told from 0.9 by some 450

@@ -311,9 +311,11 @@ def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
 
 def test_the_tables_of_the_readme_say_how_many_rows_they_leave_out(made: dict[str, str]) -> None:
     """In each table of the README and on the page that it names: as many models, the best first. A
-    model that has a table to itself is a line, with the number of the page."""
+    model that has a table to itself is a line, with the number of the page. Most steps first."""
     section = (readme.ROOT / "README.md").read_text().partition(readme.END)[0]
     captions = re.findall(r"^(\*\*RegBench.*)$", section, re.MULTILINE)
+    steps = [int(found) for found in re.findall(r"steps=(\d+)", "\n".join(captions))]
+    assert steps == sorted(steps, reverse=True)
     [page] = set(re.findall(r" more stand in \[.*\]\(docs/results/(.*)\)", section))
     whose = re.compile(r"(\*\*RegBench.*?\)), accuracy on test: (.*?) (\d\.\d{3}), 95 % interval")
     lines = [line for caption in captions if (line := whose.match(caption))]
