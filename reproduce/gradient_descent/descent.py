@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from judging.claims import Claim
-from judging.controls import Control
+from judging.controls import Control, NoControl
 from judging.grammar import Drawn, Records, Rule, above, each, told, within
 from judging.trials import drawn, exact, fact, over_trials, paired, pooled, settled
 from judging.verdicts import Finding
@@ -19,6 +20,7 @@ from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
 CORRELATED = 0.95
 UNEQUAL, EQUAL = 0.75, 0.5  # frequencies of the first of two tokens
 DISTANCE = 0.05  # of margins from their law
+CHECKED_FROM = 100  # steps, since the law is about late ones
 SMALL, LARGE, RISES = 3, 10, 3  # steps without a rise of the loss, and steps with so many
 SOONER = 0.9  # the factor by which a larger step is sooner right
 # Of equally frequent tokens, as another implementation measured them.
@@ -61,6 +63,25 @@ def margins_follow(records: Records) -> Iterator[Rule]:
         yield within(exact(label, metrics["margin_gap"]), high=DISTANCE)
 
 
+def margins_follow_another(records: Records) -> Iterator[Rule]:
+    """The distance from the law of the other token, whose frequency is another, at those steps."""
+    for record in measured(records)[:1]:
+        gaps = [
+            abs(margin - law)
+            for token in (0, 1)
+            for margin, law in _late(record, f"margin/token={token}", f"law/token={1 - token}")
+        ]
+        yield within(exact("largest distance from the other's law", max(gaps)), high=DISTANCE)
+
+
+def _late(record: RunRecord, *names: str) -> Iterator[tuple[float, ...]]:
+    """What curves over the same steps are at those of the law."""
+    curves = [record.curves[name] for name in names]
+    for step, *values in zip(curves[0].x, *(curve.y for curve in curves), strict=True):
+        if step >= CHECKED_FROM:
+            yield tuple(values)
+
+
 def rises(path: Path) -> Drawn:
     """How often the loss rises on a path, which its highest value explains."""
     label = f"rises of the loss with step {path.lr:g} (highest {path.highest_loss:.2f})"
@@ -80,9 +101,9 @@ def tokens_oscillate(records: Records, overlap: float = CORRELATED) -> Iterator[
     yield from small + large if small and large else []
 
 
-def equal_tokens_oscillate(records: Records) -> Iterator[Rule]:
+def equal_tokens_oscillate(records: Records, overlap: float = CORRELATED) -> Iterator[Rule]:
     """One path of equally frequent tokens, in float64."""
-    for path in paths(records, CORRELATED, EQUAL):
+    for path in paths(records, overlap, EQUAL):
         if path.lr == ONE_LARGE_STEP:
             lasting = math.inf if path.perfect_from is None else path.perfect_from
             yield within(rises(path), ITS_RISES, ITS_RISES)
@@ -101,9 +122,9 @@ def in_single_precision(records: Records) -> str:
     )
 
 
-def large_steps_are_sooner(records: Records) -> Iterator[Rule]:
+def large_steps_are_sooner(records: Records, overlap: float = CORRELATED) -> Iterator[Rule]:
     """The step from which on both answers stay right falls with the learning rate."""
-    for small, large in pairwise(paths(records, CORRELATED)):
+    for small, large in pairwise(paths(records, overlap)):
         late, soon = small.perfect_from, large.perfect_from
         ratio = math.inf if late is None or soon is None else soon / late
         label = (
@@ -133,17 +154,17 @@ def of_five(records: Records, what: str, size: int, lr: int) -> list[float]:
     return pooled(measured(records), f"{what}/d={size},lr={lr}")
 
 
-def rises_of_five(records: Records) -> Iterator[Rule]:
-    """Paired over embeddings: more rises with larger steps in three dimensions; and, over
-    independent embeddings of other sizes, no more of them with more dimensions."""
+def rises_of_five(records: Records, sizes: Sequence[int] = SIZES) -> Iterator[Rule]:
+    """Paired over embeddings: more rises with larger steps in the first number of dimensions; and,
+    over independent embeddings of other sizes, fewer of them than there."""
     for small, large in pairwise(STEPS):
-        both = (of_five(records, "increases", SIZES[0], lr) for lr in (large, small))
-        label = f"rises at d = {SIZES[0]}, step {large} minus step {small}"
+        both = (of_five(records, "increases", sizes[0], lr) for lr in (large, small))
+        label = f"rises at d = {sizes[0]}, step {large} minus step {small}"
         yield within(paired(label, both), low=0.0)
     last = STEPS[-1]
     first, *others = (
         drawn(f"rises at d = {size}, step {last}", of_five(records, "increases", size, last))
-        for size in SIZES
+        for size in sizes
     )
     yield from (above(first, other) for other in others)
 
@@ -157,14 +178,17 @@ def five_are_sooner(records: Records) -> Iterator[Rule]:
             yield within(paired(label, both), low=0.0)
 
 
-def decreasing_wins(other: str, what: str, kind: Kind) -> Rule:
-    """Paired over trials: mean after the decrease, of the decreasing step minus a constant one."""
-    both = ("decreasing", other)
+def lower_late(records: Records, one: str, other: str, what: str, kind: Kind) -> Iterator[Rule]:
+    """Paired over trials: mean after the decrease, of one schedule minus another."""
+    late = (pooled(measured(records), f"late_{what}/{name}") for name in (one, other))
+    label = f"{what} after the decrease, {one} step minus {other} step"
+    yield within(paired(label, late, kind), high=0.0)
 
-    def rules(records: Records) -> Iterator[Rule]:
-        late = (pooled(measured(records), f"late_{what}/{name}") for name in both)
-        label = f"{what} after the decrease, decreasing step minus {other} step"
-        yield within(paired(label, late, kind), high=0.0)
+
+def decreasing_wins(other: str, what: str, kind: Kind) -> Rule:
+    """The decreasing step against a constant one."""
+    both = ("decreasing", other)
+    rules = partial(lower_late, one=both[0], other=other, what=what, kind=kind)
 
     def moments(records: Records) -> str:
         found = measured(records)
@@ -202,6 +226,18 @@ EMBEDDINGS = (
     "their number, lies on the other side"
 )
 
+# What claims about paths compare are points of a training, before which there is nothing; so a
+# control is another path, or there is none.
+BESIDE_SMALL = NoControl("a large step throughout leaves fewer errors than the small one as well")
+NO_ROOM = NoControl("its tokens are measured in two dimensions only, and not where all have room")
+
+
+def _small_in_place(other: str, what: str, kind: Kind) -> Control:
+    """Of a claim that a step which is decreased does better than a constant one."""
+    rules = partial(lower_late, one="small", other=other, what=what, kind=kind)
+    return Control("a small step throughout in the place of the decreasing one", each(rules))
+
+
 CLAIMS = (
     Claim(
         "logarithmic growth of margins",
@@ -210,6 +246,7 @@ CLAIMS = (
         "at 100, 1,000 and 10,000 steps (as far as the preset goes) each margin is within "
         f"{DISTANCE:g} of it; without random numbers one value is exact",
         source=f"{DYNAMICS}, orthogonal embeddings",
+        control=Control("the law of the other token", each(margins_follow_another)),
     ),
     Claim(
         "orthogonal tokens never oscillate",
@@ -241,6 +278,7 @@ CLAIMS = (
         f"rises of the loss, the highest within 0.01 of {ITS_LOSS:g}, and both answers right from "
         f"step {RIGHT_FROM} on",
         source=OWN_VERSION,
+        control=Control("orthogonal tokens", each(partial(equal_tokens_oscillate, overlap=0.0))),
     ),
     Claim(
         "large steps are sooner right",
@@ -250,6 +288,7 @@ CLAIMS = (
         "one, the time from which on both answers are right falls at least by the factor "
         f"{SOONER:g}",
         source=f"{DYNAMICS}, two particles",
+        control=Control("orthogonal tokens", each(partial(large_steps_are_sooner, overlap=0.0))),
     ),
     Claim(
         "oscillations of five tokens",
@@ -259,6 +298,10 @@ CLAIMS = (
         "(3, 10, 20) at d = 3, and at step 20 is larger at d = 3 than at d = 5 and 10, by more "
         f"than 0 {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
+        control=Control(
+            "ten dimensions in the place of three",
+            each(partial(rises_of_five, sizes=SIZES[::-1])),
+        ),
     ),
     Claim(
         "five tokens are learned sooner with large steps",
@@ -274,6 +317,7 @@ CLAIMS = (
             f"Where d ≤ N, a step that is decreased {leaves} than a {other} step throughout.",
             decreasing_wins(other, what, kind),
             source=f"{SCALING_LAWS}, experiment on step sizes",
+            control=BESIDE_SMALL if other == "small" else _small_in_place(other, what, kind),
         )
         for other, what, kind, by, leaves in (
             ("small", "error", CHANGE, "", "leaves fewer errors"),
@@ -288,6 +332,7 @@ CLAIMS = (
         over_trials(each(excess), PATHS.of, "lowest loss"),
         "the mean excess of errors is above 0, with the whole 95 % interval over random tokens",
         source=f"{DYNAMICS}, limited capacity",
+        control=NO_ROOM,
     ),
     Claim(
         "over-optimisation",
@@ -301,5 +346,6 @@ CLAIMS = (
             rise=0.01,
         ),
         source=f"{DYNAMICS}, limited capacity",
+        control=NO_ROOM,
     ),
 )

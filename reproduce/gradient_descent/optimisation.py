@@ -333,7 +333,7 @@ def table(records: Records) -> str:
 
 SOURCE = f"{runs.SCALING_LAWS}; {runs.DYNAMICS}"
 # What is claimed of paths compares points of a training, and sums over counts follow from formulas:
-# there is no network to leave as it was before its training.
+# there is no network to leave as it was before its training. Most claims about paths name another.
 OF_PATHS = NoControl("it is about the way through a training, and before that there is none")
 EXACT = (
     *(replace(one, control=one.control or OF_PATHS) for one in descent.CLAIMS),
