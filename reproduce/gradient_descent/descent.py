@@ -156,7 +156,7 @@ def of_five(records: Records, what: str, size: int, lr: int) -> list[float]:
 
 def rises_of_five(records: Records, sizes: Sequence[int] = SIZES) -> Iterator[Rule]:
     """Paired over embeddings: more rises with larger steps in the first number of dimensions; and,
-    over independent embeddings of other sizes, fewer of them than there."""
+    over independent embeddings of the other sizes, fewer of them than there."""
     for small, large in pairwise(STEPS):
         both = (of_five(records, "increases", sizes[0], lr) for lr in (large, small))
         label = f"rises at d = {sizes[0]}, step {large} minus step {small}"
@@ -299,8 +299,8 @@ CLAIMS = (
         f"than 0 {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
         control=Control(
-            "ten dimensions in the place of three",
-            each(partial(rises_of_five, sizes=SIZES[::-1])),
+            "ten dimensions, where five tokens have room",
+            each(partial(rises_of_five, sizes=SIZES[-1:])),
         ),
     ),
     Claim(
