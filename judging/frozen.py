@@ -231,8 +231,9 @@ def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) 
         print(f"{FROZEN.name} holds {_counted(claims, own_numbers)}; {len(found)} changed")
         if found:
             print(
-                "commit it before the runs; a claim whose runs are older is named in "
-                "docs/decisions.md, under 'Set after a number was seen'"
+                "commit it before the runs; a claim whose runs are older has to be named in "
+                "docs/decisions.md, and `python -m reproduce claims page=docs/set_after_runs.md` "
+                "writes the page that lists them"
             )
     elif found:
         how = "`python -m reproduce claims update=true` sets them now"

@@ -11,7 +11,7 @@ from bench.records.schema import RunRecord
 from ground.statistics import Kind
 from judging.claims import Claim
 from judging.controls import Control
-from judging.grammar import Records, within
+from judging.grammar import Records, provided, within
 from pictures.panels import Axis, Panel, Picture, Remark, Trace
 from pictures.style import MODELS as COLOURS
 from reproduce.attention import runs
@@ -25,6 +25,7 @@ from reproduce.attention.heads import (
     rank_correlation,
 )
 from reproduce.attention.runs import LABELS, MOSAIC, NO_RESULT, line, measured, picture
+from reproduce.stories import language
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"
 SOURCE = f"{runs.SOURCE}, figure 16"
@@ -70,6 +71,7 @@ def _widths(record: RunRecord, colour: str) -> Trace:
     return Trace(name, coefficients(record), widths, mark="dots", colour=colour)
 
 
+WIDTHS = measured(MOSAIC, "rank correlation of λ and width", rank_correlation, CORRELATION, 0.0)
 OF_OTHERS = "of the head half of them further on"
 MOVED = partial(rank_correlation, moved=True)
 CLAIMS = (
@@ -77,14 +79,12 @@ CLAIMS = (
         "width of the peak and λ",
         "The larger the leaky average coefficient λ of a head, the wider the peak at the end "
         "of its attention curve.",
-        within(
-            measured(MOSAIC, "rank correlation of λ and width", rank_correlation, CORRELATION, 0.0),
-            low=0.0,
-        ),
+        provided(language.learned(runs.of(MOSAIC)), within(WIDTHS, low=0.0)),
         "Spearman's rank correlation over heads, of λ and of the distance at which the curve, "
         "positions joined by straight lines, first falls to twice its flat level (the median over "
         "all but the newest eighth; 0 if it is never above), is at least {low:g} with its whole "
-        "95 % interval over seeds",
+        "95 % interval over seeds; judged where the training loss fell by "
+        f"{language.LEARNED:g} nat or more, since λ sets the width of a peak before that as well",
         control=Control(
             f"λ {OF_OTHERS}", within(measured(MOSAIC, OF_OTHERS, MOVED, CORRELATION), low=0.0)
         ),

@@ -27,7 +27,7 @@ from judging.grammar import (
     within,
 )
 from judging.verdicts import REPRODUCED, UNDECIDED, Finding
-from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.bigram.runs import (
     LABELS,
     MEMORY_STEPS,
@@ -85,14 +85,14 @@ PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 def panels(records: Records) -> Picture:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
     trained = "memories of the simplified model, trained by SGD"
-    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"), "")
+    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
     steps = Axis("gradient steps taken", ticks=range(4))
     taken = "one gradient step on W_O², then W_K², then W_K¹"
-    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps, "")]
+    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps)]
     accuracies = _accuracies(records)
     tall = max(3.4, 0.26 * len(accuracies.x.categories))
     rows = [Row([accuracies, _losses(records)], height=tall), Row(below, height=3.1)]
-    return Picture(TITLE, rows, width=11, legend="below", columns=5, facts=_unseen(records))
+    return Picture(TITLE, rows, width=13, facts=_unseen(records))
 
 
 def _accuracies(records: Records) -> Panel:
@@ -139,19 +139,20 @@ def _losses(records: Records) -> Panel:
             line="dashed" if model == "gpt2/1" else "",
         )
         for model, runs in rows_of(records).items()
+        if runs.of(records)
     ]
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))
-    return Panel(title, x, y, traces)
+    return Panel(title, x, y, traces, legend="right")
 
 
-def over_steps(runs: Records, keys: str, title: str, steps: Axis, legend: Place = "best") -> Panel:
+def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
     names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
     traces = [
         curve_over_seeds(label, runs, name, colour=OF_PROBE[name]) for name, label in names.items()
     ]
-    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend=legend)
+    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend="best")
 
 
 def _unseen(records: Records) -> dict[str, Any]:

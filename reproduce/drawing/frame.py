@@ -55,14 +55,14 @@ def seed_names(seeds: Sequence[int]) -> str:
 
 
 def failures(records: Sequence[RunRecord], at_most: int = 6) -> list[str]:
-    """One clause for each run without a result, with what tells its task from those of the other
-    runs, and how many more there are."""
+    """One clause for each run without a result, with what tells its task's settings from those of
+    the task's other runs, and how many more there are."""
     lost = [record for record in records if record.outcome != "ok"]
-    tasks = [record.config["tasks"] for record in records]
-    keys = sorted({key for task in tasks for key in task} - {"data_seed"})
-    varied = [key for key in keys if any(task.get(key) != tasks[0].get(key) for task in tasks)]
 
     def clause(record: RunRecord) -> str:
+        tasks = [other.config["tasks"] for other in records if other.task == record.task]
+        keys = sorted({key for task in tasks for key in task} - {"data_seed"})
+        varied = [key for key in keys if any(task.get(key) != tasks[0].get(key) for task in tasks)]
         own = ", ".join(f"{key}={record.config['tasks'].get(key)}" for key in varied)
         name = f"{record.label} ({own})" if own else record.label
         return shorten(f"{name} seed {record.seed} {how_it_ended(record)}", 150, placeholder="…")

@@ -299,8 +299,6 @@ def test_a_control_is_served_as_a_control_only(tmp_path: Path) -> None:
 # The committed records
 
 FILES = sorted((FOLDER / "verdicts").glob("*.json"))
-# λ sets the width of a peak before any training: the control of figure 16 is the λ of other heads.
-BEFORE_TRAINING = {"width of the peak and λ"}
 
 
 @cache
@@ -327,7 +325,7 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
         for c in asked
         if reproduction.control.judged(c.rule, records, LEANING).verdict == REPRODUCED
     ]
-    assert {claim.name for claim in passed} <= BEFORE_TRAINING
+    assert not {claim.name for claim in passed}
 
 
 @pytest.mark.parametrize("name", ["factual_recall", "in_context_regression", "recall_depth"])

@@ -61,7 +61,8 @@ def changed(one: Claim, other: Claim) -> list[str]:
 
 
 def test_every_claim_is_as_it_was_frozen() -> None:
-    assert differing(CLAIMS, read_frozen()) == []
+    how = "python -m reproduce claims update=true"
+    assert differing(CLAIMS, read_frozen()) == [], f"{how} sets them now"
     assert frozen.main([], CLAIMS, pytest.fail) == 0
     assert all(len({one.name for one in own}) == len(own) for own in CLAIMS.values())
 

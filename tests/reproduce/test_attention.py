@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.records.schema import RunRecord
+from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from ground.errors import OK, UserError
 from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
@@ -105,7 +105,9 @@ def run(
         },
     }
     if outcome == "ok":
+        fallen = Curve(x=[0.0, 100.0], y=[7.0, 3.0 + wobble(seed)])
         content |= {"metrics": {"test": metrics}, "arrays": arrays}
+        content |= {"curves": {"training_loss": fallen}}
     else:
         content |= {"metrics": {}, "cause": "the loss is not finite at step 7"}
     return make_record(**{**content, **changes})
@@ -184,6 +186,11 @@ def test_a_head_that_has_the_lambda_of_another_has_no_peak_as_wide() -> None:
     finding = claim.judge(runs("figure16")).finding
     assert finding.verdict == REPRODUCED
     assert "λ of the head half of them further on, fails as it must" in finding.evidence
+
+
+def test_a_mosaic_that_has_learned_nothing_has_no_peaks_to_rank() -> None:
+    level = {"training_loss": Curve(x=[0.0, 1.0], y=[7.0, 6.9])}
+    assert verdicts("figure16", [run(MOSAIC, n, curves=level) for n in range(4)]) == {UNDECIDED}
 
 
 def test_widths_that_fall_with_lambda_contradict() -> None:

@@ -227,6 +227,9 @@ def test_a_trace_over_seeds_keeps_every_seed_and_each_failed_run() -> None:
     assert clause.startswith("gpt2 seed 3 diverged")
     (clause,) = failures([*lost, regbench("gpt2", 0, 500, 0.4, 0.5)])  # which N it was
     assert clause.startswith("gpt2 (training_automata=100) seed 3 diverged")
+    other = regbench("gpt2", 0, 500, 0.4, 0.5).model_copy(update={"task": "bigram"})
+    (clause,) = failures([*lost, other])  # what another task is set to tells nothing
+    assert clause.startswith("gpt2 seed 3 diverged")
     [dot] = dots({"gpt2": runs}, metric("accuracy"))
     assert (dot.name, dot.colour, dot.x) == ("GPT2", "gpt2", (0,))
 
