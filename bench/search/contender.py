@@ -115,7 +115,11 @@ class Contender:
             asked = names_of(entry.space, *reach) if whose else names
             self.given = committed_search(configuration, asked, budget)
             if self.given is None and budget is None:
-                self.given = wider_search(configuration, entry.space, names_of)
+                self.given = wider_search(
+                    configuration,
+                    entry.space,
+                    lambda space: [*names_of(space), *names_of(space, *reach)],
+                )
         mark = f" ({NOT_COMMITTED})" if entry.guest else ""
         self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
         self.running: dict[int, list[tuple[Job, optuna.Trial | None]]] = {}

@@ -54,7 +54,8 @@ def wider_search(
     more: whoever asks for a part of a grid is served what all of it came to.
 
     Args:
-        names_of: what a search over a space is called that does not grow.
+        names_of: what a search over a space is called that did not grow, whether it might have or
+            not.
     """
     tried: dict[str, bool] = {}
     for chosen in _committed(configuration):

@@ -6,12 +6,17 @@ import json
 import re
 from pathlib import Path
 
+import optuna
 import pytest
 
 from bench.records.schema import write_record
+from bench.records.store import Store
+from bench.search.contender import Contender
+from bench.search.plan import make_plan
 from ground.errors import OK, VERIFICATION_FAILED, UserError
 from leaderboards.build import FOLDER
 from reproduce import committed, set_after_runs
+from reproduce.__main__ import reproductions
 from reproduce.command import main
 from tests.bench.records import make_record
 from tests.committed import committed_records
@@ -127,3 +132,25 @@ def test_the_page_is_written_by_the_command(
     for words in (["page="], [f"page={page}", "update=true"]):
         with pytest.raises(UserError, match=r"cannot be given here\nusage: .*page=FILE"):
             main(["claims", *words], FIGURES)
+
+
+# Their searches are served where the words of the command name the texts of the records.
+ON_TEXTS = ("attention", "babistories", "story_prompts", "wikipedia")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((FOLDER / "verdicts").glob("*-laptop.json")), ids=lambda path: path.stem
+)
+def test_every_search_of_a_figure_with_verdicts_is_served(path: Path, tmp_path: Path) -> None:
+    """Nobody trains for hours what is on the board."""
+    file = json.loads(path.read_text())
+    asked = [f"preset={file['preset']}", f"store={tmp_path}", "committed=true"]
+    searched = []
+    for words in reproductions()[file["figure"]].plan(file["preset"], None).sweeps:
+        if words[0].removeprefix("tasks=") in ON_TEXTS:
+            continue
+        storage = optuna.storages.InMemoryStorage()
+        for entry in make_plan([*words, *asked]).entries:
+            if Contender(entry, storage, Store(tmp_path)).given is None:
+                searched.append(f"{entry.configuration.model}: {' '.join(words)}")
+    assert not searched
