@@ -21,6 +21,8 @@ RATES = (
     f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
     "one H200 came to that with nine small trainings at once."
 )
+# Where nothing is trained, texts are counted, which no record times; measured in docs/decisions.md.
+COUNTING = "to count two gigabytes of text, as the paper's corpora have, some 0.15 core-hours"
 
 
 def print_plan(
@@ -143,7 +145,7 @@ def _time(cost: Cost) -> str:
 def in_hours(cost: Cost, on_gpu: bool) -> str:
     """A cost in core-hours or GPU-hours, with its range where it is estimated."""
     if not cost.seconds:
-        return "0 core-hours of training; no record times the rest, such as counting a corpus"
+        return f"0 core-hours of training; {COUNTING}"
     unit = "GPU-hours" if on_gpu else "core-hours"
     low, high = (f"{seconds / 3600:.3g}" for seconds in (cost.low, cost.high))
     between = f" ({low} to {high}, estimate)" if cost.sources else ""
