@@ -270,9 +270,9 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
     unasked = [r for r in results if r.finding.verdict == NOT_ASKED]
     entries = [result.to_json(REPRODUCTION.cost) for result in results]
     # By hand: thirty seeds of three gradient steps and five of probes; and two rates and three
-    # final runs of GPT2 with one and with two layers, of memory units, and of five others; GPT2 of
+    # final runs of GPT2 with one and two layers, of memory units, and of eighteen others; GPT2 of
     # two layers and memory units with random triggers; and nine more of two layers with either.
-    count = 30 + 5 + (2 + 1 + 5) * (2 + 3) + 2 * (2 + 3) + 2 * 9
+    count = 30 + 5 + (2 + 1 + 18) * (2 + 3) + 2 * (2 + 3) + 2 * 9
     assert len(plan("laptop", None).runs) == 30 + 5
     at_laptop = [e for e in entries if e.get("asked_at") == "laptop"]
     assert {e["cost"] for e in at_laptop} == {f"{count} runs of 200 to 1,000 steps"}
