@@ -112,10 +112,11 @@ def _training_dynamics(record: RunRecord) -> Iterator[Fact]:
             token, _, step = metric.removeprefix("margin/").partition(",t=")
             gaps.append(abs(margin - dict(points_in(record, f"law/{token}"))[float(step)]))
     yield Fact("margin_gap", max(gaps), "the largest distance of its margins from curves.law/*")
-    loss, error = (ys(points_in(record, f"forgetting/{name}")) for name in ("loss", "error"))
-    forgets = loss[-1] < loss[0] and error[-1] > error[0]
-    told = Interval(1 / record.config["tasks"]["draws"], 1.0) if forgets else 0.0
-    yield Fact("forgetting", told, "what the worst draw of curves.forgetting/* leaves")
+    for part in ("forgetting", "forgetting_orthogonal"):
+        loss, error = (ys(points_in(record, f"{part}/{name}")) for name in ("loss", "error"))
+        forgets = loss[-1] < loss[0] and error[-1] > error[0]
+        told = Interval(1 / record.config["tasks"]["draws"], 1.0) if forgets else 0.0
+        yield Fact(part, told, f"what the worst draw of curves.{part}/* leaves")
 
 
 def _weighting_schemes(record: RunRecord) -> Iterator[Fact]:

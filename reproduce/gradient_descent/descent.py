@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.records.schema import RunRecord
 from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
 from judging.claims import Claim
-from judging.controls import Control, NoControl
+from judging.controls import Control
 from judging.grammar import Drawn, Records, Rule, above, each, told, within
 from judging.trials import drawn, exact, fact, over_trials, paired, pooled, settled
 from judging.verdicts import Finding
@@ -26,7 +26,7 @@ SOONER = 0.9  # the factor by which a larger step is sooner right
 # Of equally frequent tokens, as another implementation measured them.
 ONE_LARGE_STEP, ITS_RISES, ITS_LOSS, RIGHT_FROM = 30, 10, 8.87, 26
 SIZES, STEPS = (3, 5, 10), (3, 10, 20)
-CROWD = 30
+CROWD, ROOMY = 30, 2  # tokens in two dimensions
 MOMENTS = (150, 1000)  # steps at which schedules are shown beside the mean
 
 
@@ -134,67 +134,75 @@ def large_steps_are_sooner(records: Records, overlap: float = CORRELATED) -> Ite
         yield within(exact(label, ratio), high=SOONER)
 
 
-def descent_forgets(found: Records, rise: float) -> Finding:
-    """A run whose loss falls and whose error rises; how many do is said."""
-    record = found[0]
-    loss, error, fewest = (
-        record.curves[f"forgetting/{name}"].y for name in ("loss", "error", "fewest errors")
-    )
-    text = (
-        f"the run of {record.config['tasks']['draws']} with the largest rise: cross-entropy "
-        f"{loss[0]:.3f} to {loss[-1]:.3f}, error {error[0]:.3f} to {error[-1]:.3f} (fewest "
-        f"possible {fewest[0]:.3f}); the loss falls and the error rises in "
-        f"{record.metrics['test']['forgetting']:.1%} of the runs"
-    )
-    return settled(loss[-1] < loss[0] and error[-1] - error[0] > rise, text)
+def over_optimised(part: str, setting: str) -> Rule:
+    """There is a run whose loss falls and whose error rises; how many do is said."""
+
+    def found(records: Records) -> Records:
+        return [record for record in measured(records) if f"{part}/loss" in record.curves]
+
+    def judge(found: Records, rise: float) -> Finding:
+        record = found[0]
+        loss, error, fewest = (
+            record.curves[f"{part}/{name}"].y for name in ("loss", "error", "fewest errors")
+        )
+        text = (
+            f"the run of {record.config['tasks']['draws']} with the largest rise: cross-entropy "
+            f"{loss[0]:.3f} to {loss[-1]:.3f}, error {error[0]:.3f} to {error[-1]:.3f} (fewest "
+            f"possible {fewest[0]:.3f}); the loss falls and the error rises in "
+            f"{record.metrics['test'][part]:.1%} of the runs"
+        )
+        return settled(loss[-1] < loss[0] and error[-1] - error[0] > rise, text)
+
+    text = f"there is a run ({setting}) whose loss is lower at its end and whose error is higher "
+    return fact(text + "by more than {rise:g}", "over-optimised run", found, judge, rise=0.01)
 
 
-def of_five(records: Records, what: str, size: int, lr: int) -> list[float]:
+def of_five(records: Records, what: str, where: str, lr: int) -> list[float]:
     """A number of every random embedding of five tokens."""
-    return pooled(measured(records), f"{what}/d={size},lr={lr}")
+    return pooled(measured(records), f"{what}/{where},lr={lr}")
 
 
 def rises_of_five(records: Records, sizes: Sequence[int] = SIZES) -> Iterator[Rule]:
     """Paired over embeddings: more rises with larger steps in the first number of dimensions; and,
     over independent embeddings of the other sizes, fewer of them than there."""
     for small, large in pairwise(STEPS):
-        both = (of_five(records, "increases", sizes[0], lr) for lr in (large, small))
+        both = (of_five(records, "increases", f"d={sizes[0]}", lr) for lr in (large, small))
         label = f"rises at d = {sizes[0]}, step {large} minus step {small}"
         yield within(paired(label, both), low=0.0)
     last = STEPS[-1]
     first, *others = (
-        drawn(f"rises at d = {size}, step {last}", of_five(records, "increases", size, last))
+        drawn(f"rises at d = {size}, step {last}", of_five(records, "increases", f"d={size}", last))
         for size in sizes
     )
     yield from (above(first, other) for other in others)
 
 
-def five_are_sooner(records: Records) -> Iterator[Rule]:
-    """Paired over embeddings of five and ten dimensions, where all answers become right."""
-    for size in SIZES[1:]:
+def five_are_sooner(
+    records: Records, embeddings: Sequence[str] = ("d=5", "d=10")
+) -> Iterator[Rule]:
+    """Paired over embeddings, those in five and ten dimensions, where all answers become right."""
+    for where in embeddings:
         for small, large in pairwise(STEPS):
-            both = (of_five(records, "first_perfect", size, lr) for lr in (small, large))
-            label = f"steps to perfect answers at d = {size}, step {small} minus step {large}"
+            both = (of_five(records, "first_perfect", where, lr) for lr in (small, large))
+            label = f"steps to perfect answers, {where}, step {small} minus step {large}"
             yield within(paired(label, both), low=0.0)
 
 
-def lower_late(records: Records, one: str, other: str, what: str, kind: Kind) -> Iterator[Rule]:
-    """Paired over trials: mean after the decrease, of one schedule minus another."""
-    late = (pooled(measured(records), f"late_{what}/{name}") for name in (one, other))
-    label = f"{what} after the decrease, {one} step minus {other} step"
+def lower_late(records: Records, what: str, kind: Kind, one: str = "decreasing") -> Iterator[Rule]:
+    """Paired over trials: mean after the decrease, of one schedule minus the large step."""
+    late = (pooled(measured(records), f"late_{what}/{name}") for name in (one, "large"))
+    label = f"{what} after the decrease, {one} step minus large step"
     yield within(paired(label, late, kind), high=0.0)
 
 
-def decreasing_wins(other: str, what: str, kind: Kind) -> Rule:
-    """The decreasing step against a constant one."""
-    both = ("decreasing", other)
-    rules = partial(lower_late, one=both[0], other=other, what=what, kind=kind)
+def decreasing_wins(what: str, kind: Kind) -> Rule:
+    """The decreasing step against a large one throughout."""
 
     def moments(records: Records) -> str:
         found = measured(records)
         said = []
         for step in MOMENTS if found else ():
-            a, b = (_mean_at(found, f"{what}/{name}", step) for name in both)
+            a, b = (_mean_at(found, f"{what}/{name}", step) for name in ("decreasing", "large"))
             said.append(f"{a:.3f} and {b:.3f} after {step:,} steps")
         return f"; their means {', '.join(said)}"
 
@@ -203,6 +211,7 @@ def decreasing_wins(other: str, what: str, kind: Kind) -> Rule:
         "random seeds, paired, the whole 95 % interval of the difference (mean over steps 101 to "
         "1,000) is below zero"
     )
+    rules = partial(lower_late, what=what, kind=kind)
     return over_trials(told(each(rules, text), after=moments), PATHS.of, "comparison of step sizes")
 
 
@@ -211,10 +220,10 @@ def _mean_at(records: Records, name: str, step: int) -> float:
     return mean_of([curve.y[curve.x.index(step)] for curve in curves])
 
 
-def excess(records: Records) -> Iterator[Rule]:
+def excess(records: Records, crowd: int = CROWD) -> Iterator[Rule]:
     """The error at the lowest loss above the fewest possible errors."""
-    label = f"error at the lowest loss minus the lowest error, {CROWD} tokens in two dimensions"
-    yield within(drawn(label, pooled(measured(records), f"excess/N={CROWD}"), CHANGE), low=0.0)
+    label = f"error at the lowest loss minus the lowest error, {crowd} tokens in two dimensions"
+    yield within(drawn(label, pooled(measured(records), f"excess/N={crowd}"), CHANGE), low=0.0)
 
 
 OWN_VERSION = (
@@ -226,15 +235,12 @@ EMBEDDINGS = (
     "their number, lies on the other side"
 )
 
+
 # What claims about paths compare are points of a training, before which there is nothing; so a
-# control is another path, or there is none.
-BESIDE_SMALL = NoControl("a large step throughout leaves fewer errors than the small one as well")
-NO_ROOM = NoControl("its tokens are measured in two dimensions only, and not where all have room")
-
-
-def _small_in_place(other: str, what: str, kind: Kind) -> Control:
-    """Of a claim that a step which is decreased does better than a constant one."""
-    rules = partial(lower_late, one="small", other=other, what=what, kind=kind)
+# control is another path.
+def _small_in_place(what: str, kind: Kind) -> Control:
+    """Of a claim that a step which is decreased does better than a large one."""
+    rules = partial(lower_late, what=what, kind=kind, one="small")
     return Control("a small step throughout in the place of the decreasing one", each(rules))
 
 
@@ -310,19 +316,21 @@ CLAIMS = (
         "at d = 5 and 10 the first perfect step falls from each step to the next (3, 10, 20) by "
         f"more than 0, {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
+        control=Control(
+            "five orthogonal tokens", each(partial(five_are_sooner, embeddings=["orthogonal"]))
+        ),
     ),
     *(
         Claim(
-            f"smaller late steps against a {other} step{by}",
-            f"Where d ≤ N, a step that is decreased {leaves} than a {other} step throughout.",
-            decreasing_wins(other, what, kind),
+            f"smaller late steps against a large step{by}",
+            f"Where d ≤ N, a step that is decreased {leaves} than a large step throughout.",
+            decreasing_wins(what, kind),
             source=f"{SCALING_LAWS}, experiment on step sizes",
-            control=BESIDE_SMALL if other == "small" else _small_in_place(other, what, kind),
+            control=_small_in_place(what, kind),
         )
-        for other, what, kind, by, leaves in (
-            ("small", "error", CHANGE, "", "leaves fewer errors"),
-            ("large", "error", CHANGE, "", "leaves fewer errors"),
-            ("large", "loss", REAL, ", by the loss", "has a lower cross-entropy"),
+        for what, kind, by, leaves in (
+            ("error", CHANGE, "", "leaves fewer errors"),
+            ("loss", REAL, ", by the loss", "has a lower cross-entropy"),
         )
     ),
     Claim(
@@ -332,20 +340,18 @@ CLAIMS = (
         over_trials(each(excess), PATHS.of, "lowest loss"),
         "the mean excess of errors is above 0, with the whole 95 % interval over random tokens",
         source=f"{DYNAMICS}, limited capacity",
-        control=NO_ROOM,
+        control=Control(
+            "two tokens in two dimensions, where both have room", each(partial(excess, crowd=ROOMY))
+        ),
     ),
     Claim(
         "over-optimisation",
         "Descent on the cross-entropy can forget: the loss falls while the error rises.",
-        fact(
-            "there is a run (N = 10, d = 2, α = 2, batch 10, step 0.1, 1,000 steps) whose loss is "
-            "lower at its end and whose error is higher by more than {rise:g}",
-            "over-optimised run",
-            measured,
-            descent_forgets,
-            rise=0.01,
-        ),
+        over_optimised("forgetting", "N = 10, d = 2, α = 2, batch 10, step 0.1, 1,000 steps"),
         source=f"{DYNAMICS}, limited capacity",
-        control=NO_ROOM,
+        control=Control(
+            "orthogonal tokens in ten dimensions",
+            over_optimised("forgetting_orthogonal", "N = 10, d = 10, orthogonal, all else equal"),
+        ),
     ),
 )

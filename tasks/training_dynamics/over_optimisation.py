@@ -68,3 +68,12 @@ def errors(delta: Tensor, points: Tensor, signs: Tensor, probabilities: Tensor) 
     """(draws,) probability of a wrong answer. Arguments as :func:`fewest_errors`."""
     answers = (points @ delta[..., None])[..., 0] * signs
     return ((answers <= 0) * probabilities).sum(-1)
+
+
+def orthogonal_points(draws: int, tokens: int, generator: torch.Generator) -> Tensor:
+    """(draws, tokens, tokens) float64: directions that are random but for being orthogonal to each
+    other, so that what is learned of one leaves the others as they are."""
+    drawn = torch.randn(draws, tokens, tokens, generator=generator, dtype=torch.float64)
+    q, r = torch.linalg.qr(drawn)
+    # LAPACK chooses the signs; those of the numbers drawn make every orientation as likely.
+    return q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None]

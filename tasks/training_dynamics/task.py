@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import torch
@@ -18,7 +19,12 @@ from tasks.measurement import Build, Measurement
 from tasks.optimisation.fixed import matrix_memory, normal_rows, unit_rows
 from tasks.refusals import check_numbers
 from tasks.training_dynamics.descent import descend
-from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
+from tasks.training_dynamics.over_optimisation import (
+    errors,
+    fewest_errors,
+    lowest_loss,
+    orthogonal_points,
+)
 from tasks.training_dynamics.two_tokens import (
     first_perfect_map,
     first_row,
@@ -33,7 +39,7 @@ CHECKPOINTS = (100, 1_000, 10_000)
 FEW = 5  # tokens, which are their own classes
 SIZES = (3, 5, 10)
 STEPS = (3.0, 10.0, 20.0)
-CROWDS = (3, 30)  # tokens in two dimensions
+CROWDS = (3, 30, 2)  # tokens in two dimensions; two of them always have room
 SCHEDULES = ("large", "small", "decreasing")
 DECREASED = 100  # the step at which the decreasing schedule becomes small
 EVERY = 10  # of long curves, the steps that are kept
@@ -121,7 +127,8 @@ class TrainingDynamics(Measurement):
         10,000 steps, and ``margin/…``; ``increases/d=…,lr=…`` of five tokens, a mean over trials;
         ``late_error/…`` of each schedule; ``excess/N=…``, how far the error at the lowest loss is
         above the fewest errors, and ``forgetting``, the share of runs whose loss fell while their
-        error rose.
+        error rose. ``increases/orthogonal,lr=…`` and ``forgetting_orthogonal`` are of tokens that
+        do not disturb each other.
 
         Arrays: ``two_tokens/float64``, rows (overlap, p_1, learning rate, first perfect step,
         perfect from, highest loss, increases of the loss), and ``two_tokens/float32``, where
@@ -193,9 +200,11 @@ class TrainingDynamics(Measurement):
     ) -> None:
         probabilities = zipf(FEW, 1.0).to(device)
         steps = torch.tensor(STEPS, dtype=torch.float64, device=device)
-        for size in SIZES:
-            inputs = unit_rows(self.trials, FEW, size, generator=generator)
-            outputs = unit_rows(self.trials, FEW, size, generator=generator)
+        random = partial(unit_rows, self.trials, FEW, generator=generator)
+        pairs = {f"d={size}": (random(size), random(size)) for size in SIZES}
+        apart = partial(orthogonal_points, self.trials, FEW, generator)
+        for name, (inputs, outputs) in {**pairs, "orthogonal": (apart(), apart())}.items():
+            size = inputs.shape[-1]
             model = matrix_memory(
                 build,
                 inputs.repeat(len(STEPS), 1, 1).to(device),
@@ -207,7 +216,7 @@ class TrainingDynamics(Measurement):
             increases = path.increases().reshape(len(STEPS), -1)
             first = path.first_perfect()
             for place, step in enumerate(STEPS):
-                key = f"d={size},lr={step:g}"
+                key = f"{name},lr={step:g}"
                 result.metrics[f"increases/{key}"] = increases[place].double().mean().item()
                 result.arrays[f"increases/{key}"] = increases[place].tolist()
                 own = first[place * self.trials : (place + 1) * self.trials]
@@ -266,23 +275,30 @@ class TrainingDynamics(Measurement):
     ) -> None:
         tokens, batch, number = 10, 10, 1000
         probabilities = zipf(tokens, 2.0)
-        points = unit_rows(self.draws, tokens, 2, generator=generator)
+        crowded = unit_rows(self.draws, tokens, 2, generator=generator)
         seen = _batches(probabilities, number, self.draws, batch, generator)
-        readout = torch.eye(2, dtype=torch.float64).expand(self.draws, 2, 2)
-        start = torch.tensor([[3.75, -3.75], [1.25, -1.25]])
-        model = matrix_memory(build, points.to(device), readout.to(device), start)
+        fewest = fewest_errors(crowded, _signs(tokens), probabilities)
+        apart = orthogonal_points(self.draws, tokens, generator), torch.zeros(self.draws)
         classes = torch.arange(tokens, device=device) % 2
         lr = torch.full((number, self.draws), 0.1, dtype=torch.float64, device=device)
-        path = descend(model, classes, probabilities.to(device), lr, seen.to(device))
-        errors = path.errors(probabilities)
-        rise = torch.where(path.losses[-1] < path.losses[0], errors[-1] - errors[0], -1.0)
-        result.metrics["forgetting"] = (rise > 0).double().mean().item()
-        worst = int(rise.argmax())
-        fewest = fewest_errors(points, _signs(tokens), probabilities)[worst].item()
-        kept = range(0, number + 1, EVERY)
-        result.curves["forgetting/loss"] = _curve(kept, path.losses[::EVERY, worst].tolist())
-        result.curves["forgetting/error"] = _curve(kept, errors[::EVERY, worst].tolist())
-        result.curves["forgetting/fewest errors"] = _curve([0, number], [fewest, fewest])
+        for name, points, least in (
+            ("forgetting", crowded, fewest),
+            ("forgetting_orthogonal", *apart),
+        ):
+            size = points.shape[-1]
+            start = torch.zeros(size, size)
+            start[:2, :2] = torch.tensor([[3.75, -3.75], [1.25, -1.25]])
+            readout = torch.eye(size, 2, dtype=torch.float64).expand(self.draws, size, 2)
+            model = matrix_memory(build, points.to(device), readout.to(device), start)
+            path = descend(model, classes, probabilities.to(device), lr, seen.to(device))
+            errors = path.errors(probabilities)
+            rise = torch.where(path.losses[-1] < path.losses[0], errors[-1] - errors[0], -1.0)
+            result.metrics[name] = (rise > 0).double().mean().item()
+            worst, kept = int(rise.argmax()), range(0, number + 1, EVERY)
+            fewest_of_it = least[worst].item()
+            result.curves[f"{name}/loss"] = _curve(kept, path.losses[::EVERY, worst].tolist())
+            result.curves[f"{name}/error"] = _curve(kept, errors[::EVERY, worst].tolist())
+            result.curves[f"{name}/fewest errors"] = _curve([0, number], [fewest_of_it] * 2)
 
 
 # Each has random numbers of its own.

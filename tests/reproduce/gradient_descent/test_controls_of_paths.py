@@ -14,7 +14,8 @@ from tests.reproduce.gradient_descent.test_optimisation import SPREAD, paths
 
 def controlled(rows: list[list[Any]], curves: list[str], **arrays: Any) -> RunRecord:
     """Paths as published whose controls fail, but for what is given: orthogonal tokens are right at
-    once, and those of the law have frequencies of their own, except for the curves named."""
+    once, and those of the law have frequencies of their own, except for the curves named; of these,
+    orthogonal tokens forget what crowded ones do."""
     own = paths()
     correlated = [row for row in own.arrays["two_tokens/float64"] if row[0]]
     calm = [[0.0, 0.75, lr, 1, 1, 0.69, 0] for lr in (1.0, 3.0, 10.0, 30.0)]
@@ -23,8 +24,9 @@ def controlled(rows: list[list[Any]], curves: list[str], **arrays: Any) -> RunRe
     table = {"two_tokens/float64": [*correlated, *replaced.values()]}
     law = own.curves["law/token=1"]
     rarer = law.model_copy(update={"y": [y - 1.1 for y in law.y]})
-    moved = dict.fromkeys({"law/token=1", "margin/token=1"} - {*curves}, rarer)
-    return paths(arrays=own.arrays | table | arrays, curves=own.curves | moved)
+    moved = dict.fromkeys(("law/token=1", "margin/token=1"), rarer)
+    named = {name: own.curves[name.replace("_orthogonal", "")] for name in curves}
+    return paths(arrays=own.arrays | table | arrays, curves=own.curves | moved | named)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,22 @@ def controlled(rows: list[list[Any]], curves: list[str], **arrays: Any) -> RunRe
             [],
             {"late_loss/small": [0.1 + s for s in SPREAD]},
         ),
+        (
+            "five tokens are learned sooner with large steps",
+            [],
+            [],
+            {
+                f"first_perfect/orthogonal,lr={lr}": [n + k % m for k in range(10)]
+                for lr, n, m in ((3, 30, 1), (10, 20, 2), (20, 10, 3))
+            },
+        ),
+        (
+            "the lowest loss is not the fewest errors",
+            [],
+            [],
+            {"excess/N=2": [0.07 + s for s in SPREAD]},
+        ),
+        ("over-optimisation", [], ["forgetting_orthogonal/error"], {}),
     ],
 )
 def test_another_path_that_does_the_same_leaves_a_claim_open(

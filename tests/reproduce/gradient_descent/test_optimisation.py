@@ -95,6 +95,7 @@ def paths(**changes: Any) -> RunRecord:
         "map_axes": [[0.6, 0.7], [1.0, 10.0], [0.5, 1.0]],
         "first_perfect_map": [[[1, None], [1, None]], [[4, None], [2, None]]],
         "excess/N=30": [0.07 + s for s in SPREAD],
+        "excess/N=2": [0.0] * len(SPREAD),
     }
     for size in descent.SIZES:
         for place, lr in enumerate(descent.STEPS):
@@ -102,6 +103,7 @@ def paths(**changes: Any) -> RunRecord:
             arrays[f"increases/d={size},lr={lr}"] = rises
             first = [30 - 10 * place + k * place % 3 for k in range(10)]
             arrays[f"first_perfect/d={size},lr={lr}"] = first
+    arrays |= {f"first_perfect/orthogonal,lr={lr}": [1] * 10 for lr in descent.STEPS}
     late = {"large": 0.2, "small": 0.5, "decreasing": 0.1}
     for what in ("error", "loss"):
         arrays |= {f"late_{what}/{name}": [v * (1 + s) for s in SPREAD] for name, v in late.items()}
@@ -113,6 +115,10 @@ def paths(**changes: Any) -> RunRecord:
     curves |= {f"path/a={a:g},lr=10": path for a in (-0.5, 0.5, 0.95)}
     curves["forgetting/error"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.3])
     curves["forgetting/fewest errors"] = Curve(x=[0.0, 1000.0], y=[0.1, 0.1])
+    curves |= {
+        f"forgetting_orthogonal/{name}": Curve(x=[0.0, 1000.0], y=y)
+        for name, y in {"loss": [1.0, 0.2], "error": [0.1, 0.0], "fewest errors": [0, 0]}.items()
+    }
     fields: dict[str, Any] = {
         "task": "training_dynamics",
         "model": "matrix",
@@ -122,7 +128,12 @@ def paths(**changes: Any) -> RunRecord:
             "models": {"layer_norm": False},
             "training": {},
         },
-        "metrics": {"test": {"margin_gap": 0.04, "margin/token=0,t=1000": 7.3, "forgetting": 0.1}},
+        "metrics": {
+            "test": {
+                **{"margin_gap": 0.04, "margin/token=0,t=1000": 7.3},
+                **{"forgetting": 0.1, "forgetting_orthogonal": 0.0},
+            }
+        },
         "arrays": arrays,
         "curves": curves,
     }

@@ -17,7 +17,12 @@ from tasks.interface import Evaluation
 from tasks.optimisation.fixed import unit_rows
 from tasks.training_dynamics import TrainingDynamics
 from tasks.training_dynamics.descent import descend
-from tasks.training_dynamics.over_optimisation import errors, fewest_errors, lowest_loss
+from tasks.training_dynamics.over_optimisation import (
+    errors,
+    fewest_errors,
+    lowest_loss,
+    orthogonal_points,
+)
 from tasks.training_dynamics.two_tokens import two_tokens
 from tests.closeness import rounding
 
@@ -177,6 +182,24 @@ def test_over_optimisation_is_found() -> None:
     assert wrong[-1] > wrong[0]
     assert all(value > -1e-12 for value in found.arrays["excess/N=30"])
     assert found.metrics["excess/N=30"] > 0.03
+
+
+def test_nothing_is_forgotten_where_all_tokens_have_room() -> None:
+    found = measured()
+    for lr in (3, 10, 20):
+        assert set(found.arrays[f"first_perfect/orthogonal,lr={lr}"]) == {1}
+        assert found.metrics[f"increases/orthogonal,lr={lr}"] == 0
+    assert set(found.arrays["excess/N=2"]) == {0.0}
+    loss, wrong = (found.curves[f"forgetting_orthogonal/{name}"]["y"] for name in ("loss", "error"))
+    assert loss[-1] < loss[0]
+    assert wrong == sorted(wrong, reverse=True)
+    assert found.metrics["forgetting_orthogonal"] == 0 < found.metrics["forgetting"]
+
+
+def test_orthogonal_points_have_every_orientation() -> None:
+    points = orthogonal_points(2000, 3, torch.Generator().manual_seed(0))
+    assert torch.allclose(points @ points.mT, torch.eye(3).double(), atol=1e-12)
+    assert points.mean(0).abs().max() < 4 / math.sqrt(3 * 2000)  # uniform coordinates, as 1/√3
 
 
 def test_few_tokens_oscillate_with_large_steps_in_few_dimensions() -> None:
