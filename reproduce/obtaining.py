@@ -160,10 +160,11 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
         return said + (" (committed=false runs it here)" if request.committed else "")
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
-    return (
-        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}. "
-        f"What these alone take: python -m evidence preset={request.view.preset} dry_run=true"
-    )
+    said = f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+    if request.guests:  # which take part in no plan of evidence
+        return said
+    plan = f"python -m evidence preset={request.view.preset} dry_run=true"
+    return f"{said}. What these alone take: {plan}"
 
 
 def _single_runs(reproduction: Reproduction, plan: Plan) -> list[Configuration]:

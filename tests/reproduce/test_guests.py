@@ -91,6 +91,13 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     assert verdicts[0]["claims"] == verdicts[1]["claims"]
     assert {r.model for r in read_records([Path("runs/records")])} >= {"MyModel", "gpt2"}
 
+    # What is left to run is counted, and not said to be in a plan that has no guests.
+    capsys.readouterr()
+    assert main(["figure9", GUEST, *SHORT, "seeds=2", "dry_run=true"], FIGURES) == OK
+    left = capsys.readouterr().out.splitlines()[-1]
+    assert "runs that are needed have no record" in left
+    assert "python -m evidence" not in left
+
 
 @pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
