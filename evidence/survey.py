@@ -178,18 +178,16 @@ class Survey:
         reproduction = self._reproductions[name]
         request = Request.read(self.words[name], name, reproduction)
         changed = bool(request.view.overrides)
-        results: tuple[ClaimResult, ...] = ()
-        if not changed:
-            results = _judged(reproduction, _chosen(reproduction, self.shelf.committed))
-        decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
-        if results and len(decided) == len(results) and not self.shelf.local:
-            return Review(name, reproduction, request, results, ())  # its plan is not looked at
         judged = _chosen(reproduction, self.shelf.committed)
-        runs, note = (
-            tuple(planned(request.plan(reproduction), self.shelf, reproduction.control)),
-            "",
-        )
-        if changed or self.shelf.local:
+        results = () if changed else _judged(reproduction, judged)
+        decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
+        both = [*self.shelf.committed, *self.shelf.local]
+        has_local = bool(self.shelf.local) and len(_chosen(reproduction, both)) > len(judged)
+        if results and len(decided) == len(results) and not has_local:
+            return Review(name, reproduction, request, results, ())  # its plan is not looked at
+        runs = tuple(planned(request.plan(reproduction), self.shelf, reproduction.control))
+        note = ""
+        if changed or has_local:
             judged, note = self._with_local(reproduction, runs, changed)
             results = _judged(reproduction, judged)
         return Review(name, reproduction, request, results, runs, judged, note, decided)

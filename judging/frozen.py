@@ -24,6 +24,7 @@ from ground.errors import OK, VERIFICATION_FAILED, UserError
 from ground.files import write_atomically
 from judging.meaning import meaning
 from judging.numbers import numbers
+from judging.repeats import began, moment
 
 FROZEN = Path(__file__).with_name("frozen.yaml")
 DIGITS = 16
@@ -119,7 +120,7 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     """Whether a claim was set, or its test edited, after the first of these runs had begun: with
     one run seen, the tolerance could have been chosen to fit."""
     found = entry_of(claim)
-    starts = [moment(record.provenance.started_at) for record in records]
+    starts = [began(record) for record in records]
     if not starts:
         return False
     changed = found is None or found.test != claim.test
@@ -127,19 +128,13 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
 
 
 def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
-    """The runs that began after a claim was last set, or its test edited; none of one that is not
-    frozen as it is. They had no part in what it says."""
+    """The runs that began after a claim was last set, or its test edited, and repeat none;
+    none of one that is not frozen as it is. They had no part in what it says."""
     found = entry_of(claim)
     if found is None or found.test != claim.test:
         return []
     since = moment(found.since)
-    return [record for record in records if moment(record.provenance.started_at) > since]
-
-
-def moment(text: str) -> datetime:
-    """The time that ISO 8601 says; without a zone it is UTC."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return [record for record in records if began(record) > since]
 
 
 def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from judging import frozen
+from judging import frozen, repeats
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
 from reproduce import committed, set_after_runs
@@ -40,6 +40,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
             return set_after_runs.main(Path(page[1]))
         hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
         return frozen.main(rest, hashes, partial(judge_again, reproductions))
+    if name == "repeats":
+        return repeats.main(rest)
     if name == "verdicts":
         return committed.main(rest, reproductions)
     if name not in reproductions:

@@ -15,7 +15,7 @@ from bench.records.store import COMMITTED
 from ground.errors import OK, UserError
 from ground.escaping import markdown, markdown_code
 from ground.files import write_atomically
-from judging.frozen import moment
+from judging.repeats import began, moment
 from reproduce.committed import VERDICTS, VerdictFile
 from reproduce.drawing import tables
 
@@ -42,15 +42,16 @@ def main(path: Path) -> int:
 def page(path: str) -> str:
     """The page of the committed verdict files; ``path`` is its own, as the command names it."""
     files = sorted((COMMITTED.parent / "verdicts").glob("*.json"))
-    began = {one.run_id: one.provenance.started_at for one in read_records([COMMITTED])}
-    return page_of([VERDICTS.read_json(file) for file in files], began, path)
+    starts = {one.run_id: began(one).isoformat() for one in read_records([COMMITTED])}
+    return page_of([VERDICTS.read_json(file) for file in files], starts, path)
 
 
 def page_of(files: Sequence[VerdictFile], began: Mapping[str, str], path: str) -> str:
     """Markdown: a row for each claim that was set after its runs, and how many there are of all.
 
     Args:
-        began: run id -> when it was started, of all runs that the files name.
+        began: run id -> when it, or the first run that it repeats, was started, of all runs that
+            the files name.
     """
     rows = [row for file in files for row in _rows(file, began)]
     count = sum(len(file.claims) for file in files)
@@ -60,8 +61,8 @@ def page_of(files: Sequence[VerdictFile], began: Mapping[str, str], path: str) -
         "numbers, control or test were last changed when the first run of their file had begun. "
         f"Made by {markdown_code(COMMAND.format(path=path))}.\n\n"
         "Such a claim may have been fitted to what was seen. It is confirmed where the runs that "
-        f"began later give the same verdict by themselves. Times are UTC.\n\n"
-        + tables.markdown(HEADS, rows)
+        "began later, and repeat no older one, give the same verdict by themselves. Times are "
+        "UTC.\n\n" + tables.markdown(HEADS, rows)
     )
 
 

@@ -5,6 +5,7 @@ usage: python -m reproduce                       what there is
        python -m reproduce NAME [key=value ...]  run what is missing, draw, judge the claims
        python -m reproduce claims [update=true]  when each claim was last set; page=FILE: a
                                                  table of those set after their runs had begun
+       python -m reproduce repeats [update=true]  which committed runs are older ones made again
        python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
 
   preset=NAME       smoke (default), laptop, gpu, paper

@@ -181,6 +181,12 @@ def _by_code(path: Path, changed: int) -> dict[Code, list[Equivalence]]:
 
 
 @lru_cache(maxsize=4)
+def _replaced(path: Path, changed: int) -> frozenset[Code]:
+    """All code that was the older one in a proof."""
+    return frozenset(entry.old for entry in _read(path, changed))
+
+
+@lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
     how = (
         "restore it from version control, or delete it and prove again what it held by "
@@ -233,7 +239,7 @@ def todays_name(config: Config, provenance: Provenance) -> Name | None:
 def settled_name(config: Config, provenance: Provenance) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too."""
-    older = {entry.old for entry in read_table()}
+    older = _replaced(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else frozenset()
     found = list(names(Code.of(config, provenance), config))
     return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
 

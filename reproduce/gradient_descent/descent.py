@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -26,7 +26,9 @@ SOONER = 0.9  # the factor by which a larger step is sooner right
 # Of equally frequent tokens, as another implementation measured them.
 ONE_LARGE_STEP, ITS_RISES, ITS_LOSS, RIGHT_FROM = 30, 10, 8.87, 26
 SIZES, STEPS = (3, 5, 10), (3, 10, 20)
-CROWD, ROOMY = 30, 2  # tokens in two dimensions
+FITTING = {"at d = 5": "d=5", "at d = 10": "d=10"}  # of five tokens
+ORTHOGONAL = {"of orthogonal tokens": "orthogonal"}
+CROWD, PAIR = 30, 2  # tokens in two dimensions
 MOMENTS = (150, 1000)  # steps at which schedules are shown beside the mean
 
 
@@ -135,13 +137,18 @@ def large_steps_are_sooner(records: Records, overlap: float = CORRELATED) -> Ite
 
 
 def over_optimised(part: str, setting: str) -> Rule:
-    """There is a run whose loss falls and whose error rises; how many do is said."""
+    """There is a run whose loss falls and whose error rises; how many do is said.
 
-    def found(records: Records) -> Records:
-        return [record for record in measured(records) if f"{part}/loss" in record.curves]
+    Args:
+        part: the name of the metric, and of the curves of the run with the largest rise.
+        setting: of the runs, for the rule's text.
+    """
+
+    def with_part(records: Records) -> Records:
+        return [record for record in measured(records)[:1] if f"{part}/loss" in record.curves]
 
     def judge(found: Records, rise: float) -> Finding:
-        record = found[0]
+        [record] = found
         loss, error, fewest = (
             record.curves[f"{part}/{name}"].y for name in ("loss", "error", "fewest errors")
         )
@@ -154,7 +161,7 @@ def over_optimised(part: str, setting: str) -> Rule:
         return settled(loss[-1] < loss[0] and error[-1] - error[0] > rise, text)
 
     text = f"there is a run ({setting}) whose loss is lower at its end and whose error is higher "
-    return fact(text + "by more than {rise:g}", "over-optimised run", found, judge, rise=0.01)
+    return fact(text + "by more than {rise:g}", "over-optimised run", with_part, judge, rise=0.01)
 
 
 def of_five(records: Records, what: str, where: str, lr: int) -> list[float]:
@@ -177,15 +184,13 @@ def rises_of_five(records: Records, sizes: Sequence[int] = SIZES) -> Iterator[Ru
     yield from (above(first, other) for other in others)
 
 
-def five_are_sooner(
-    records: Records, embeddings: Sequence[str] = ("d=5", "d=10")
-) -> Iterator[Rule]:
-    """Paired over embeddings, those in five and ten dimensions, where all answers become right."""
-    for where in embeddings:
+def five_are_sooner(records: Records, embeddings: Mapping[str, str] = FITTING) -> Iterator[Rule]:
+    """Paired over the embeddings of each kind, all of whose answers become right."""
+    for label, where in embeddings.items():
         for small, large in pairwise(STEPS):
             both = (of_five(records, "first_perfect", where, lr) for lr in (small, large))
-            label = f"steps to perfect answers, {where}, step {small} minus step {large}"
-            yield within(paired(label, both), low=0.0)
+            what = f"steps to perfect answers {label}, step {small} minus step {large}"
+            yield within(paired(what, both), low=0.0)
 
 
 def lower_late(records: Records, what: str, kind: Kind, one: str = "decreasing") -> Iterator[Rule]:
@@ -220,10 +225,10 @@ def _mean_at(records: Records, name: str, step: int) -> float:
     return mean_of([curve.y[curve.x.index(step)] for curve in curves])
 
 
-def excess(records: Records, crowd: int = CROWD) -> Iterator[Rule]:
+def excess(records: Records, tokens: int = CROWD) -> Iterator[Rule]:
     """The error at the lowest loss above the fewest possible errors."""
-    label = f"error at the lowest loss minus the lowest error, {crowd} tokens in two dimensions"
-    yield within(drawn(label, pooled(measured(records), f"excess/N={crowd}"), CHANGE), low=0.0)
+    label = f"error at the lowest loss minus the lowest error, {tokens} tokens in two dimensions"
+    yield within(drawn(label, pooled(measured(records), f"excess/N={tokens}"), CHANGE), low=0.0)
 
 
 OWN_VERSION = (
@@ -236,14 +241,14 @@ EMBEDDINGS = (
 )
 
 
-# What claims about paths compare are points of a training, before which there is nothing; so a
-# control is another path.
 def _small_in_place(what: str, kind: Kind) -> Control:
     """Of a claim that a step which is decreased does better than a large one."""
     rules = partial(lower_late, what=what, kind=kind, one="small")
     return Control("a small step throughout in the place of the decreasing one", each(rules))
 
 
+# What claims about paths compare are points of a training, before which there is nothing; so a
+# control is another path, another law or other tokens.
 CLAIMS = (
     Claim(
         "logarithmic growth of margins",
@@ -305,7 +310,7 @@ CLAIMS = (
         f"than 0 {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
         control=Control(
-            "ten dimensions, where five tokens have room",
+            "the growth with the step in ten dimensions",
             each(partial(rises_of_five, sizes=SIZES[-1:])),
         ),
     ),
@@ -317,7 +322,7 @@ CLAIMS = (
         f"more than 0, {EMBEDDINGS}",
         source=f"{DYNAMICS}, random embeddings",
         control=Control(
-            "five orthogonal tokens", each(partial(five_are_sooner, embeddings=["orthogonal"]))
+            "five orthogonal tokens", each(partial(five_are_sooner, embeddings=ORTHOGONAL))
         ),
     ),
     *(
@@ -341,7 +346,7 @@ CLAIMS = (
         "the mean excess of errors is above 0, with the whole 95 % interval over random tokens",
         source=f"{DYNAMICS}, limited capacity",
         control=Control(
-            "two tokens in two dimensions, where both have room", each(partial(excess, crowd=ROOMY))
+            "two tokens, for which two dimensions are enough", each(partial(excess, tokens=PAIR))
         ),
     ),
     Claim(
@@ -351,7 +356,7 @@ CLAIMS = (
         source=f"{DYNAMICS}, limited capacity",
         control=Control(
             "orthogonal tokens in ten dimensions",
-            over_optimised("forgetting_orthogonal", "N = 10, d = 10, orthogonal, all else equal"),
+            over_optimised("forgetting_orthogonal", "N = 10, d = 10, orthogonal"),
         ),
     ),
 )

@@ -293,7 +293,7 @@ LEARNED = Claim(
     embeddings_hold(0.05, 100),
     source=f"{runs.SCALING_LAWS}, learned embeddings in two dimensions, released code",
 )
-# They follow from formulas: there is no network to leave as it was before its training.
+# Sums over counts follow from formulas: there is no network to leave as it was before its training.
 SUMS = (
     Claim(
         "larger steps on single samples flatten the weights",

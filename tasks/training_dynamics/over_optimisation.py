@@ -71,9 +71,9 @@ def errors(delta: Tensor, points: Tensor, signs: Tensor, probabilities: Tensor) 
 
 
 def orthogonal_points(draws: int, tokens: int, generator: torch.Generator) -> Tensor:
-    """(draws, tokens, tokens) float64: directions that are random but for being orthogonal to each
-    other, so that what is learned of one leaves the others as they are."""
+    """(draws, tokens, tokens) float64: as many random directions as dimensions, each orthogonal to
+    the others, so that what is learned of one leaves the others as they are."""
     drawn = torch.randn(draws, tokens, tokens, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(drawn)
-    # LAPACK chooses the signs; those of the numbers drawn make every orientation as likely.
+    # The signs in r are LAPACK's choice. With a positive diagonal every orientation is as likely.
     return q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None]

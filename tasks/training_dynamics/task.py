@@ -39,7 +39,7 @@ CHECKPOINTS = (100, 1_000, 10_000)
 FEW = 5  # tokens, which are their own classes
 SIZES = (3, 5, 10)
 STEPS = (3.0, 10.0, 20.0)
-CROWDS = (3, 30, 2)  # tokens in two dimensions; two of them always have room
+IN_TWO_DIMENSIONS = (3, 30, 2)  # tokens; two of them always have room
 SCHEDULES = ("large", "small", "decreasing")
 DECREASED = 100  # the step at which the decreasing schedule becomes small
 EVERY = 10  # of long curves, the steps that are kept
@@ -59,9 +59,10 @@ class TrainingDynamics(Measurement):
         horizon: steps of the table and of the map.
         map_points: values on each of its three axes.
         margin_steps: length of the run whose margins are compared with ln(2 · lr · p · t).
-        trials: random embeddings of five tokens.
+        trials: random embeddings of five tokens, and orthogonal ones.
         stream_trials: random embeddings and streams of the comparison of step sizes.
-        draws: random tokens on the circle, where two dimensions do not suffice.
+        draws: random tokens on the circle, where two dimensions do not suffice, and tokens that
+            have room: two on the circle, or ten that are orthogonal.
 
     Raises:
         ValueError: numbers that describe no such experiment.
@@ -128,7 +129,7 @@ class TrainingDynamics(Measurement):
         ``late_error/…`` of each schedule; ``excess/N=…``, how far the error at the lowest loss is
         above the fewest errors, and ``forgetting``, the share of runs whose loss fell while their
         error rose. ``increases/orthogonal,lr=…`` and ``forgetting_orthogonal`` are of tokens that
-        do not disturb each other.
+        do not disturb each other, in five and in ten dimensions.
 
         Arrays: ``two_tokens/float64``, rows (overlap, p_1, learning rate, first perfect step,
         perfect from, highest loss, increases of the loss), and ``two_tokens/float32``, where
@@ -201,9 +202,11 @@ class TrainingDynamics(Measurement):
         probabilities = zipf(FEW, 1.0).to(device)
         steps = torch.tensor(STEPS, dtype=torch.float64, device=device)
         random = partial(unit_rows, self.trials, FEW, generator=generator)
-        pairs = {f"d={size}": (random(size), random(size)) for size in SIZES}
-        apart = partial(orthogonal_points, self.trials, FEW, generator)
-        for name, (inputs, outputs) in {**pairs, "orthogonal": (apart(), apart())}.items():
+        embeddings = {f"d={size}": (random(size), random(size)) for size in SIZES}
+        # Last, since all draw from one generator.
+        orthogonal = partial(orthogonal_points, self.trials, FEW, generator)
+        embeddings["orthogonal"] = orthogonal(), orthogonal()
+        for name, (inputs, outputs) in embeddings.items():
             size = inputs.shape[-1]
             model = matrix_memory(
                 build,
@@ -261,7 +264,7 @@ class TrainingDynamics(Measurement):
     def _lowest_loss(
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
-        for tokens in CROWDS:
+        for tokens in IN_TWO_DIMENSIONS:
             points = unit_rows(self.draws, tokens, 2, generator=generator)
             signs, probabilities = _signs(tokens), zipf(tokens, 1.0)
             delta = lowest_loss(points, signs, probabilities)
@@ -277,13 +280,14 @@ class TrainingDynamics(Measurement):
         probabilities = zipf(tokens, 2.0)
         crowded = unit_rows(self.draws, tokens, 2, generator=generator)
         seen = _batches(probabilities, number, self.draws, batch, generator)
+        # Last, since all draw from one generator.
+        orthogonal = orthogonal_points(self.draws, tokens, generator)
         fewest = fewest_errors(crowded, _signs(tokens), probabilities)
-        apart = orthogonal_points(self.draws, tokens, generator), torch.zeros(self.draws)
         classes = torch.arange(tokens, device=device) % 2
         lr = torch.full((number, self.draws), 0.1, dtype=torch.float64, device=device)
-        for name, points, least in (
+        for name, points, possible in (
             ("forgetting", crowded, fewest),
-            ("forgetting_orthogonal", *apart),
+            ("forgetting_orthogonal", orthogonal, torch.zeros_like(fewest)),
         ):
             size = points.shape[-1]
             start = torch.zeros(size, size)
@@ -295,10 +299,10 @@ class TrainingDynamics(Measurement):
             rise = torch.where(path.losses[-1] < path.losses[0], errors[-1] - errors[0], -1.0)
             result.metrics[name] = (rise > 0).double().mean().item()
             worst, kept = int(rise.argmax()), range(0, number + 1, EVERY)
-            fewest_of_it = least[worst].item()
+            least = possible[worst].item()
             result.curves[f"{name}/loss"] = _curve(kept, path.losses[::EVERY, worst].tolist())
             result.curves[f"{name}/error"] = _curve(kept, errors[::EVERY, worst].tolist())
-            result.curves[f"{name}/fewest errors"] = _curve([0, number], [fewest_of_it] * 2)
+            result.curves[f"{name}/fewest errors"] = _curve([0, number], [least, least])
 
 
 # Each has random numbers of its own.

@@ -156,6 +156,22 @@ def test_a_store_is_judged_as_the_same_records_would_be_when_committed(
     assert all(Path(path).exists() for path in told)
 
 
+def test_only_own_runs_that_a_figure_draws_on_have_it_planned_again(
+    shown: Path, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "store")
+
+    def is_planned() -> bool:
+        return bool(survey_of("figure5", tmp_path / "store").reviews["figure5"].runs)
+
+    assert not is_planned()  # all of its claims are decided
+    write_record(next(iter(read_records([shown / "regbench"]))), store.records)
+    assert not is_planned()
+    own = next(r for r in read_records([shown / "three_moons"]) if "memory_unit" in r.model)
+    write_record(own.model_copy(update={"seed": 77}), store.records)
+    assert is_planned()
+
+
 def timed(lr: float, seconds: float, steps: int = 100) -> RunRecord:
     """A run of GPT2 on the bigram task that took so long."""
     words = ["tasks=bigram", "models=gpt2", f"training.lr={lr}", f"training.steps={steps}"]

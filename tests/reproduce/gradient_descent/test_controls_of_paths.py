@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from bench.records.schema import RunRecord
+from judging.controls import Control
 from judging.verdicts import REPRODUCED, UNDECIDED
+from reproduce.gradient_descent.descent import CLAIMS
 from reproduce.gradient_descent.optimisation import REPRODUCTION
 from tests.reproduce.gradient_descent.test_optimisation import SPREAD, paths
 
 
 def controlled(rows: list[list[Any]], curves: list[str], **arrays: Any) -> RunRecord:
     """Paths as published whose controls fail, but for what is given: orthogonal tokens are right at
-    once, and those of the law have frequencies of their own, except for the curves named; of these,
-    orthogonal tokens forget what crowded ones do."""
+    once and forget nothing, and those of the law have frequencies of their own. The curves named
+    are as in what the claim is about."""
     own = paths()
     correlated = [row for row in own.arrays["two_tokens/float64"] if row[0]]
     calm = [[0.0, 0.75, lr, 1, 1, 0.69, 0] for lr in (1.0, 3.0, 10.0, 30.0)]
@@ -27,6 +29,10 @@ def controlled(rows: list[list[Any]], curves: list[str], **arrays: Any) -> RunRe
     moved = dict.fromkeys(("law/token=1", "margin/token=1"), rarer)
     named = {name: own.curves[name.replace("_orthogonal", "")] for name in curves}
     return paths(arrays=own.arrays | table | arrays, curves=own.curves | moved | named)
+
+
+def test_each_claim_about_a_path_has_a_control() -> None:
+    assert [claim.name for claim in CLAIMS if not isinstance(claim.control, Control)] == []
 
 
 @pytest.mark.parametrize(

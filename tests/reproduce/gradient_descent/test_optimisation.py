@@ -130,8 +130,10 @@ def paths(**changes: Any) -> RunRecord:
         },
         "metrics": {
             "test": {
-                **{"margin_gap": 0.04, "margin/token=0,t=1000": 7.3},
-                **{"forgetting": 0.1, "forgetting_orthogonal": 0.0},
+                "margin_gap": 0.04,
+                "margin/token=0,t=1000": 7.3,
+                "forgetting": 0.1,
+                "forgetting_orthogonal": 0.0,
             }
         },
         "arrays": arrays,
