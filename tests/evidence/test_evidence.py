@@ -167,7 +167,8 @@ def test_only_own_runs_that_a_figure_draws_on_have_it_planned_again(
     assert not is_planned()  # all of its claims are decided
     write_record(next(iter(read_records([shown / "regbench"]))), store.records)
     assert not is_planned()
-    own = next(r for r in read_records([shown / "three_moons"]) if "memory_unit" in r.model)
+    runs = FIGURES["figure5"].select(list(read_records([shown / "three_moons"])))
+    own = next(record for record in runs if record.role == "single")
     write_record(own.model_copy(update={"seed": 77}), store.records)
     assert is_planned()
 
