@@ -181,8 +181,7 @@ class Survey:
         judged = _chosen(reproduction, self.shelf.committed)
         results = () if changed else _judged(reproduction, judged)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
-        both = [*self.shelf.committed, *self.shelf.local]
-        has_local = bool(self.shelf.local) and len(_chosen(reproduction, both)) > len(judged)
+        has_local = self._draws_on_local(reproduction)
         if results and len(decided) == len(results) and not has_local:
             return Review(name, reproduction, request, results, ())  # its plan is not looked at
         runs = tuple(planned(request.plan(reproduction), self.shelf, reproduction.control))
@@ -191,6 +190,13 @@ class Survey:
             judged, note = self._with_local(reproduction, runs, changed)
             results = _judged(reproduction, judged)
         return Review(name, reproduction, request, results, runs, judged, note, decided)
+
+    def _draws_on_local(self, reproduction: Reproduction) -> bool:
+        """Whether a record of the store belongs to it, beside those that are committed or in the
+        place of one."""
+        own = set(map(id, self.shelf.local))
+        every = [*self.shelf.committed, *self.shelf.local]
+        return bool(own) and any(id(one) in own for one in _chosen(reproduction, every))
 
     def _with_local(
         self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool

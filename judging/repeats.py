@@ -1,8 +1,9 @@
 """``python -m reproduce repeats``: committed runs that are older runs made again.
 
-A run with the seed, data and settings of one that was committed before draws the same random
-numbers. It predicts nothing, whenever it began. ``leaderboards/repeats.json`` says of each when the
-first of its kind began. Git knows the older ones, whose files are gone.
+What a run with the seed, data and settings of an earlier one says was largely known, even where
+changed code gave other numbers, so it confirms no claim, whenever it began.
+``leaderboards/repeats.json`` says of each when the first of its kind began. Git knows the earlier
+ones, whose files are gone.
 """
 
 from __future__ import annotations
@@ -10,24 +11,29 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import AwareDatetime, RootModel
+
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED
 from ground.errors import OK, VERIFICATION_FAILED, UserError
 from ground.files import ROOT, write_atomically
+from ground.reading import Kind
 
 REPEATS = COMMITTED.parent / "repeats.json"
 SECTIONS = ("tasks", "models", "training")
+WITHOUT_EFFECT = {"_target_", "validate_every"}  # on what is trained
+MARK = "commit:"  # before the hash, in what git is asked for
 HELP = """\
 usage: python -m reproduce repeats [update=true]
 
-  say which committed records repeat a run that was committed before, with the same seed, data and
-  settings, and are not in leaderboards/repeats.json (exit code 4): such a run confirms no claim
+  whether leaderboards/repeats.json has the committed records that repeat one of before, with the
+  same seed, data and settings (exit code 4 if not): such a run confirms no claim
   update=true   write them there; `python -m reproduce verdicts update=true` next"""
 
 
@@ -35,7 +41,7 @@ def began(record: RunRecord) -> datetime:
     """When a run began, or the first that it repeats."""
     started = moment(record.provenance.started_at)
     first = _known(REPEATS, REPEATS.stat().st_mtime_ns) if REPEATS.exists() else {}
-    return min(started, first.get(record.run_id, started))
+    return first.get(record.run_id, started)
 
 
 def moment(text: str) -> datetime:
@@ -44,9 +50,13 @@ def moment(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+class _Table(RootModel[dict[str, AwareDatetime]]):
+    """Run id -> when the first of its kind began."""
+
+
 @lru_cache(maxsize=4)
 def _known(path: Path, _changed: int) -> dict[str, datetime]:
-    return {run_id: moment(first) for run_id, first in json.loads(path.read_text()).items()}
+    return Kind("table of repeats", _Table, "restore it from version control").read_json(path).root
 
 
 def main(words: Sequence[str]) -> int:
@@ -54,11 +64,10 @@ def main(words: Sequence[str]) -> int:
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     known = json.loads(REPEATS.read_text()) if REPEATS.exists() else {}
-    here = {path.stem for path in COMMITTED.rglob("*.json")}
-    now = {run_id: first for run_id, first in known.items() if run_id in here}
-    for run_id, first in repeats(ROOT).items():
-        now[run_id] = min(first, now.get(run_id, first))
-    if now == known:
+    now = repeats(ROOT)
+    if now is None:
+        print(f"git does not know here what was removed: {REPEATS.name} was not compared")
+    elif now == known:
         print(f"{REPEATS.name} holds all {len(known)} repeats")
     elif words:
         content = json.dumps(now, indent=0, sort_keys=True) + "\n"
@@ -66,26 +75,35 @@ def main(words: Sequence[str]) -> int:
         print(f"{REPEATS.name} holds {len(now)} repeats, {len(known)} before")
     else:
         raise UserError(
-            f"{REPEATS.name} holds {len(known)} repeats, and there are {len(now)}: "
+            f"{REPEATS.name} holds {len(known)} repeats, and git knows {len(now)}, or others: "
             "`python -m reproduce repeats update=true` writes them",
             VERIFICATION_FAILED,
         )
     return OK
 
 
-def repeats(root: Path) -> dict[str, str]:
+def repeats(root: Path) -> dict[str, str] | None:
     """Run id -> when the first run of its kind began, of all records of a checkout that repeat one
-    whose file was removed. Without git or history there are none."""
-    folder = root / COMMITTED.relative_to(ROOT)
-    removed: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for content in _removed(root, folder.relative_to(root)):
-        removed[_kind(content)].append(content)
+    that is there, or was before. None where git does not know all that was there before.
+
+    Settings that only one of the two has are not compared: code that was added has more of them.
+    """
+    folder = COMMITTED.relative_to(ROOT)
+    try:
+        if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
+            return None
+        before = [json.loads(content) for content in set(_before(root, folder))]
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    here = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
+    alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for one in (*before, *here):
+        alike[_kind(one)].append(one)
     found = {}
-    for path in folder.rglob("*.json") if removed else ():
-        own = json.loads(path.read_text())
-        starts = [_start(one) for one in removed.get(_kind(own), ()) if _same_settings(own, one)]
-        if starts and min(starts) < _start(own):
-            found[own["run_id"]] = min(starts)
+    for own in here:
+        first = min(_start(one) for one in alike[_kind(own)] if _same_settings(own, one))
+        if first < _start(own):
+            found[own["run_id"]] = first
     return found
 
 
@@ -94,51 +112,54 @@ def _start(record: Mapping[str, Any]) -> str:
 
 
 def _kind(record: Mapping[str, Any]) -> str:
-    """What fixes the random numbers, but for the settings."""
-    keys = ("task", "model", "preset", "seed", "role", "label")
-    return json.dumps([record["provenance"]["data"], *map(record.get, keys)], sort_keys=True)
+    """Of what a run is, but for its settings."""
+    parts = (record.get(key) for key in ("task", "model", "preset", "seed", "label"))
+    return json.dumps([record["provenance"]["data"], *parts], sort_keys=True)
 
 
 def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether all settings that both have are equal: later code may have more of them."""
     for section in SECTIONS:
         own, old = (config.get(section) or {} for config in (one["config"], other["config"]))
-        if any(own[key] != old[key] for key in own.keys() & old.keys() - {"_target_"}):
+        if any(own[key] != old[key] for key in (own.keys() & old.keys()) - WITHOUT_EFFECT):
             return False
     return True
 
 
-def _removed(root: Path, folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Every record that a commit behind this one removed, as it last was."""
-    words = ["log", "--no-renames", "--diff-filter=D", "--format=%H", "--name-only", "--"]
-    try:
-        lines = _git(root, *words, str(folder)).decode().splitlines()
-    except (OSError, subprocess.CalledProcessError):
-        return
+def _before(root: Path, folder: Path) -> list[bytes]:
+    """Every record that a commit, or what is not committed yet, removed or wrote anew: as it was
+    before that."""
+    names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
+    # All history: without the word, git leaves out what a merged branch removed.
+    log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
     commit, asked = "", []
-    for line in filter(None, lines):
-        if line.endswith(".json"):
-            asked.append(f"{commit}^:{line}")
-        else:
-            commit = line
-    yield from map(json.loads, dict.fromkeys(_contents(root, asked)))
+    for text in log.decode().split("\0"):
+        mark, found, rest = text.strip().partition(MARK)
+        if found:
+            commit = rest
+        elif mark.endswith(".json"):
+            asked.append(f"{commit}^:{mark}")
+    now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
+    return _contents(root, [*asked, *(f"HEAD:{path}" for path in now if path.endswith(".json"))])
 
 
-def _contents(root: Path, asked: Iterable[str]) -> Iterator[bytes]:
-    """The blobs of these names; one that a shallow clone lacks is left out."""
+def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
+    """The blobs of these names; what is none, as the parent of a first commit, is left out."""
     answer = _git(root, "cat-file", "--batch", given="\n".join(asked).encode())
-    place = 0
+    place, found = 0, []
     while place < len(answer):
         end = answer.index(b"\n", place)
         head = answer[place:end]
         place = end + 1
         if not head.endswith(b" missing"):
             size = int(head.rsplit(b" ", 1)[1])
-            yield answer[place : place + size]
+            found.append(answer[place : place + size])
             place += size + 1
+    return found
 
 
 def _git(root: Path, *words: str, given: bytes = b"") -> bytes:
+    """What git says of this checkout, whatever its user has set."""
+    usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
     return subprocess.run(
-        ["git", "-C", str(root), *words], input=given, capture_output=True, check=True
+        ["git", "-C", str(root), *usual, *words], input=given, capture_output=True, check=True
     ).stdout

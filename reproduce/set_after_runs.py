@@ -46,14 +46,14 @@ def page(path: str) -> str:
     return page_of([VERDICTS.read_json(file) for file in files], starts, path)
 
 
-def page_of(files: Sequence[VerdictFile], began: Mapping[str, str], path: str) -> str:
+def page_of(files: Sequence[VerdictFile], starts: Mapping[str, str], path: str) -> str:
     """Markdown: a row for each claim that was set after its runs, and how many there are of all.
 
     Args:
-        began: run id -> when it, or the first run that it repeats, was started, of all runs that
+        starts: run id -> when it, or the first run that it repeats, was started, of all runs that
             the files name.
     """
-    rows = [row for file in files for row in _rows(file, began)]
+    rows = [row for file in files for row in _rows(file, starts)]
     count = sum(len(file.claims) for file in files)
     return (
         "# Claims that were set after their first run had begun\n\n"
@@ -66,14 +66,14 @@ def page_of(files: Sequence[VerdictFile], began: Mapping[str, str], path: str) -
     )
 
 
-def _rows(file: VerdictFile, began: Mapping[str, str]) -> Iterator[list[str]]:
-    if lost := [run for run in file.records if run not in began]:
+def _rows(file: VerdictFile, starts: Mapping[str, str]) -> Iterator[list[str]]:
+    if lost := [run for run in file.records if run not in starts]:
         raise UserError(
             f"the verdicts on {file.figure} at {file.preset} are judged from {lost[0]}, whose "
             "record is not there: restore it, or write them anew by `python -m reproduce verdicts "
             "update=true`"
         )
-    first = min((moment(began[run]) for run in file.records), default=None)
+    first = min((moment(starts[run]) for run in file.records), default=None)
     for claim in (one for one in file.claims if one.after_runs):
         times = (claim.set and moment(claim.set), first)
         shown = (f"{time.astimezone(UTC):%Y-%m-%d %H:%M}" if time else "" for time in times)

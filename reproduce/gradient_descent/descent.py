@@ -26,7 +26,8 @@ SOONER = 0.9  # the factor by which a larger step is sooner right
 # Of equally frequent tokens, as another implementation measured them.
 ONE_LARGE_STEP, ITS_RISES, ITS_LOSS, RIGHT_FROM = 30, 10, 8.87, 26
 SIZES, STEPS = (3, 5, 10), (3, 10, 20)
-FITTING = {"at d = 5": "d=5", "at d = 10": "d=10"}  # of five tokens
+# Embeddings of five tokens, by what is said of them.
+FITTING = {"at d = 5": "d=5", "at d = 10": "d=10"}
 ORTHOGONAL = {"of orthogonal tokens": "orthogonal"}
 CROWD, PAIR = 30, 2  # tokens in two dimensions
 MOMENTS = (150, 1000)  # steps at which schedules are shown beside the mean

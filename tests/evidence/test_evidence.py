@@ -31,6 +31,7 @@ from evidence.survey import PRESETS, Candidate, Review, Survey, in_order
 from evidence.work import clock
 from ground.errors import OK, UserError
 from judging.claims import ClaimResult
+from judging.observations import latest
 from judging.verdicts import not_asked
 from reproduce.__main__ import reproductions
 from reproduce.planned import PlannedRun
@@ -171,6 +172,13 @@ def test_only_own_runs_that_a_figure_draws_on_have_it_planned_again(
     own = next(record for record in runs if record.role == "single")
     write_record(own.model_copy(update={"seed": 77}), store.records)
     assert is_planned()
+
+    # Some figures take the last made of each seed: an own run stands in the place of a committed one.
+    later = own.provenance.model_copy(update={"started_at": "2030-01-01T00:00:00+00:00"})
+    write_record(own.model_copy(update={"provenance": later}), store.records)
+    survey = survey_of("figure5", store.root)
+    last_made = replace(FIGURES["figure5"], select=lambda found: latest(found, lambda r: r.seed))
+    assert survey._draws_on_local(last_made)
 
 
 def timed(lr: float, seconds: float, steps: int = 100) -> RunRecord:
