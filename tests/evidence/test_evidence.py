@@ -173,7 +173,7 @@ def test_only_own_runs_that_a_figure_draws_on_have_it_planned_again(
     write_record(own.model_copy(update={"seed": 77}), store.records)
     assert is_planned()
 
-    # Some figures take the last made of each seed: an own run stands in the place of a committed one.
+    # Some figures take the last made of each seed: an own run may replace a committed one.
     later = own.provenance.model_copy(update={"started_at": "2030-01-01T00:00:00+00:00"})
     write_record(own.model_copy(update={"provenance": later}), store.records)
     survey = survey_of("figure5", store.root)
