@@ -63,19 +63,18 @@ def main(words: Sequence[str]) -> int:
     """Compare the file with git, or write it. Exit code 4: compared, and a repeat is missing."""
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
-    known = json.loads(REPEATS.read_text()) if REPEATS.exists() else {}
-    now = repeats(ROOT)
-    if now is None:
+    found = repeats(ROOT)
+    content = json.dumps(found, indent=0, sort_keys=True) + "\n"
+    if found is None:
         print(f"git does not know here what was removed: {REPEATS.name} was not compared")
-    elif now == known:
-        print(f"{REPEATS.name} holds all {len(known)} repeats")
+    elif REPEATS.exists() and REPEATS.read_text() == content:
+        print(f"{REPEATS.name} holds all {len(found)} repeats")
     elif words:
-        content = json.dumps(now, indent=0, sort_keys=True) + "\n"
         write_atomically(REPEATS, content.encode())
-        print(f"{REPEATS.name} holds {len(now)} repeats, {len(known)} before")
+        print(f"{REPEATS.name} holds {len(found)} repeats now")
     else:
         raise UserError(
-            f"{REPEATS.name} holds {len(known)} repeats, and git knows {len(now)}, or others: "
+            f"{REPEATS.name} does not hold the {len(found)} repeats that git knows: "
             "`python -m reproduce repeats update=true` writes them",
             VERIFICATION_FAILED,
         )

@@ -147,7 +147,7 @@ def test_a_missing_repeat_is_told_and_written(
     (run_id, *_) = json.loads(repeats.REPEATS.read_text())
     monkeypatch.setattr(repeats, "REPEATS", tmp_path / "repeats.json")
     monkeypatch.setattr(repeats, "repeats", lambda _: {run_id: OLD})
-    with pytest.raises(UserError, match="holds 0 repeats, and git knows 1") as caught:
+    with pytest.raises(UserError, match="does not hold the 1 repeats that git knows") as caught:
         repeats.main([])
     assert caught.value.exit_code == VERIFICATION_FAILED
     assert repeats.main(["update=true"]) == OK
