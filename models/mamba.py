@@ -1,5 +1,5 @@
 """Mamba, first version (Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state
-spaces", section 3 and figure 3)."""
+spaces", arXiv 2312.00752, section 3 and figure 3)."""
 
 from __future__ import annotations
 

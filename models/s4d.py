@@ -1,5 +1,5 @@
 """S4D: diagonal state spaces (Gu, Gupta, Goel and Ré 2022, "On the parameterization and
-initialization of diagonal state space models")."""
+initialization of diagonal state space models", arXiv 2206.11893)."""
 
 from __future__ import annotations
 

@@ -136,7 +136,8 @@ class Place(NamedTuple):
     longest: int  # sequence of the task
 
 
-# All but RWKV-7's, whose later layers mix in values of the first one.
+# Not RWKV-7's, whose later layers mix in values of the first one, nor those that attend themselves:
+# Titans, GPT2, attention with a convolution and the Mosaics.
 MixerName = Literal[
     "mamba",
     "mamba2",

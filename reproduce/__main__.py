@@ -30,7 +30,8 @@ def reproductions() -> dict[str, Reproduction]:
 def main(words: Sequence[str]) -> int:
     """What is said of the command, or what it does; its exit code."""
     if wants_help(words):
-        print(usage.VERDICTS if words[0] == "verdicts" else usage.HELP)
+        own = {"verdicts": usage.VERDICTS, "untrained": usage.UNTRAINED}
+        print(own.get(words[0], usage.HELP))
         return OK
     from reproduce.command import main
 

@@ -18,7 +18,7 @@ from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from judging import frozen, repeats
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
-from reproduce import committed, set_after_runs
+from reproduce import committed, set_after_runs, untrained
 from reproduce.console import print_verdicts
 from reproduce.obtaining import existing, foretell_runs, obtain
 from reproduce.reproduction import Reproduction
@@ -44,6 +44,8 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         return repeats.main(rest)
     if name == "verdicts":
         return committed.main(rest, reproductions)
+    if name == "untrained":
+        return untrained.main(rest)
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     reproduction = reproductions[name]

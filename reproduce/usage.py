@@ -6,6 +6,7 @@ usage: python -m reproduce                       what there is
        python -m reproduce claims [update=true]  when each claim was last set; page=FILE: a
                                                  table of those set after their runs had begun
        python -m reproduce repeats [update=true]  which committed runs are older ones made again
+       python -m reproduce untrained WORDS       the final runs of a sweep before their training
        python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
 
   preset=NAME       smoke (default), laptop, gpu, paper
@@ -41,3 +42,15 @@ have changed because a model contends that has no records: its claims speak of e
                 python -m reproduce claims page=docs/set_after_runs.md
 
 The first verdict file of a figure is made by its own command: python -m reproduce NAME."""
+
+UNTRAINED = """\
+usage: python -m reproduce untrained tasks=TASK [key=value ...]
+
+For each final run that a sweep would make the same network after one step: what a model scores that
+has learned nothing. A figure makes these for its claims; this is for rows that no claim is about.
+What was searched stays at the first value of its grid.
+
+  any word of bench.sweep   such as "models=[gla,h3]", preset=laptop, sweep.seeds=5, workers=2,
+                            store=FOLDER
+
+example: python -m reproduce untrained tasks=regbench models=gpt2 preset=smoke"""

@@ -131,7 +131,9 @@ def own_file(group: str, name: str) -> dict[str, Any]:
 def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
         what = f"the {key} of {group}/{name}.yaml" if key else f"{group}/{name}.yaml"
-        raise UserError(f"{what} is {content!r:.60}, and should hold keys with values")
+        raise UserError(
+            f"{what} is {content!r:.60}, and should hold keys with values, as KEY: VALUE"
+        )
     return {str(part): value for part, value in content.items()}
 
 
@@ -221,11 +223,16 @@ def _by_cards(task: str, preset: str) -> tuple[str, ...]:
 def _contends(name: str) -> dict[str, str]:
     """The tasks, or parts of them, that a model contends in, and the smallest preset of each."""
     own = card("models", name).get("contends", {})
-    found = _mapping(own, "models", name, "list 'contends' in the card")
+    found = _mapping(own, "models", name, "key 'contends' in the card")
     for task, preset in found.items():
-        if task.partition(".")[0] not in choices("tasks"):
+        whole, _, part = task.partition(".")
+        if whole not in choices("tasks"):
             hint = nearest(task, choices("tasks"))
             raise UserError(f"models/{name}.yaml contends in '{task}', which is no task: {hint}")
+        parts = card("tasks", whole).get("parts", []) if part else []
+        if part and part not in parts:
+            hint = nearest(task, [whole, *(f"{whole}.{known}" for known in parts)])
+            raise UserError(f"models/{name}.yaml contends in '{task}', no part of a task: {hint}")
         if preset not in PRESETS:
             raise UserError(
                 f"models/{name}.yaml contends in {task} from the preset {preset!r} on, which is "

@@ -19,7 +19,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory, place_of
+from ground.errors import (
+    RUN_FAILED,
+    UserError,
+    describe_memory_error,
+    is_out_of_memory,
+    nearest,
+    place_of,
+)
 from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
@@ -174,6 +181,8 @@ def build_to_train(
         model: nn.Module = _construct(configuration.models, "models", task.specification())
         return model
 
+    # Its module may hold tensors, which are not to be made where they have no content.
+    load_subclass(configuration.models["_target_"], "models")
     check_fits(build, configuration.label, resolve_device(configuration.device), copies)
     return build_model(configuration, task, seed)
 
@@ -304,6 +313,10 @@ def _way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
     how = f"give each setting of {group} the name and the kind of value that its YAML file has"
     place = place_of(error)
     if Path(place.rpartition(",")[0]).name == Path(__file__).name:  # the call does not fit it
+        if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
+            taken = [*signature(load_class(node["_target_"])).parameters][group == "models" :]
+            how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
+            return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
         return f"{error}; {how}"
     misfit = _misfit(group, node)
     return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"

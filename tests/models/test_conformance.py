@@ -76,6 +76,7 @@ def test_models_are_found() -> None:
 
 @on_every_model
 def test_takes_tokens_or_channels(name: str) -> None:
+    assert vars(constructor(name)).get("__doc__"), "its class has no docstring"
     refusals = []
     for kind in SPECIFICATIONS:
         try:
@@ -90,7 +91,8 @@ def test_takes_tokens_or_channels(name: str) -> None:
 def test_card_is_complete(name: str) -> None:
     card = configuration(name).get("card")
     assert card, f"models/{name}.yaml has no card: it needs label, source and note"
-    assert all(isinstance(card[key], str) and card[key] for key in ("label", "source", "note"))
+    for key in ("label", "source", "note"):
+        assert isinstance(card.get(key), str), f"the card of models/{name}.yaml has no {key}"
     assert groups.card("models", name) == card  # refuses keys that nobody reads
     assert look(name).colour  # refuses what cannot be drawn
     cards = {other: configuration(other)["card"] for other in set(NAMES) - set(GUESTS)}
@@ -146,7 +148,8 @@ def test_is_causal(name: str, kind: str, last: int) -> None:
     disturbed[:, last + 1 :] = (inputs[:, last + 1 :] + 1) % 11
     with torch.no_grad():
         outputs, others = model(inputs), model(disturbed)
-    assert_near(others[:, : last + 1], outputs[:, : last + 1], **NETWORK)
+    name = f"up to position {last}, with other inputs after it"
+    assert_near(others[:, : last + 1], outputs[:, : last + 1], name=name, **NETWORK)
     assert not torch.equal(others[:, last + 1 :], outputs[:, last + 1 :])
 
 
@@ -157,7 +160,7 @@ def test_sequences_of_a_batch_are_independent(name: str, kind: str) -> None:
     inputs = sequences(kind, 3, 20)
     with torch.no_grad():
         together, alone = model(inputs), model(inputs[1:2])
-    assert_near(together[1:2], alone, **NETWORK)
+    assert_near(together[1:2], alone, name="a sequence in a batch, and alone", **NETWORK)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -232,7 +235,7 @@ def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
             output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)
-    assert_near(torch.stack(outputs, 1), expected, **NETWORK)
+    assert_near(torch.stack(outputs, 1), expected, name="steps, and the forward pass", **NETWORK)
 
 
 @on_every_kind
@@ -260,7 +263,8 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
             output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)[:, length - 1 :]
-    assert_near(torch.stack(outputs, 1), expected, **NETWORK)
+    name = "prefill and steps, and the forward pass"
+    assert_near(torch.stack(outputs, 1), expected, name=name, **NETWORK)
 
 
 @on_every_kind
@@ -273,7 +277,7 @@ def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
         for position in inputs.unbind(1):
             _, state = step(position, state)
         _, filled = prefill(inputs)
-    assert_near(filled, state, name="state", **NETWORK)
+    assert_near(filled, state, name="the state of a prefill, and of steps", **NETWORK)
 
 
 @on_every_kind
@@ -292,7 +296,7 @@ def test_states_have_the_batch_first(name: str, kind: str) -> None:
         chosen = pytree.tree_map(lambda leaf: leaf.index_select(0, rows), state)
         output, _ = step(inputs[rows, 7], chosen)
         expected = model(inputs)[rows, 7]
-    assert_near(output, expected, **NETWORK)
+    assert_near(output, expected, name="a step from chosen rows of a state", **NETWORK)
 
 
 @on_every_kind

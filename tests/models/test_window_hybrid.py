@@ -1,4 +1,4 @@
-"""Sliding-window attention against an explicit mask, and hybrids of any mixer."""
+"""Sliding-window attention against an explicit mask, and hybrids of each mixer that it takes."""
 
 from __future__ import annotations
 

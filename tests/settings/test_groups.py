@@ -75,10 +75,12 @@ def test_a_file_without_a_class_is_named_in_a_sentence(tmp_path, monkeypatch) ->
     [
         (
             "card: {contends: smoke}",
-            "the list 'contends' in the card of models/odd.yaml is 'smoke'",
+            "the key 'contends' in the card of models/odd.yaml is 'smoke'",
         ),
         ("card: {contends: null}", "of models/odd.yaml is None, and should hold keys"),
         ("card: {contends: {regbenhc: smoke}}", "'regbenhc', which is no task: did you mean"),
+        ("card: {contends: {regbench.table33: smoke}}", "did you mean 'regbench.table3'"),
+        ("card: {contends: {bigram.table3: smoke}}", "'bigram.table3', no part of a task: "),
         ("card: {contend: {regbench: smoke}}", "unknown key 'contend': did you mean 'contends'?"),
         ("card: [1]", "the card of models/odd.yaml is"),
         ("- 1", "models/odd.yaml is"),

@@ -40,7 +40,7 @@ class RecurrentModel(ResidualModel):
     @abstractmethod
     def walk(self, embedded: Tensor, state: Any | None) -> tuple[Tensor, Any]:
         """A piece of a sequence, embedded, (batch, time, width) -> what the last norm gets, and
-        the state after it; None starts a sequence."""
+        the state after it; None starts a sequence. Dropout of the embedded inputs is made here."""
 
     def hidden(self, inputs: Tensor) -> Tensor:
         """Inputs as in ``forward`` -> (batch, time, width), what ``output_matrix`` reads out."""

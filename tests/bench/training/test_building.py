@@ -179,8 +179,26 @@ def test_a_library_s_class_is_refused_without_reading_the_library() -> None:
     """Its version is part of the identity; reading all of PyTorch takes half a minute."""
     assert imported_modules("torch.nn") == {}
     configuration = compose([*TINY, "models._target_=torch.nn.Linear"])
-    with pytest.raises(UserError, match="got an unexpected keyword argument 'width'"):
+    with pytest.raises(UserError, match=r"unexpected keyword argument 'width': .*\(valid names"):
         model(configuration)
+
+
+def test_tensors_of_a_model_s_module_are_no_shapes_without_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are counted by shapes alone first, and that may be when the module is imported."""
+    (tmp_path / "with_a_table.py").write_text(
+        "import torch\nTABLE = torch.linspace(0, 1, 8)\n"
+        "class Model(torch.nn.Linear):\n"
+        "    def __init__(self, specification):\n"
+        "        super().__init__(8, 8)\n"
+        "        self.register_buffer('table', TABLE)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    configuration = compose(["tasks=regbench", "device=cpu", "models=with_a_table.Model"])
+    monkeypatch.delitem(sys.modules, "with_a_table")  # as where a record tells the settings
+    built = build_to_train(configuration, build_task(configuration), 0)
+    assert {tensor.device.type for tensor in built.state_dict().values()} == {"cpu"}
 
 
 @pytest.mark.parametrize(

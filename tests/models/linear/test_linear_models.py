@@ -1,4 +1,4 @@
-"""Layers of the linear models against their equations position by position, and other libraries."""
+"""Layers of the linear models against their equations position by position, or over all pairs."""
 
 from __future__ import annotations
 
@@ -121,6 +121,22 @@ def delta_rule(mixer: DeltaRule, x: Tensor) -> Tensor:
     return mixer.output_projection(normed.flatten(2) * gate)
 
 
+def state_space_dual(mixer: Mamba2Mixer, x: Tensor) -> Tensor:
+    """All pairs of positions at once: a sum of decays between two of them, as in section 6."""
+    gates, seen, steps = mixer.input_projection(x).split(mixer.parts, -1)
+    seen = functional.silu(convolved(seen, mixer.convolution.filters) + mixer.convolution.bias)
+    inputs, b, c = seen.split((mixer.channels, mixer.state, mixer.state), -1)
+    inputs = heads_of(inputs, mixer.head_width)
+    steps = torch.log1p(torch.exp(steps + mixer.step_bias))
+    decayed = (-steps * torch.exp(mixer.log_rates)).cumsum(1)
+    between = (decayed[:, :, None] - decayed[:, None]).exp() * steps[:, None]
+    weights = torch.einsum("bin,bjn,bijh->bhij", c, b, between).tril()
+    read = torch.einsum("bhij,bjhp->bihp", weights, inputs) + mixer.skip[:, None] * inputs
+    gated = read.flatten(2) * functional.silu(gates)
+    normed = gated / (gated.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    return mixer.output_projection(normed * mixer.norm.weight)
+
+
 def time_mixing(mixer: TimeMixing, x: Tensor, first_values: Tensor | None = None) -> Tensor:
     before = torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), 1)
     seen = {n: x * (1 - mu) + before * mu for n, mu in mixer.shares.items()}
@@ -179,6 +195,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], type[nn.Module], dict[str, Any]]] 
     "gated delta net": (delta_rule, DeltaNet, {**GATED, "value_expansion": 1.5}),
     "kda": (delta_rule, DeltaNet, {**GATED, "decay": "channel"}),
     "rwkv7": (time_mixing, RWKV7, {"head_width": 8}),
+    "mamba2": (state_space_dual, Mamba2, {"state": 8, "head_width": 8}),
 }
 
 
@@ -249,70 +266,6 @@ def test_sizes_are_those_of_the_released_modules(
     model: Any = kind(SPECIFICATION, width=128, layers=1, **settings)
     assert sum(p.numel() for mixer in mixers(model) for p in mixer.parameters()) == parameters
     assert model.state_bytes(1) == model.state_bytes(10**6) == 4 * state
-
-
-@pytest.mark.parametrize("length", [1, 70])
-def test_mamba2_equals_that_of_transformers(length: int) -> None:
-    transformers = pytest.importorskip("transformers")
-    theirs = transformers.models.mamba2.modeling_mamba2.Mamba2Mixer(
-        transformers.Mamba2Config(
-            hidden_size=16, state_size=8, num_heads=4, head_dim=8, n_groups=1, use_bias=False
-        ),
-        0,
-    )
-    other = drawn(theirs)
-    mixer = Mamba2Mixer(16, state=8, head_width=8).double()
-    names = {
-        "input_projection.weight": "in_proj.weight",
-        "convolution.bias": "conv1d.bias",
-        "log_rates": "A_log",
-        "step_bias": "dt_bias",
-        "skip": "D",
-        "norm.weight": "norm.weight",
-        "output_projection.weight": "out_proj.weight",
-    }
-    values = dict(other.named_parameters())
-    filters = {"convolution.filters": values["conv1d.weight"].squeeze(1).T}
-    mixer.load_state_dict(filters | {own: values[name] for own, name in names.items()})
-    hidden = torch.randn(2, length, 16, dtype=torch.float64)
-    with torch.no_grad():  # the library computes steps and norms in float32
-        assert_near(mixer(hidden), other(hidden), terms=1000, condition=10, dtype=torch.float32)
-
-
-def test_gated_delta_net_equals_that_of_transformers() -> None:
-    transformers = pytest.importorskip("transformers")
-    heads, width = 2, 8
-    config = transformers.Qwen3NextConfig(
-        hidden_size=16,
-        linear_num_value_heads=heads,
-        linear_num_key_heads=heads,
-        linear_key_head_dim=width,
-        linear_value_head_dim=width,
-        rms_norm_eps=1e-5,
-    )
-    module = transformers.models.qwen3_next.modeling_qwen3_next
-    other = drawn(module.Qwen3NextGatedDeltaNet(config, 0))
-    values = dict(other.named_parameters())
-    # Theirs are grouped by heads: q, k, v and gate of the first, then of the second.
-    q, k, v, gate = values["in_proj_qkvz.weight"].view(heads, 4, width, 16).unbind(1)
-    strength, decay = values["in_proj_ba.weight"].view(heads, 2, 16).unbind(1)
-    (mixer,) = build(DeltaNet, layers=1, heads=heads, **GATED)
-    mixer.load_state_dict(
-        {
-            "projection.weight": torch.cat([part.flatten(0, 1) for part in (q, k, v)]),
-            "neighbours.convolution.filters": values["conv1d.weight"].squeeze(1).T,
-            "gate.weight": gate.flatten(0, 1),
-            "strength.weight": strength,
-            "decay.weight": decay,
-            "log_rates": values["A_log"],
-            "step_bias": values["dt_bias"],
-            "norm.weight": values["norm.weight"],
-            "output_projection.weight": values["out_proj.weight"],
-        }
-    )
-    hidden = torch.randn(2, 70, 16, dtype=torch.float64)
-    with torch.no_grad():  # the library computes the rule in float32
-        assert_near(mixer(hidden), other(hidden), terms=1000, condition=10, dtype=torch.float32)
 
 
 def test_dropout_on_scores_is_that_of_all_pairs() -> None:

@@ -1,0 +1,39 @@
+"""``python -m reproduce untrained``: the networks of a sweep before their training.
+
+A figure makes the controls of its claims by itself. A model that no claim is about has them by this
+command, so that its row, too, stands beside networks that have learned nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ground.errors import OK, RUN_FAILED, UserError
+from judging.controls import UNTRAINED
+from settings.network import with_text
+
+
+def main(words: Sequence[str]) -> int:
+    """Make the twin of every final run of the sweep that ``words`` describe, or find it in the
+    store. Exit code 1 when one failed.
+
+    Raises:
+        UserError: words that are no sweep, or a task that the engine trains nothing for.
+    """
+    from bench.records.store import record_path
+    from bench.search.batch import make_all
+    from ground.progress import progress
+
+    twins = UNTRAINED.configurations((), (with_text(list(words)),))
+    if not twins:
+        raise UserError(
+            "no network of this task is trained by the engine, so that none has an untrained twin: "
+            "give the words of a sweep of another one, such as tasks=regbench models=gpt2"
+        )
+    with progress() as show:
+        made = make_all([], show, twins)
+    for record in sorted(made, key=lambda one: (one.model, one.seed)):
+        value = record.headline.value
+        score = record.outcome if value is None else f"{value:.4f}"
+        print(f"{record.label}, seed {record.seed}: {score}  {record_path(record, twins[0].store)}")
+    return OK if all(record.outcome == "ok" for record in made) else RUN_FAILED
