@@ -41,7 +41,7 @@ DESCRIPTIVE = (
 )
 # Keys of a model's card; those of the last line are read by the tests of models and memories alone.
 MODEL_CARD = (
-    *("label", "source", "note", "contends", "colour", "line", "marker"),
+    *("label", "source", "note", "contends", "keeps_2048", "colour", "line", "marker"),
     *("vmap", "unused_parameters", "state", "order", "calls", "gradients"),
 )
 

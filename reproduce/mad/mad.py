@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from statistics import fmean
 
 from bench.records.schema import RunRecord
+from ground.errors import UserError
 from ground.statistics import SHARE, Mean, mean_interval
 from judging.claims import Claim
 from judging.grammar import (
@@ -33,7 +34,7 @@ from pictures.panels import Axis, Panel, Picture, Row
 from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import card, entrants
+from settings.groups import card, choices, entrants
 
 TITLE = "MAD: six abilities of sequence models"
 SOURCE = (
@@ -48,19 +49,11 @@ PUBLISHED = {  # scores, in the order of CHANGES
     MAMBA: (0.904, 0.067, 0.901, 0.863, 0.527, 0.895),
 }
 # Numbers of each layer that a sequence keeps, convolutions included (the suite: 4,096 in two), and
-# the setting of a model, by its width, with which it keeps so many, as nearly as it can: the
-# convolutions of Mamba and Mamba-2 keep three positions of what they see, the values of RetNet are
-# twice as wide as its keys, and the keys of GLA half as wide as its values.
+# where the card of a model says by which setting it keeps so many, at each width: the convolutions
+# of Mamba and Mamba-2 keep three positions of what they see, the values of RetNet are twice as wide
+# as its keys, and the keys of GLA half as wide as its values.
 STATE = 2048
-STATE_SETTING = {
-    MAMBA: ("state", lambda width: STATE // (2 * width) - 3),
-    "mamba2": ("state", lambda width: (STATE - 6 * width) // (2 * width + 6)),
-    "s4d": ("state", lambda width: STATE // width),
-    "h3": ("state", lambda width: STATE // (2 * width)),
-    "rwkv7": ("head_width", lambda width: STATE // width),
-    "retnet": ("heads", lambda width: max(2 * width**2 // STATE, 1)),
-    "gla": ("heads", lambda width: max(width**2 // (2 * STATE), 1)),
-}
+KEEPS = f"keeps_{STATE}"
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
 # Those that the 800 steps of a laptop are enough for: a transformer has not begun to recall there.
 LAPTOP = ("compression", "memorisation")
@@ -70,18 +63,30 @@ LONG = ("gpu", "paper")
 def plan(preset: str, seeds: int | None) -> Plan:
     """A sweep for each task, and at ``paper`` for each change of its sizes."""
     models = entrants("mad", preset)
-    shared = ",".join(name for name in models if name not in STATE_SETTING)
-    own = (_normalised(name, preset) for name in STATE_SETTING if name in models)
+    known = states_of_one_size()
+    shared = ",".join(name for name in models if name not in known)
+    own = (_normalised(name, preset) for name in models if name in known)
     groups = [(f"models=[{shared}]",), *own]
     names = LAPTOP if preset == "laptop" else CHANGES
     cells = [one for name in names for one in _cells(name, preset)]
     return Plan(sweeps=tuple(("tasks=mad", *one, *group) for one in cells for group in groups))
 
 
+def states_of_one_size() -> dict[str, tuple[str, dict[int, int]]]:
+    """Model -> the setting by which it keeps ``STATE`` numbers, and its values by width."""
+    cards = {name: card("models", name) for name in choices("models")}
+    return {name: next(iter(own[KEEPS].items())) for name, own in cards.items() if KEEPS in own}
+
+
 def _normalised(model: str, preset: str) -> tuple[str, ...]:
-    key, value = STATE_SETTING[model]
+    key, values = states_of_one_size()[model]
     width = preset_settings("mad", model, preset)["models"]["width"]
-    return f"models={model}", f"models.{key}={value(width)}"
+    if width not in values:
+        raise UserError(
+            f"models/{model}.yaml keeps {STATE:,} numbers by {key} at the widths "
+            f"{', '.join(map(str, values))}, and MAD at {preset} has {width}: add it to {KEEPS}"
+        )
+    return f"models={model}", f"models.{key}={values[width]}"
 
 
 def _cells(name: str, preset: str) -> list[tuple[str, ...]]:
@@ -246,7 +251,7 @@ CLAIMS = (
         "scores are means over vocabularies of up to 8,192, which this preset does not run",
     ),
 )
-OF_STATE = sorted({f"models.{key}" for key, _ in STATE_SETTING.values()})
+OF_STATE = sorted({f"models.{key}" for key, _ in states_of_one_size().values()})
 VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), *OF_STATE)
 select = any_of(lambda record: record.task == "mad" and record.role in ("final", "baseline"))
 REPRODUCTION = Reproduction(

@@ -11,7 +11,7 @@ from bench.records.schema import Cost, RunRecord, read_record
 from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, STATE_SETTING, plan
+from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, plan, states_of_one_size
 from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -140,7 +140,7 @@ def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
                 assert kept == STATE + compose([*words, f"preset={preset}"]).models["width"]
             else:
                 assert kept == STATE
-        assert len(own) == len(STATE_SETTING)
+        assert len(own) == len(states_of_one_size()) == 7
 
 
 def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:
