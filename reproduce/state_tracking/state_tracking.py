@@ -54,7 +54,7 @@ STEPS = 3000  # without which an accuracy says nothing
 # Of what still learns the words of training after those of all others: before that it has nothing
 # to lose far beyond them. And of what should make no mistake there, but did with some seeds.
 LONG_STEPS = {"laptop": 9000}
-SLOW = {"parity": ("gpt2", *NEGATIVE), "s5": (*NOT_REFLECTING, *RANK_ONE)}
+SLOW = {"parity": ("gpt2", *NEGATIVE, *RANK_ONE), "s5": (*NOT_REFLECTING, *RANK_ONE)}
 SEEDS = {("laptop", "parity"): 5}  # as the verdict on attention over three named
 # Of attention on parity: the five of all models, and ten that decide by themselves.
 SEEDS_OF_ATTENTION = {"laptop": 15}
