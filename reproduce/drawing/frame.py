@@ -40,7 +40,8 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
     spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
     tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
     scale = "" if view.preset == "paper" else " — not the paper's scale"
-    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {view.name}{scale}"
+    preset = shorten(view.name, 60, placeholder=" …")  # the folder and the verdicts have it whole
+    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {preset}{scale}"
 
 
 def seed_names(seeds: Sequence[int]) -> str:

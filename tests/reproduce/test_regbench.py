@@ -120,6 +120,11 @@ def test_a_diverged_mosaic_has_no_high_distance(lost: set[int]) -> None:
     assert found.verdict != REPRODUCED
 
 
+def test_the_subtitle_leaves_out_what_a_picture_has_no_room_for() -> None:
+    guests = View("smoke", ("training.lr=0.1", f"models=[{','.join(['+package.Model'] * 9)}]"))
+    assert "preset smoke training.lr=0.1 … — not" in subtitle([], guests)
+
+
 def test_the_subtitle_gives_the_range_of_trials() -> None:
     def trials(*numbers: int) -> str:
         runs = [
