@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,11 @@ from ground.errors import UserError
 from ground.files import read_sealed, write_sealed
 from settings.config import compose
 from tests.damage import FLIPS, flips
+from tests.models.built import NAMES, hyperparameters
 
 STEPS, PER_POINT = 9, 3
+GPT2 = ["tasks=multi_query_recall", "models=gpt2", "models.width=8", "models.layers=1"]
 SETTINGS = [
-    "tasks=multi_query_recall",
-    "models=gpt2",
-    "models.width=8",
-    "models.layers=1",
-    "models.dropout=0.1",
     "training.batch_size=2",
     f"training.steps={STEPS}",
     "training.checkpoint_every=1",
@@ -32,6 +30,7 @@ SETTINGS = [
     "training.lr=10",  # rises in every step, and so high that the first validation is the best
     f"training.warmup_steps={STEPS}",
 ]
+TOKENS = [name for name in NAMES if name != "memory_unit"]  # which has no embedding
 
 
 class Killed(BaseException):
@@ -43,9 +42,13 @@ def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "CURVE_POINTS", STEPS // PER_POINT)
 
 
-def train(checkpoint: Path, killed_after: int = STEPS) -> tuple[TrainingReport, bytes]:
+def train(
+    checkpoint: Path,
+    killed_after: int = STEPS,
+    words: Sequence[str] = (*GPT2, "models.dropout=0.1"),
+) -> tuple[TrainingReport, bytes]:
     """What a training says and its weights; it goes on from ``checkpoint`` as a process would."""
-    configuration = compose(SETTINGS)
+    configuration = compose([*SETTINGS, *words])
     task = build_task(configuration)
     model = build_model(configuration, task, 0)
 
@@ -83,6 +86,15 @@ def test_a_kill_at_every_step_of_a_cycle_changes_no_curve_and_no_weight(
         with pytest.raises(Killed):
             train(checkpoint, killed_after=step)
         assert train(checkpoint) == whole, f"killed after step {step}"
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_every_model_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
+    words = ["tasks=multi_query_recall", f"models={name}", "models.width=16", "training.lr=1e-3"]
+    words += [f"models.{key}=2" for key in ("heads", "layers") if key in hyperparameters(name)]
+    with pytest.raises(Killed):
+        train(tmp_path / "stopped.pt", killed_after=4, words=words)
+    assert train(tmp_path / "stopped.pt", words=words) == train(tmp_path / "whole.pt", words=words)
 
 
 @pytest.fixture(scope="module")
