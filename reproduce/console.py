@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -15,6 +16,7 @@ from ground.screen import console
 from ground.statistics import POWER
 from judging.claims import ClaimResult
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from settings.groups import NOT_COMMITTED, guests
 
 if TYPE_CHECKING:
     from reproduce.reproduction import Reproduction, View
@@ -56,12 +58,36 @@ def print_verdicts(
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)
     beside = f" ({counts[NOT_ASKED]} not asked here)" if counts[NOT_ASKED] else ""
     screen.print(f"\n{total}{beside}")
+    for line in guest_lines(records, reproduction.varied):
+        screen.print(line)
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
     screen.print(f"open {figure}  (beside it: {', '.join(others)})")
     screen.print(
         "on the leaderboard: python -m leaderboards.build local=true, then nox -s leaderboard"
     )
+
+
+def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str]:
+    """The headline of each guest, which no verdict names: the mean over its runs, for each value of
+    the settings that a figure varies."""
+    own = [r for r in records if r.model in guests() and r.headline.value is not None]
+    values = {key: [_at(r, key) for r in own] for key in varied}
+    shown = [key for key, found in values.items() if any(one != found[0] for one in found)]
+    groups: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
+    for record in own:
+        words = (f"{key.partition('.')[2]}={_at(record, key)}" for key in shown)
+        groups[f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name].append(record)
+    return [
+        f"{', '.join(names)} {fmean(r.headline.value or 0.0 for r in runs):.4g}, mean of "
+        f"{len(runs)} run{'s' * (len(runs) != 1)}"
+        for names, runs in groups.items()
+    ]
+
+
+def _at(record: RunRecord, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return record.config.get(section, {}).get(name)
 
 
 def _print_verdict(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from statistics import fmean
+
 from judging.claims import Claim
 from judging.controls import Control
 from judging.grammar import (
@@ -47,12 +50,27 @@ def panels(records: Records) -> Picture:
         Panel(title, x, y, _curves(records, task))
         for task, title in ((TASK, "sequence models"), (BY_MEMORIES, "memories, as they are"))
     ]
-    trained = sorted({(r.task, r.model) for r in records if r.role != "baseline"})
-    every = {model: of(model).of(records) for _, model in trained}
-    x = Axis(categories=[label(model).replace(" ", "\n") for model in every])
-    y = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
-    near = Panel("", x, y, dots(every, "from_ridge"))
-    return Picture(TITLE, [Row(by_pairs), Row([near])], width=13, legend="below")
+    return Picture(TITLE, [Row(by_pairs), *_distances(records)], width=13, legend="below")
+
+
+def _distances(records: Records) -> list[Row]:
+    """From ridge, of sequence models and of memories, the nearest above."""
+    panels = []
+    for task, title in ((TASK, "sequence models"), (BY_MEMORIES, "memories, as they are")):
+        models = {r.model for r in records if r.task == task and r.role != "baseline"}
+        every = {model: of(model).of(records) for model in models}
+        every = dict(sorted(every.items(), key=lambda one: (_distance(one[1]), one[0])))
+        x = Axis(categories=[label(model) for model in every])
+        y = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
+        panels.append(Panel(title, x, y, dots(every, "from_ridge"), sideways=True))
+    tall = max(1.2, *(0.8 + 0.26 * len(panel.x.categories) for panel in panels))
+    return [Row(panels, height=tall)]
+
+
+def _distance(runs: Records) -> float:
+    """The mean over seeds; infinite where every run failed."""
+    found = [run.metrics["test"]["from_ridge"] for run in runs if run.outcome == "ok"]
+    return fmean(found) if found else math.inf
 
 
 def _curves(records: Records, task: str) -> list[Trace]:

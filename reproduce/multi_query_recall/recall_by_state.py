@@ -190,9 +190,17 @@ def panels(records: Records) -> Picture:
     every = sorted(set(map(kind, records)))
     curves = [trace for one in every for trace in _curve(records, one, f"accuracy/{pairs}")]
     traces = sorted(curves, key=lambda trace: trace.legend == NOT_RANKED)  # last in the legend
-    return Picture(
-        TITLE, [Row([Panel(title, x, y, traces, guess)], height=4.5)], legend="below", columns=3
-    )
+    panel = Panel(title, x, y, traces, guess)
+    silent = ", ".join(_silent(records))
+    note = f"not in the picture, since state_bytes does not say: {silent}" if silent else ""
+    return Picture(TITLE, [Row([panel], height=4.5)], note=note, legend="below", columns=3)
+
+
+def _silent(records: Records) -> list[str]:
+    """What does not say how much it keeps."""
+    every = sorted(set(map(kind, records)))
+    kept = {one: any(map(runs.state_of, _by_width(records, one).values())) for one in every}
+    return [one.name for one in every if not kept[one]]
 
 
 def _by_width(records: Records, of_kind: Kind) -> dict[int, list[RunRecord]]:
@@ -228,14 +236,11 @@ def table(records: Records) -> str:
         "| model | " + " | ".join(f"width {size}" for size in sizes) + " |",
         "|---|" + "---|" * len(sizes),
     ]
-    silent = []
     for one in sorted(set(map(kind, records))):
         groups = _by_width(records, one)
         cells = [_cell(groups[size], name) if size in groups else "" for size in sizes]
         lines.append(f"| {one.name} | {' | '.join(cells)} |")
-        if not any(map(runs.state_of, groups.values())):
-            silent.append(one.name)
-    if silent:
+    if silent := _silent(records):
         lines += ["", f"Not in the picture, since `state_bytes` does not say: {', '.join(silent)}."]
     return "\n".join(lines)
 

@@ -62,7 +62,14 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
 ) -> None:
     for figure, count in (("figure9", 2), ("table3", 2)):
         assert main([figure, GUEST, *SHORT], FIGURES) == OK
-        assert "models=+a_package.MyModel" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "models=+a_package.MyModel" in said
+        own = [line for line in said.splitlines() if line.startswith("MyModel (not committed), ")]
+        runs = list(read_records([package / "runs/records"]))
+        means = {f"{r.headline.value:.4g}" for r in runs if r.model == "MyModel"}
+        assert own
+        assert all(line.endswith(", mean of 1 run") for line in own)
+        assert {line.split("accuracy ")[1].partition(",")[0] for line in own} <= means
         (folder,) = (package / "runs" / "reproductions" / figure).iterdir()
         picture = Picture.read(folder / "curves.json")
         drawn = [t for t in picture.panels[0].traces if "MyModel (not committed)" in t.name]

@@ -151,6 +151,15 @@ def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:
     return float(model.state_bytes(128)) / 4 / configuration.models["layers"]  # type: ignore[operator]
 
 
+def test_a_short_memory_of_another_figure_is_not_the_second_mosaic_s_row() -> None:
+    own = read_record(next((COMMITTED / "mad/laptop").glob("mad-memory_mosaic_v2-*-s0.json")))
+    for window, belongs in ((8, False), (32, True)):
+        delays = {"window": window, "delay": window // 4, "longest_delay": window}
+        config = {**own.config, "models": {**own.config["models"], **delays}}
+        one = own.model_copy(update={"config": config, "role": "final"})
+        assert bool(REPRODUCTION.select([one])) == belongs
+
+
 def test_the_paper_has_all_changes_of_the_suite() -> None:
     cells = {tuple(w for w in words if "tasks." in w) for words in plan("paper", None).sweeps}
     # Baselines; 10, 10, 13, 12, 10 and 5 changes.

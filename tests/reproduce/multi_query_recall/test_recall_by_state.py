@@ -195,8 +195,10 @@ def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None
     assert any("Hyena | 0.501 (bytes unknown" in line for line in lines)
     assert "state_bytes" in last
     assert last.endswith("Hyena.")
-    traces = {trace.name: trace for trace in REPRODUCTION.panels(records).panels[0].traces}
+    picture = REPRODUCTION.panels(records)
+    traces = {trace.name: trace for trace in picture.panels[0].traces}
     assert "Hyena" not in traces
+    assert picture.note.endswith("does not say: Hyena")
     assert traces["H3"].x
     failed = _run("hyena", None, 64, 0, 0.5).model_copy(update={"outcome": "diverged"})
     failed = failed.model_copy(update={"metrics": {}})
