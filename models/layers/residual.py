@@ -18,8 +18,8 @@ BYTES_PER_NUMBER = 4
 
 
 class Mixer(nn.Module, ABC):
-    """A causal map over time with a state: what a recurrent block does. A state of fixed size is
-    the rule; one that grows is a ``GrowingMixer``.
+    """A causal map over time with a state: what a recurrent block does. The state
+    is of a fixed size, but that of a ``GrowingMixer``.
 
     A linear map named ``output_projection`` is initialised by the wrapper, all else by the mixer.
     """

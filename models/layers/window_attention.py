@@ -1,5 +1,5 @@
 """Softmax attention over the last positions alone, at a cost that is linear in time (Beltagy,
-Peters and Cohan 2020, "Longformer: the long-document transformer", arXiv 2004.05150, section 3.1)."""
+Peters and Cohan 2020, "Longformer", arXiv 2004.05150, section 3.1)."""
 
 from __future__ import annotations
 
