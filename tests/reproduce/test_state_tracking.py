@@ -252,6 +252,6 @@ def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
             *(*tracking.REFLECTING, *tracking.NOT_REFLECTING, *tracking.RANK_ONE),
         },
         ("s5", 256, 3, 9000): {*tracking.NOT_REFLECTING, *tracking.RANK_ONE},
-        ("parity", 256, 3, 9000): {"gpt2"},
+        ("parity", 256, 3, 9000): {"gpt2", *tracking.RANK_ONE},
         ("parity", 1024, 5, 9000): set(tracking.NEGATIVE),
     }
