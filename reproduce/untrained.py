@@ -1,4 +1,4 @@
-"""``python -m reproduce untrained``: the networks of a sweep before their training.
+"""``python -m reproduce untrained``: the networks of a sweep before their training, after one step.
 
 A figure makes the controls of its claims by itself. A model that no claim is about has them by this
 command, so that its row, too, stands beside networks that have learned nothing.

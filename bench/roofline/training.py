@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bench.roofline.seconds import STACKED_UPDATE_LAUNCHES
 from bench.roofline.work import Operation, Work, count_here, count_meta
-from bench.training.building import build_model, build_task, load_subclass, resolve_device
+from bench.training.building import build_model, build_task, resolve_device
 from bench.training.optimisation import build_optimizer
 from bench.training.training import set_numerics, total_steps
 from ground.errors import UserError
@@ -224,7 +224,6 @@ def _count_shape(configuration: Configuration, task: Task, batch: Batch, here: b
 
 
 def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
-    load_subclass(configuration.models["_target_"], "models")  # tensors of its module are real ones
     try:
         with torch.device("meta"):
             model = build_model(configuration, task, configuration.seed)

@@ -28,6 +28,7 @@ from settings.config import group_file
 TITLE = "In-context regression: linear functions learned from the pairs of one sequence"
 GARG = "Garg et al. 2022, What can transformers learn in-context? (arXiv 2208.01066)"
 TASK, BY_MEMORIES = "in_context_regression", "in_context_regression_memories"
+COMPARED = {TASK: "sequence models", BY_MEMORIES: "memories, as they are"}
 
 
 def plan(preset: str, seeds: int | None) -> Plan:
@@ -46,17 +47,14 @@ def of(model: str) -> Runs:
 def panels(records: Records) -> Picture:
     """Error by pairs, of sequence models and of memories, and how far all are from ridge."""
     x, y = Axis("pairs seen"), Axis("squared error", limits=(-0.03, 1.4))
-    by_pairs = [
-        Panel(title, x, y, _curves(records, task))
-        for task, title in ((TASK, "sequence models"), (BY_MEMORIES, "memories, as they are"))
-    ]
-    return Picture(TITLE, [Row(by_pairs), *_distances(records)], width=13, legend="below")
+    by_pairs = [Panel(title, x, y, _curves(records, task)) for task, title in COMPARED.items()]
+    return Picture(TITLE, [Row(by_pairs), _distances(records)], width=13, legend="below")
 
 
-def _distances(records: Records) -> list[Row]:
+def _distances(records: Records) -> Row:
     """From ridge, of sequence models and of memories, the nearest above."""
     panels = []
-    for task, title in ((TASK, "sequence models"), (BY_MEMORIES, "memories, as they are")):
+    for task, title in COMPARED.items():
         models = {r.model for r in records if r.task == task and r.role != "baseline"}
         every = {model: of(model).of(records) for model in models}
         every = dict(sorted(every.items(), key=lambda one: (_distance(one[1]), one[0])))
@@ -64,7 +62,7 @@ def _distances(records: Records) -> list[Row]:
         y = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
         panels.append(Panel(title, x, y, dots(every, "from_ridge"), sideways=True))
     tall = max(1.2, *(0.8 + 0.26 * len(panel.x.categories) for panel in panels))
-    return [Row(panels, height=tall)]
+    return Row(panels, height=tall)
 
 
 def _distance(runs: Records) -> float:

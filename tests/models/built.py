@@ -27,6 +27,7 @@ SPECIFICATIONS = {
     "tokens": SequenceSpecification(maximum_length=64, vocabulary=11),
     "channels": SequenceSpecification(maximum_length=64, input_channels=6, output_channels=6),
 }
+CHANNELS_ALONE = {"memory_unit"}  # without an embedding for tokens
 SMALL = {"width": 32, "layers": 2, "heads": 2}
 
 

@@ -92,7 +92,8 @@ def test_card_is_complete(name: str) -> None:
     card = configuration(name).get("card")
     assert card, f"models/{name}.yaml has no card: it needs label, source and note"
     for key in ("label", "source", "note"):
-        assert isinstance(card.get(key), str), f"the card of models/{name}.yaml has no {key}"
+        said = isinstance(card.get(key), str) and card[key]
+        assert said, f"the card of models/{name}.yaml has no {key}"
     assert groups.card("models", name) == card  # refuses keys that nobody reads
     assert look(name).colour  # refuses what cannot be drawn
     cards = {other: configuration(other)["card"] for other in set(NAMES) - set(GUESTS)}
@@ -148,8 +149,8 @@ def test_is_causal(name: str, kind: str, last: int) -> None:
     disturbed[:, last + 1 :] = (inputs[:, last + 1 :] + 1) % 11
     with torch.no_grad():
         outputs, others = model(inputs), model(disturbed)
-    name = f"up to position {last}, with other inputs after it"
-    assert_near(others[:, : last + 1], outputs[:, : last + 1], name=name, **NETWORK)
+    what = f"up to position {last}, with other inputs after it"
+    assert_near(others[:, : last + 1], outputs[:, : last + 1], name=what, **NETWORK)
     assert not torch.equal(others[:, last + 1 :], outputs[:, last + 1 :])
 
 
@@ -263,8 +264,8 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
             output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)[:, length - 1 :]
-    name = "prefill and steps, and the forward pass"
-    assert_near(torch.stack(outputs, 1), expected, name=name, **NETWORK)
+    what = "prefill and steps, and the forward pass"
+    assert_near(torch.stack(outputs, 1), expected, name=what, **NETWORK)
 
 
 @on_every_kind

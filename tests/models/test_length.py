@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 import torch
 
-from tests.models.built import NAMES, SPECIFICATIONS, constructor, hyperparameters, sequences
+from tests.models.built import (
+    CHANNELS_ALONE,
+    NAMES,
+    SPECIFICATIONS,
+    constructor,
+    hyperparameters,
+    sequences,
+)
 
 LENGTH = 8192
 ONE_LAYER = {"width": 32, "heads": 2, "layers": 1}
 OTHERWISE: dict[str, dict[str, int]] = {"window_hybrid": {"layers": 2}}  # it mixes two kinds
-CHANNELS = {"memory_unit"}  # it has no embedding
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_are_finite(name: str) -> None:
     sizes = ONE_LAYER | OTHERWISE.get(name, {})
     own = {key: sizes.get(key, value) for key, value in hyperparameters(name).items()}
-    kind = "channels" if name in CHANNELS else "tokens"
+    kind = "channels" if name in CHANNELS_ALONE else "tokens"
     torch.manual_seed(0)
     model: Any = constructor(name)(replace(SPECIFICATIONS[kind], maximum_length=LENGTH), **own)
     outputs = model.eval()(sequences(kind, 1, LENGTH, dtype=torch.float32))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.schema import read_records, write_record
+from bench.records.schema import Headline, read_records, write_record
 from bench.search import plan
 from bench.search.plan import make_plan
 from ground.errors import OK, RUN_FAILED, UserError
@@ -17,6 +17,7 @@ from pictures.panels import Picture
 from reproduce import reproduction
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from reproduce.console import guest_lines
 from settings import groups, seeded
 from settings.groups import choices, contenders, taking_part
 from tests.reproduce.records import regbench
@@ -104,6 +105,24 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     left = capsys.readouterr().out.splitlines()[-1]
     assert "runs that are needed have no record" in left
     assert "python -m evidence" not in left
+
+
+def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(package: Path) -> None:
+    headline = Headline(name="accuracy", direction="maximise")
+    runs = [
+        regbench(model, seed, size, 0, 0, headline=headline.model_copy(update={"value": value}))
+        for model, size, values in (("MyModel", 100, (0.2, 0.4)), ("MyModel", 500, (0.7, 0.9)))
+        for seed, value in enumerate(values)
+    ]
+    runs.append(regbench("gpt2", 0, 100, 0, 0, headline=headline.model_copy(update={"value": 1.0})))
+    varied = ("tasks.training_automata", "tasks.variant")  # the second is one for all
+    with taking_part(["a_package.MyModel"]):
+        found = guest_lines(runs, varied)
+    assert found == [
+        "MyModel (not committed), training_automata=100, accuracy 0.3, mean of 2 runs",
+        "MyModel (not committed), training_automata=500, accuracy 0.8, mean of 2 runs",
+    ]
+    assert guest_lines(runs, varied) == []
 
 
 @pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])

@@ -10,7 +10,9 @@ import pytest
 from bench.records.schema import Cost, RunRecord, read_record
 from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
+from ground.errors import UserError
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from reproduce.mad import mad
 from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, plan, states_of_one_size
 from settings.config import compose
 from tests.bench.records import make_record
@@ -141,6 +143,15 @@ def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
             else:
                 assert kept == STATE
         assert len(own) == len(states_of_one_size()) == 7
+
+
+def test_a_width_that_a_card_does_not_know_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mad, "states_of_one_size", lambda: {"gla": ("heads", {64: 1})})
+    assert ("models=gla", "models.heads=1") in [words[2:] for words in plan("laptop", None).sweeps]
+    with pytest.raises(
+        UserError, match="by heads at the widths 64, and MAD at gpu has 128: add it"
+    ):
+        plan("gpu", None)
 
 
 def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:

@@ -10,6 +10,7 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from pictures.models import label
 from reproduce.in_context_regression import in_context_regression as regression
 from reproduce.reproduction import Reproduction
 from reproduce.state_tracking import state_tracking as tracking
@@ -221,6 +222,21 @@ def test_both_are_drawn(figure: Reproduction, records: list[RunRecord]) -> None:
     picture = figure.panels(figure.select(records))
     assert rendered(picture)
     assert rendered(figure.panels([]))
+
+
+def test_regression_lists_the_nearest_to_ridge_first_and_what_failed_last() -> None:
+    lost = {"outcome": "diverged", "metrics": {}}
+    found = [
+        r.model_copy(update=lost) if r.model == "kernel" else r
+        for r in regression.REPRODUCTION.select(regressed())
+    ]
+    *_, memories = regression.REPRODUCTION.panels(found).panels
+    listed = memories.x.categories
+    assert listed[0] == label("ridge")
+    assert listed[-1] == label("kernel")
+    levels = {label(model): distance for model, (_, distance, _) in ERRORS.items()}
+    assert [levels[one] for one in listed[:-1]] == sorted(levels[one] for one in listed[:-1])
+    assert len(listed) > 3
 
 
 @pytest.mark.parametrize("preset", ["smoke", "paper"])

@@ -121,7 +121,7 @@ def test_what_a_training_holds_is_counted_from_shapes(
 ) -> None:
     """Weights, gradients and two moments as they really are, to the byte; and that counting them
     changes no weight."""
-    task_of = "three_moons" if name == "memory_unit" else "regbench"
+    task_of = "three_moons" if name in CHANNELS_ALONE else "regbench"
     configuration = compose([f"tasks={task_of}", "device=cpu", f"models={name}"])
     task = build_task(configuration)
     model = build_model(configuration, task, seed=0)

@@ -17,7 +17,7 @@ from ground.errors import UserError
 from ground.files import read_sealed, write_sealed
 from settings.config import compose
 from tests.damage import FLIPS, flips
-from tests.models.built import NAMES, hyperparameters
+from tests.models.built import CHANNELS_ALONE, NAMES, hyperparameters
 
 STEPS, PER_POINT = 9, 3
 GPT2 = ["tasks=multi_query_recall", "models=gpt2", "models.width=8", "models.layers=1"]
@@ -30,7 +30,6 @@ SETTINGS = [
     "training.lr=10",  # rises in every step, and so high that the first validation is the best
     f"training.warmup_steps={STEPS}",
 ]
-TOKENS = [name for name in NAMES if name != "memory_unit"]  # which has no embedding
 
 
 class Killed(BaseException):
@@ -88,7 +87,7 @@ def test_a_kill_at_every_step_of_a_cycle_changes_no_curve_and_no_weight(
         assert train(checkpoint) == whole, f"killed after step {step}"
 
 
-@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("name", sorted({*NAMES} - CHANNELS_ALONE))
 def test_every_model_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
     words = ["tasks=multi_query_recall", f"models={name}", "models.width=16", "training.lr=1e-3"]
     words += [f"models.{key}=2" for key in ("heads", "layers") if key in hyperparameters(name)]
