@@ -28,6 +28,7 @@ from settings.config import compose
 from settings.groups import choices
 from settings.settings import Configuration
 from tasks.measurement import Refused
+from tests.models.built import CHANNELS_ALONE
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]
 
