@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -15,6 +15,7 @@ from bench.records.schema import RunRecord
 from ground.screen import console
 from ground.statistics import POWER
 from judging.claims import ClaimResult
+from judging.grammar import setting
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from settings.groups import NOT_COMMITTED, guests
 
@@ -72,22 +73,17 @@ def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str
     """The headline of each guest, which no verdict names: the mean over its runs, for each value of
     the settings that a figure varies."""
     own = [r for r in records if r.model in guests() and r.headline.value is not None]
-    values = {key: [_at(r, key) for r in own] for key in varied}
+    values = {key: [setting(r, key) for r in own] for key in varied}
     shown = [key for key, found in values.items() if any(one != found[0] for one in found)]
     groups: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for record in own:
-        words = (f"{key.partition('.')[2]}={_at(record, key)}" for key in shown)
+        words = (f"{key.partition('.')[2]}={setting(record, key)}" for key in shown)
         groups[f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name].append(record)
     return [
         f"{', '.join(names)} {fmean(r.headline.value or 0.0 for r in runs):.4g}, mean of "
         f"{len(runs)} run{'s' * (len(runs) != 1)}"
         for names, runs in groups.items()
     ]
-
-
-def _at(record: RunRecord, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return record.config.get(section, {}).get(name)
 
 
 def _print_verdict(

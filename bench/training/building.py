@@ -314,7 +314,7 @@ def _way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
     place = place_of(error)
     if Path(place.rpartition(",")[0]).name == Path(__file__).name:  # the call does not fit it
         if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
-            _, *taken = signature(load_class(node["_target_"])).parameters
+            taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
             how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
             return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
         return f"{error}; {how}"

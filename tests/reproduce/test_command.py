@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.schema import make_run_id, read_records, write_record
-from bench.sweep import run_sweep
+from bench.records.schema import make_run_id, write_record
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
-from ground.progress import silent
-from judging.controls import UNTRAINED
 from leaderboards.verdicts import read_verdicts
 from pictures.panels import Picture
 from reproduce import writing
@@ -374,26 +371,6 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither
     assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)
     assert "has a record of the project" in _left(nobody[:2], capsys)
-
-
-def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, capsys) -> None:
-    words = ["tasks=regbench", "models=[lstm,s4d]", "preset=smoke", "sweep.seeds=2", "workers=0"]
-    words += [
-        "tasks.validation_size=8",
-        "tasks.test_size=8",
-        "sweep.n_trials=1",
-        f"store={tmp_path}",
-    ]
-    words += ["training.steps=2", "training.validate_every=1"]
-    finals = [run for run in run_sweep(words, silent) if run.role == "final"]
-    assert main(["untrained", *words], FIGURES) == OK
-    twins = list(read_records([tmp_path / "controls"]))
-    assert UNTRAINED.twins(finals, twins) == sorted(twins, key=lambda one: one.run_id)
-    assert {(one.model, one.seed) for one in twins} == {(one.model, one.seed) for one in finals}
-    assert {one.cost.training_steps for one in twins} == {1}
-    assert len(capsys.readouterr().out.splitlines()) >= len(twins) == 4
-    with pytest.raises(UserError, match="no network of this task is trained by the engine"):
-        main(["untrained", "tasks=capacity", f"store={tmp_path}"], FIGURES)
 
 
 def _left(words: list[str], capsys) -> str:

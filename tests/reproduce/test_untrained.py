@@ -1,0 +1,34 @@
+"""``python -m reproduce untrained``: twins of a sweep's final runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.records.schema import read_records
+from bench.sweep import run_sweep
+from ground.errors import OK, UserError
+from ground.progress import silent
+from judging.controls import UNTRAINED
+from reproduce.untrained import main
+
+
+def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, capsys) -> None:
+    words = ["tasks=regbench", "models=[lstm,s4d]", "preset=smoke", "sweep.seeds=2", "workers=0"]
+    words += [
+        "tasks.validation_size=8",
+        "tasks.test_size=8",
+        "sweep.n_trials=1",
+        f"store={tmp_path}",
+    ]
+    words += ["training.steps=2", "training.validate_every=1"]
+    finals = [run for run in run_sweep(words, silent) if run.role == "final"]
+    assert main(words) == OK
+    twins = list(read_records([tmp_path / "controls"]))
+    assert UNTRAINED.twins(finals, twins) == sorted(twins, key=lambda one: one.run_id)
+    assert {(one.model, one.seed) for one in twins} == {(one.model, one.seed) for one in finals}
+    assert {one.cost.training_steps for one in twins} == {1}
+    assert len(capsys.readouterr().out.splitlines()) >= len(twins) == 4
+    with pytest.raises(UserError, match="no network of this task is trained by the engine"):
+        main(["tasks=capacity", f"store={tmp_path}"])
