@@ -20,7 +20,8 @@ usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
 
 Time training steps of one model on one task, as bench.train makes them, in turn with a loop on one
 page: the same model, batches and optimiser, all outputs at once (as nanoGPT does), no engine. The
-ratio is the median over pairs of neighbouring blocks. Also which share of a step the making of the
+ratio is the median over pairs of neighbouring blocks; with training.compile=true it says what a
+compiled step gains, since the loop compiles nothing. Also which share of a step the making of the
 batch takes. One thread of a CPU is timed by what it spends, anything else by the clock. Nothing
 else should run on the machine meanwhile.
 

@@ -57,6 +57,8 @@ class TrainingSettings(Settings):
     # of the identity, so that older runs stay the same runs.
     micro_batch_size: Count | None = None
     devices: Count = 1
+    compile: bool = False
+    pad_to_multiple_of: Count = 1
 
     @property
     def note_on_warmup(self) -> str | None:

@@ -35,6 +35,8 @@ def shape_of(configuration: Configuration) -> str | None:
         return None
     if training.restarts > 1 or training.devices > 1 or training.micro_batch_size is not None:
         return None
+    if training.compile:
+        return None
     shared = {k: v for k, v in training.model_dump(mode="json").items() if k not in FREE}
     tasks = {k: v for k, v in configuration.tasks.items() if k != "data_seed"}
     parts = (tasks, configuration.models, shared, configuration.device, str(configuration.store))

@@ -16,6 +16,7 @@ from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
 from bench.timing.tables import SHAPES
 from bench.training.building import check_fits, load_subclass, resolve_device
+from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from ground.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
@@ -29,6 +30,7 @@ WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile
 SIDES = {"cuda": 8192, "cpu": 1024}  # of the product that tells a device's rate
 WARM_UP_PRODUCTS, PRODUCTS = 3, 10
+MOST_PROGRAMS = 256  # all models of a table are compiled side by side
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
 
@@ -138,10 +140,13 @@ class _Model:
         self.clock = clock(device, settings.threads)
         self.cast = partial(autocast, device, settings.precision)
         self.state: Any = None
+        loss = self.task.training_loss
+        self.loss = compiled(loss) if settings.compile else loss
 
     def training(self) -> float:
         """Forward and backward; no gradients are left."""
-        seconds = self._timed(lambda: self.task.training_loss(self.model, self.batch).backward())
+        with compiler_in_sentences(MOST_PROGRAMS):
+            seconds = self._timed(lambda: self.loss(self.model, self.batch).backward())
         self.model.zero_grad(set_to_none=True)
         return seconds
 

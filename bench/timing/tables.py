@@ -40,6 +40,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
     times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
+    how = "Passes of training were compiled. " if settings["compile"] else ""
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -50,7 +51,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
         "one token of each sequence. Of the rate: FLOPs a second of training against "
         f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product "
-        f"in {settings['precision']}. Peak: of this process or device, with all models of the "
+        f"in {settings['precision']}. {how}Peak: of this process or device, with all models of the "
         "table",
     )
     for row in _rows(measurement, vocabulary, length):

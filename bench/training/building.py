@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from bench.training.compiled import with_padded_batches
 from ground.errors import (
     RUN_FAILED,
     UserError,
@@ -109,11 +110,15 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
-    return _build_task(json.dumps(configuration.tasks, sort_keys=True))
+    multiple = configuration.training.pad_to_multiple_of
+    return _build_task(json.dumps(configuration.tasks, sort_keys=True), multiple)
 
 
 @lru_cache(maxsize=4)
-def _build_task(text: str) -> Task | Measurement:
+def _build_task(text: str, multiple: int = 1) -> Task | Measurement:
+    if multiple > 1:
+        task = _build_task(text)
+        return with_padded_batches(task, multiple) if isinstance(task, Task) else task
     return _construct(json.loads(text), "tasks")
 
 

@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from bench.training.compiled import compiled, compiler_in_sentences, refuse_many_shapes
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import (
@@ -86,6 +87,7 @@ class TrainingModule(LightningModule):
         self.total = total_steps(task, settings)
         self.rate_at = learning_rate_at(settings, self.total)
         self.optimizer = build_optimizer(model, settings)
+        self.loss = compiled(task.training_loss) if settings.compile else task.training_loss
         self.record = TrainingReport()
         self.best: tuple[float, int, dict[str, Tensor]] | None = None
         self.pending: list[Tensor] = []  # losses since the last point of the curve
@@ -141,14 +143,14 @@ class TrainingModule(LightningModule):
             return torch.zeros((), device=own.inputs.device)
         size = self.settings.micro_batch_size or len(own.inputs)
         if size >= len(batch.inputs) and self.ranks.size == 1:
-            loss = self.task.training_loss(self.model, batch)
+            loss = self.loss(self.model, batch)
             self.manual_backward(loss)
             return loss.detach()
         parts = []
         for number, part in enumerate(own.split(size)):
             if number:
                 seed_draws(self.draw_seed(number), own.inputs.device)
-            loss = self.task.training_loss(self.model, part) * (part.asked / batch.asked)
+            loss = self.loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())
         return torch.stack(parts).sum()
@@ -320,10 +322,13 @@ def _make_steps(module: TrainingModule, device: torch.device) -> None:
         return
     size = module.settings.batch_size
     batches = StepSeededBatches(module.task, module.seed, size, module.step, module.total)
+    if module.settings.compile:
+        refuse_many_shapes(batches)
     trainer = trainer_of(module.settings, device, module.total - module.step)
     module.clock = time.perf_counter()
     try:
-        trainer.fit(module, DataLoader(batches, batch_size=None))
+        with compiler_in_sentences():
+            trainer.fit(module, DataLoader(batches, batch_size=None))
     except SIGTERMException:  # Lightning looks too, after the hook in which we do
         if not module.ranks.rank:
             module.save()

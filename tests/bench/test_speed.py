@@ -79,6 +79,25 @@ class Stepper(GLA):
         raise AttributeError
 
 
+def test_compiled_passes_are_those_of_training(monkeypatch):
+    """That compiling works is of ``tests/bench/training/test_compiled.py``."""
+    called = []
+
+    def compiled(loss):
+        def noted(model, batch):
+            called.append(type(model).__name__)
+            return loss(model, batch)
+
+        return noted
+
+    monkeypatch.setattr(passes, "compiled", compiled)
+    words = [*TINY, "models=gpt2", "vocabulary=11", "passes=[training,forward]"]
+    assert main(words) == OK
+    assert not called
+    assert main([*words, "compile=true"]) == OK
+    assert called == ["GPT2"] * 4  # the first warms up, then a pass of each round
+
+
 def test_lengths_are_tables_and_the_cost_of_a_token_against_length(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(passes, "LONGEST_BY_STEPS", 6)
     output = tmp_path / "speed.json"

@@ -82,7 +82,8 @@ def test_runs_of_one_shape_differ_in_seeds_rates_and_decay_alone() -> None:
         assert shape_of(configured(word)) == shape
     for word in ("models.width=32", "training.steps=9", "training.betas=[0.9,0.99]", "store=x"):
         assert shape_of(configured(word)) != shape
-    assert shape_of(configured("training.micro_batch_size=2")) is None
+    for word in ("training.micro_batch_size=2", "training.compile=true"):
+        assert shape_of(configured(word)) is None
 
 
 def test_auto_stacks_where_it_was_measured_to_be_faster(

@@ -1,0 +1,110 @@
+"""A training step as one compiled computation, and batches of few lengths, each of which compiles.
+
+PyTorch's compiler fuses what lies between two products into one loop over memory (on a GPU: into
+one kernel), so that a step starts fewer operators and moves fewer bytes. Each shape of batch needs
+a program, tens of seconds of work, so it pays in long trainings on sequences of one length.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ground.errors import RUN_FAILED, UserError
+from tasks.interface import IGNORED, Batch, Task
+
+SHAPES = 8  # of batches, each with a program of its own
+SEEN = 64  # batches whose shapes are looked at before the first is compiled
+
+Loss = Callable[[nn.Module, Batch], Tensor]
+
+
+def compiled(loss: Loss) -> Loss:
+    """``loss`` as one computation, backward pass included, that draws dropout as ``loss`` does.
+
+    It is compiled when it is called, under :func:`compiler_in_sentences`. What this process has
+    compiled before is forgotten: other trainings would count among the shapes of this one.
+    """
+    torch._dynamo.reset()
+    return torch.compile(loss, dynamic=False, options={"fallback_random": True})
+
+
+def refuse_many_shapes(batches: Iterable[Batch]) -> None:
+    """Before minutes of compiling, as far as the first batches tell.
+
+    Raises:
+        UserError: they have more than ``SHAPES`` shapes.
+    """
+    if len({tuple(batch.inputs.shape) for batch in islice(batches, SEEN)}) > SHAPES:
+        raise _too_many_shapes()
+
+
+def _too_many_shapes() -> UserError:
+    return UserError(
+        "training.compile=true makes a program for each shape of batch, and here are more than "
+        f"{SHAPES}: leave it out, or have fewer lengths by training.pad_to_multiple_of (RegBench "
+        "shares a batch by length on a CPU, whatever that is: there it cannot be compiled)",
+        RUN_FAILED,
+    )
+
+
+@contextmanager
+def compiler_in_sentences(programs: int = SHAPES) -> Iterator[None]:
+    """Where a compiled loss is called. Nothing is left to run uncompiled in silence: what a program
+    is made for would depend on the order of batches, and so would the last bits of a training that
+    is taken up again.
+
+    Raises:
+        UserError: there is no compiler, it fails, or batches need more programs than that.
+    """
+    limits = {"recompile_limit": programs, "fail_on_recompile_limit_hit": True}
+    try:
+        with torch._dynamo.config.patch(limits):
+            yield
+    except torch._dynamo.exc.FailOnRecompileLimitHit:
+        raise _too_many_shapes() from None
+    except torch._dynamo.exc.TorchDynamoException as error:
+        cause = getattr(error, "inner_exception", error)
+        said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+        raise UserError(
+            f"training.compile=true: PyTorch cannot compile this training ({said:.200}). On a CPU "
+            "it needs a C++ compiler, such as g++; or leave training.compile out",
+            RUN_FAILED,
+        ) from None
+
+
+def with_padded_batches(task: Task, multiple: int) -> Task:
+    """The same task on the same data; its training batches are padded at their end to a multiple of
+    so many positions, or to the longest sequence of the task. No target is at the positions that
+    are added, so that losses and gradients of a causal model stay what they are."""
+    longest = task.specification().maximum_length
+    make = task.training_batch
+
+    def training_batch(seed: int, step: int, size: int) -> Batch:
+        return _padded(make(seed, step, size), multiple, longest)
+
+    padding = copy.copy(task)
+    padding.training_batch = training_batch  # type: ignore[method-assign]
+    return padding
+
+
+def _padded(batch: Batch, multiple: int, longest: int) -> Batch:
+    length = batch.inputs.shape[1]
+    more = min(length + -length % multiple, longest) - length
+    if more <= 0:
+        return batch
+    if batch.targets.is_floating_point():
+        raise UserError(
+            "training.pad_to_multiple_of is for targets that may be left out, which are classes or "
+            "tokens: leave it out for this task"
+        )
+    last = batch.inputs[:, -1:].expand(-1, more, *batch.inputs.shape[2:])  # as padded as it was
+    inputs = torch.cat([batch.inputs, last], 1)
+    targets = functional.pad(batch.targets, (0, more), value=IGNORED)
+    return Batch(inputs, targets, batch.tokens, batch.extras)
