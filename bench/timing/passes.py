@@ -141,7 +141,7 @@ class _Model:
         self.cast = partial(autocast, device, settings.precision)
         self.state: Any = None
         loss = self.task.training_loss
-        self.loss = compiled(loss) if settings.compile else loss
+        self.loss = compiled(loss, device) if settings.compile else loss
 
     def training(self) -> float:
         """Forward and backward; no gradients are left."""

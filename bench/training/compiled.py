@@ -10,7 +10,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,14 +27,17 @@ SEEN = 64  # batches whose shapes are looked at before the first is compiled
 Loss = Callable[[nn.Module, Batch], Tensor]
 
 
-def compiled(loss: Loss) -> Loss:
+def compiled(loss: Loss, device: torch.device) -> Loss:
     """``loss`` as one computation, backward pass included, that draws dropout as ``loss`` does.
 
     It is compiled when it is called, under :func:`compiler_in_sentences`. What this process has
     compiled before is forgotten: other trainings would count among the shapes of this one.
     """
     torch._dynamo.reset()
-    return torch.compile(loss, dynamic=False, options={"fallback_random": True})
+    options: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
+    if device.type == "cpu":  # two programs or three: a pool of processes takes longer to start
+        options["compile_threads"] = 1
+    return torch.compile(loss, dynamic=False, options=options)
 
 
 def refuse_many_shapes(batches: Iterable[Batch]) -> None:
@@ -83,15 +88,15 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
     """The same task on the same data; its training batches are padded at their end to a multiple of
     so many positions, or to the longest sequence of the task. No target is at the positions that
     are added, so that losses and gradients of a causal model stay what they are."""
-    longest = task.specification().maximum_length
-    make = task.training_batch
-
-    def training_batch(seed: int, step: int, size: int) -> Batch:
-        return _padded(make(seed, step, size), multiple, longest)
-
     padding = copy.copy(task)
-    padding.training_batch = training_batch  # type: ignore[method-assign]
+    make = partial(_padded_batch, task, multiple)  # no closure: processes that share it pickle it
+    padding.training_batch = make  # type: ignore[method-assign]
     return padding
+
+
+def _padded_batch(task: Task, multiple: int, seed: int, step: int, size: int) -> Batch:
+    batch = task.training_batch(seed, step, size)
+    return _padded(batch, multiple, task.specification().maximum_length)
 
 
 def _padded(batch: Batch, multiple: int, longest: int) -> Batch:

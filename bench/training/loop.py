@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from bench.training.compiled import compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.trainer import (
@@ -87,7 +87,9 @@ class TrainingModule(LightningModule):
         self.total = total_steps(task, settings)
         self.rate_at = learning_rate_at(settings, self.total)
         self.optimizer = build_optimizer(model, settings)
-        self.loss = compiled(task.training_loss) if settings.compile else task.training_loss
+        self.loss: Loss = task.training_loss
+        if settings.compile:
+            self.loss = compiled(self.loss, next(model.parameters()).device)
         self.record = TrainingReport()
         self.best: tuple[float, int, dict[str, Tensor]] | None = None
         self.pending: list[Tensor] = []  # losses since the last point of the curve

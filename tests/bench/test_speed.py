@@ -83,7 +83,7 @@ def test_compiled_passes_are_those_of_training(monkeypatch):
     """That compiling works is of ``tests/bench/training/test_compiled.py``."""
     called = []
 
-    def compiled(loss):
+    def compiled(loss, device):
         def noted(model, batch):
             called.append(type(model).__name__)
             return loss(model, batch)
