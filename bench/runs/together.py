@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 
+from pydantic import BaseModel, TypeAdapter
+
 from bench.records.schema import Role
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.obtain import unmade
@@ -20,7 +22,7 @@ from bench.training.training import Stopped, set_numerics
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.progress import Report
-from settings.settings import Configuration
+from settings.settings import LARGEST_STACK, Configuration
 
 # What may differ within a stack: it changes numbers, and no shape.
 FREE = ("lr", "initial_lr", "minimum_lr_fraction", "weight_decay")
@@ -53,29 +55,45 @@ def by_shape(runs: Sequence[Configuration]) -> list[list[int]]:
 
 
 def most_together(configuration: Configuration) -> int:
-    """How many of its trials ``sweep.stack`` trains together; 1 is each alone.
+    """The most of its trials that ``sweep.stack`` trains together; 1 is each alone."""
+    return together_of(configuration, LARGEST_STACK)
 
-    ``auto`` is many on a GPU. On a CPU, where most models gain nothing, it is the number for which
-    the largest gain was measured with this model, task and preset.
+
+def together_of(configuration: Configuration, present: int) -> int:
+    """How many of ``present`` runs of its shape ``sweep.stack`` trains together; 1 is each alone.
+
+    ``auto`` is many on a GPU. On a CPU, where most models gain nothing, it is a number of trainings
+    that was measured to be faster with this model, task and preset, in three of four pairs of
+    blocks and more: what four gain together says nothing of two.
     """
     wanted = configuration.sweep.stack
     if wanted is None or shape_of(configuration) is None:
         return 1
     if wanted != "auto":
-        return wanted
+        return min(wanted, present)
     if resolve_device(configuration.device).type == "cuda":
-        return MOST_ON_A_GPU
+        return min(MOST_ON_A_GPU, present)
     here = (configuration.task, configuration.preset, configuration.model)
-    factors = {n: factor for *of, n, factor in _measured(MEASURED) if tuple(of) == here}
-    best = max(factors, key=lambda n: factors[n], default=1)
-    return best if best > 1 and factors[best] > 1 else 1
+    of_model = (m for m in _measured(MEASURED) if (m.task, m.preset, m.model) == here)
+    faster = [m for m in of_model if m.together <= present and m.quartiles[0] > 1]
+    return max(faster, key=lambda m: m.factor).together if faster else 1
+
+
+class _Measured(BaseModel):
+    """A row of ``stacked.json``: how many times faster so many trainings are together."""
+
+    task: str
+    preset: str
+    model: str
+    together: int
+    factor: float
+    quartiles: tuple[float, float]
 
 
 @lru_cache
-def _measured(path: Path) -> list[tuple[str, str, str, int, float]]:
-    """(task, preset, model, trainings together, how many times faster)"""
+def _measured(path: Path) -> list[_Measured]:
     found = json.loads(path.read_text())["factors"] if path.exists() else []
-    return [(f["task"], f["preset"], f["model"], f["together"], f["factor"]) for f in found]
+    return TypeAdapter(list[_Measured]).validate_python(found)
 
 
 def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -> None:

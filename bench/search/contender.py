@@ -232,9 +232,10 @@ class Contender:
         """Places of the first of these runs and of those that are trained with it."""
         if self.most == 1 or not runs:
             return [*range(len(runs))][:1]
-        from bench.runs.together import by_shape
+        from bench.runs.together import by_shape, together_of
 
-        return by_shape(runs)[0][: self.most]
+        alike = by_shape(runs)[0]
+        return alike[: together_of(self.configuration, len(alike))]
 
     @property
     def ahead(self) -> int:

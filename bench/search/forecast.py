@@ -17,12 +17,12 @@ from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, tot
 from bench.roofline.schedule import Chain
 from bench.roofline.seconds import seconds, without_launches
 from bench.roofline.training import Counted, Counter
-from bench.runs.together import MOST_ON_A_GPU, by_shape, most_together, shape_of
+from bench.runs.together import MOST_ON_A_GPU, by_shape, shape_of, together_of
 from bench.search.plan import Entry
 from bench.training.building import build_task, resolve_device
 from ground.errors import UserError
 from settings.samplers import tried
-from settings.settings import Configuration
+from settings.settings import LARGEST_STACK, Configuration
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,10 @@ class Forecaster:
         share = len(finals) / len(costs)
         alone = [cost.seconds for cost in costs]
         groups = [[trials[place] for place in places] for places in by_shape(trials)]
-        stacked, together = self._stacked(groups, most)
+        stacked, together = self._stacked(groups, configuration)
         ends = total(finals)
         if most > 1 and len(finals) > 1 and _one_shape_of_batches(trials[0].final_runs()):
-            n = min(most, len(finals))
+            n = self._most(configuration, len(finals))
             faster = self.training(trials[0], n).seconds.likely / alone[0].likely
             ends = ends.times(min(1.0, faster))
         return Forecast(
@@ -188,20 +188,25 @@ class Forecaster:
             refused=len(settings) - len(costs),
         )
 
-    def _most(self, configuration: Configuration) -> int:
+    def _most(self, configuration: Configuration, present: int = LARGEST_STACK) -> int:
+        """How many of ``present`` runs of one shape are trained together."""
         if shape_of(configuration) is None:
             return 1
         if self.device.assumed and configuration.sweep.stack in (None, "auto"):
-            return MOST_ON_A_GPU
-        return most_together(configuration)
+            return min(MOST_ON_A_GPU, present)
+        return together_of(configuration, present)
 
-    def _stacked(self, groups: Iterable[Sequence[Configuration]], most: int) -> tuple[Span, int]:
-        """Device-seconds of the groups in stacks of at most ``most``, where stacking is expected to
-        be faster; and the largest stack."""
+    def _stacked(
+        self, groups: Iterable[Sequence[Configuration]], configuration: Configuration
+    ) -> tuple[Span, int]:
+        """Device-seconds of the groups in stacks, where stacking is expected to be faster; and the
+        largest stack."""
         found, largest = NOTHING, 1
         for group in groups:
-            for first in range(0, len(group), most):
-                members = group[first : first + most]
+            left = group
+            while left:
+                most = self._most(configuration, len(left))
+                members, left = left[:most], left[most:]
                 alone = self.training(members[0]).seconds
                 each = self.training(members[0], len(members)).seconds if members[1:] else alone
                 if each.likely >= alone.likely:

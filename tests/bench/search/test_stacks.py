@@ -9,7 +9,7 @@ import pytest
 
 from bench.records.schema import RunRecord, read_record
 from bench.runs import together
-from bench.runs.together import most_together, shape_of
+from bench.runs.together import most_together, shape_of, together_of
 from bench.sweep import run_sweep
 from ground.errors import UserError
 from ground.progress import silent
@@ -89,12 +89,22 @@ def test_runs_of_one_shape_differ_in_seeds_rates_and_decay_alone() -> None:
 def test_auto_stacks_where_it_was_measured_to_be_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    factors = [("gpt2", 2, 0.9), ("gpt2", 4, 0.99), ("lstm", 2, 1.1), ("lstm", 4, 1.2)]
-    named = ("task", "preset", "model", "together", "factor")
-    rows = [dict(zip(named, ("regbench", "smoke", *row), strict=True)) for row in factors]
+    measured = [
+        ("gpt2", 2, 0.9, (0.8, 1.1)),
+        ("gpt2", 4, 1.01, (0.99, 1.02)),  # one of four pairs of blocks was slower, or more
+        ("lstm", 3, 1.1, (1.05, 1.2)),
+        ("lstm", 5, 1.2, (1.1, 1.3)),
+        ("lstm", 7, 1.15, (1.1, 1.2)),
+    ]
+    named = ("task", "preset", "model", "together", "factor", "quartiles")
+    rows = [dict(zip(named, ("regbench", "smoke", *row), strict=True)) for row in measured]
     (tmp_path / "stacked.json").write_text(json.dumps({"factors": rows}))
     monkeypatch.setattr(together, "MEASURED", tmp_path / "stacked.json")
     assert most_together(configured("sweep.stack=auto", "device=cpu")) == 1
-    assert most_together(configured("sweep.stack=auto", "device=cpu", "models=lstm")) == 4
+    lstm = configured("sweep.stack=auto", "device=cpu", "models=lstm")
+    assert most_together(lstm) == 5
+    # Only as many as were measured together, and of those the ones that gain most.
+    assert [together_of(lstm, present) for present in range(1, 9)] == [1, 1, 3, 3, 5, 5, 5, 5]
+    assert [together_of(configured("sweep.stack=3"), present) for present in (1, 2, 9)] == [1, 2, 3]
     assert most_together(configured("sweep.stack=3")) == 3
     assert most_together(configured()) == 1
