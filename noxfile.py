@@ -159,7 +159,7 @@ def cluster(session: nox.Session) -> None:
 
 @nox.session
 def kernels(session: nox.Session) -> None:
-    """The Triton kernels of [gpu] against the plain recurrence, interpreted on a CPU."""
+    """The Triton kernels of [gpu]: interpreted on a CPU, and compiled for a GPU."""
     build_environment(session)
     folder = ENVIRONMENT / "kernels"  # beside the environment's own: no other session meets them
     if not folder.exists():

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.layers.recurrence.kernels import take
+from models.layers.recurrence.kernels import installed
 
 # Measured on one CPU thread at (4, 8, 512, 32): 8 and 16 are equal, 32 costs 1.2 times as much.
 CHUNK = 16
@@ -48,6 +48,14 @@ def leaky_average_reference(x: Tensor, decay: Tensor) -> Tensor:
     return torch.stack(averages, dim=2)
 
 
+def has_kernel(x: Tensor) -> bool:
+    """Whether the Triton kernel can compute this: float32 on a GPU, and no ``torch.func``
+    transform, for it has no batching rule."""
+    if not x.is_cuda or x.dtype != torch.float32 or torch._C._are_functorch_transforms_active():
+        return False
+    return installed()
+
+
 class _LeakyAverage(torch.autograd.Function):
     """The recurrence, from the past or, with ``backwards``, from the future.
 
@@ -57,7 +65,7 @@ class _LeakyAverage(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
-        if take(x):
+        if has_kernel(x):
             from models.layers.recurrence.leaky_kernel import scan_by_kernel
 
             return scan_by_kernel(x, decay, backwards)

@@ -29,20 +29,17 @@ def installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("fla", "triton"))
 
 
-def take(x: Tensor) -> bool:
-    """Whether kernels can compute with this: float32 on a GPU, and no ``torch.func`` transform,
-    for they have no batching rule."""
+def fit(queries: Tensor, writes: Writes) -> bool:
+    """Whether a kernel can compute this: float32 on a GPU, keys that are not too wide, and no
+    ``torch.func`` transform, for the kernels have no batching rule."""
     return (
-        x.is_cuda
-        and x.dtype == torch.float32
+        queries.is_cuda
+        and queries.dtype == torch.float32
+        and writes.rank_one is None
+        and queries.shape[-1] <= WIDEST_KEYS
         and not torch._C._are_functorch_transforms_active()
         and installed()
     )
-
-
-def fit(queries: Tensor, writes: Writes) -> bool:
-    """Whether a kernel can compute this recurrence; wider keys and the rank-one rule have none."""
-    return writes.rank_one is None and queries.shape[-1] <= WIDEST_KEYS and take(queries)
 
 
 def by_kernel(queries: Tensor, writes: Writes, state: Tensor | None) -> tuple[Tensor, Tensor]:

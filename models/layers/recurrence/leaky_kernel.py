@@ -2,15 +2,12 @@
 
 A program takes one head of one sequence. It goes along time in blocks: in a block every position
 reads the ones before it by a triangle of powers of λ, and the last average is carried to the next
-block. Powers are exp(-decay · n), as in the plain form. Products are in full float32. Only a machine
+block. Powers are exp(-decay · n), as in the plain form, and products are in float32. Only a machine
 with Triton imports this module.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -50,26 +47,26 @@ def scan_by_kernel(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
     return averages
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _scan(
-    x: Any,
-    decays: Any,
-    averages: Any,
-    heads: Any,
-    time: Any,
-    width: Any,
-    x_sequence: Any,
-    x_head: Any,
-    x_position: Any,
-    x_channel: Any,
-    averages_sequence: Any,
-    averages_head: Any,
-    averages_position: Any,
-    averages_channel: Any,
+    x,
+    decays,
+    averages,
+    heads,
+    time,
+    width,
+    x_sequence,
+    x_head,
+    x_position,
+    x_channel,
+    averages_sequence,
+    averages_head,
+    averages_position,
+    averages_channel,
     BACKWARDS: tl.constexpr,
     POSITIONS: tl.constexpr,
     CHANNELS: tl.constexpr,
-) -> None:
+):
     sequence = (tl.program_id(0) // heads).to(tl.int64)
     head = tl.program_id(0) % heads
     channels = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)

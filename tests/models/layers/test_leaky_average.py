@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -132,14 +133,14 @@ def test_the_kernel_equals_the_matrix_with_gradients(time, monkeypatch):
     from models.layers.recurrence import leaky_kernel
 
     if INTERPRETED:
-        monkeypatch.setattr(plain, "take", lambda x: True)
-    calls, kernel = [], leaky_kernel.scan_by_kernel
-    counted = lambda *given: calls.append(given[-1]) or kernel(*given)  # noqa: E731
-    monkeypatch.setattr(leaky_kernel, "scan_by_kernel", counted)
+        monkeypatch.setattr(plain, "has_kernel", lambda x: True)
+    kernel = mock.Mock(side_effect=leaky_kernel.scan_by_kernel)
+    monkeypatch.setattr(leaky_kernel, "scan_by_kernel", kernel)
     x, weight = sample(time)
     single = (t.to(DEVICE, torch.float32) for t in (x, DECAY, weight))
     fast = values_and_gradients(leaky_average, *single)
-    assert calls == [False, True]  # once along time, and once against it for the gradient
+    ways = [call.args[-1] for call in kernel.call_args_list]
+    assert ways == [False, True]  # along time, and against it for the gradient
     for ours, true in zip(fast, values_and_gradients(toeplitz, x, DECAY, weight), strict=True):
         assert_near(ours.cpu(), true, terms=SUMS * time, dtype=torch.float32)
 
@@ -152,7 +153,7 @@ def test_the_kernel_takes_any_width_strides_and_stack(width, monkeypatch):
     decay = torch.tensor([0.0, 1e-6, 0.3, math.inf], device=DEVICE).expand(3, -1)
     true = torch.stack([leaky_average_reference(one, decay[0]) for one in x.double()])
     if INTERPRETED:
-        monkeypatch.setattr(plain, "take", lambda x: True)
+        monkeypatch.setattr(plain, "has_kernel", lambda x: True)
     for given in (x, x.transpose(2, 3).contiguous().transpose(2, 3)):
         stacked = torch.func.vmap(leaky_average)(given, decay)
         assert_near(stacked.double(), true, terms=70, dtype=torch.float32)

@@ -5,6 +5,10 @@ Without a GPU ``nox -s kernels`` runs them by Triton's interpreter, which needs 
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -16,7 +20,8 @@ from models.layers.linear_recurrence import linear_recurrence, recurrence_loop
 from models.layers.recurrence import kernels
 from models.layers.recurrence.kernels import by_kernel, fit
 from models.layers.recurrence.writes import Writes
-from tests.conftest import told_by_a_process
+from tests.conftest import Command, told_by_a_process
+from tests.models.linear.compiled import recorded
 from tests.models.linear.interpreted import DEVICE, INTERPRETED, NO_GPU, RUNS, prepare
 
 BATCH, HEADS, KEYS, VALUES = 2, 3, 16, 32
@@ -62,6 +67,34 @@ def test_kernels_equal_the_loop_with_gradients(decay: str, strength: int, time: 
         found.append([outputs, last, *torch.autograd.grad(total, leaves, retain_graph=True)])
     for ours, theirs in zip(*found, strict=True):
         assert (ours - theirs).abs().max() <= NEAR * theirs.abs().max()
+
+
+@pytest.mark.skipif(not (RUNS and INTERPRETED), reason="the interpreter notes what is launched")
+def test_kernels_compile_for_a_gpu_that_is_not_here(run_command: Command, tmp_path: Path) -> None:
+    from models.layers.recurrence.leaky_kernel import scan_by_kernel
+
+    prepare()
+
+    def compute() -> None:
+        for decay, strength in RULES:
+            queries, writes, state = drawn(37, decay, strength)
+            outputs, last = by_kernel(queries, writes, state)
+            (outputs.sum() + last.sum()).backward()
+        for width in (16, 64):
+            for backwards in (False, True):
+                scan_by_kernel(torch.zeros(1, 2, 70, width), torch.ones(2), backwards)
+
+    launches = recorded(compute)
+    broken = {**launches[-1], "arguments": launches[-1]["arguments"] | {"x": {"type": "*i1"}}}
+    file = tmp_path / "launches.json"
+    file.write_text(json.dumps([*launches, broken]))
+    own = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    words = ("-m", "tests.models.linear.compiled", str(file))
+    finished = run_command(*words, env={**own, "PYTHONPATH": os.environ["PYTHONPATH"]})
+    assert finished.returncode == 0, finished.stderr
+    (failure,) = json.loads(finished.stdout.splitlines()[-1])
+    assert "_scan" in failure  # the broken one, whose products have no such type
+    assert len(launches) > 40
 
 
 def test_what_no_kernel_fits_goes_through_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
