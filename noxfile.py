@@ -159,7 +159,7 @@ def cluster(session: nox.Session) -> None:
 
 @nox.session
 def kernels(session: nox.Session) -> None:
-    """The Triton kernels of [gpu] against the plain recurrence, interpreted on a CPU."""
+    """The Triton kernels of [gpu]: interpreted on a CPU, and compiled for a GPU."""
     build_environment(session)
     folder = ENVIRONMENT / "kernels"  # beside the environment's own: no other session meets them
     if not folder.exists():
@@ -167,7 +167,8 @@ def kernels(session: nox.Session) -> None:
         place = ("--no-deps", "--target", str(folder), "-c", str(ROOT / "constraints.txt"))
         session.run(*pip, *place, "einops", "fla-core", "triton", external=True)
     own = {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder)))}
-    run_pytest(session, "tests/models/linear/test_linear_kernels.py", *session.posargs, **own)
+    tests = ("linear/test_linear_kernels.py", "layers/test_leaky_average.py")
+    run_pytest(session, *(f"tests/models/{name}" for name in tests), *session.posargs, **own)
 
 
 @nox.session

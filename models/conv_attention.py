@@ -68,21 +68,26 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then x + MLP(norm(x)); the MLP is 4 times wider, tanh GELU."""
+    """x + attention(norm(x)), then x + MLP(norm(x)) unless ``mlp`` is false; the MLP is 4 times
+    wider, tanh GELU."""
 
-    def __init__(self, width: int, heads: int, kernel: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, kernel: int, dropout: float, *, mlp: bool) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width, bias=False)
         self.attention = Attention(width, heads, kernel)
-        self.mlp_norm = nn.LayerNorm(width, bias=False)
-        self.expansion = nn.Linear(width, 4 * width, bias=False)
-        self.output = nn.Linear(4 * width, width, bias=False)
+        self.mlp = mlp
+        if mlp:
+            self.mlp_norm = nn.LayerNorm(width, bias=False)
+            self.expansion = nn.Linear(width, 4 * width, bias=False)
+            self.output = nn.Linear(4 * width, width, bias=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, state: BlockState | None = None) -> tuple[Tensor, BlockState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the state after them."""
         attended, state = self.attention(self.attention_norm(hidden), state)
         hidden = hidden + self.dropout(attended)
+        if not self.mlp:
+            return hidden, state
         expanded = functional.gelu(self.expansion(self.mlp_norm(hidden)), approximate="tanh")
         return hidden + self.dropout(self.output(expanded)), state
 
@@ -101,6 +106,7 @@ class ConvAttention(nn.Module):
         heads: attention heads of each block.
         kernel: positions that the convolution sees, the present one included; 1 sees no other.
         dropout: probability.
+        mlp: false leaves the MLP of each block out.
     """
 
     def __init__(
@@ -112,6 +118,7 @@ class ConvAttention(nn.Module):
         heads: int = 2,
         kernel: int = 3,
         dropout: float = 0.0,
+        mlp: bool = True,
     ) -> None:
         super().__init__()
         head_width(width, heads)
@@ -120,7 +127,9 @@ class ConvAttention(nn.Module):
         self.width, self.kernel = width, kernel
         self.input_output = InputOutput(specification, width, standard_deviation=STANDARD_DEVIATION)
         self.dropout = Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(width, heads, kernel, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            Block(width, heads, kernel, dropout, mlp=mlp) for _ in range(layers)
+        )
         self.norm = nn.LayerNorm(width, bias=False)
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output.weight"):

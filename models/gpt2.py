@@ -109,15 +109,18 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then x + MLP(norm(x)); the MLP is 4 times wider, tanh GELU."""
+    """x + attention(norm(x)), then x + MLP(norm(x)) unless ``mlp`` is false; the MLP is 4 times
+    wider, tanh GELU."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, *, mlp: bool) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         self.attention = Attention(width, heads, dropout)
-        self.mlp_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
-        self.expansion = nn.Linear(width, 4 * width, bias=False)
-        self.output = nn.Linear(4 * width, width, bias=False)
+        self.mlp = mlp
+        if mlp:
+            self.mlp_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+            self.expansion = nn.Linear(width, 4 * width, bias=False)
+            self.output = nn.Linear(4 * width, width, bias=False)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -126,6 +129,8 @@ class Block(nn.Module):
         """Hidden vectors (batch, time, width) -> (batch, time, width) and all keys and values."""
         attended, cache = self.attention(self.attention_norm(hidden), position, cache)
         hidden = hidden + self.dropout(attended)
+        if not self.mlp:
+            return hidden, cache
         expanded = functional.gelu(self.expansion(self.mlp_norm(hidden)), approximate="tanh")
         return hidden + self.dropout(self.output(expanded)), cache
 
@@ -143,6 +148,7 @@ class GPT2(nn.Module):
         heads: attention heads of each block.
         dropout: probability.
         positions: "learned" table added to the embedding, "rope", "alibi", or "none".
+        mlp: false leaves the MLP of each block out.
     """
 
     def __init__(
@@ -154,6 +160,7 @@ class GPT2(nn.Module):
         heads: int = 2,
         dropout: float = 0.05,
         positions: Positions = "learned",
+        mlp: bool = True,
     ) -> None:
         super().__init__()
         self.width, self.heads, self.positions = width, heads, positions
@@ -173,7 +180,7 @@ class GPT2(nn.Module):
             nn.Embedding(specification.maximum_length, width) if positions == "learned" else None
         )
         self.dropout = Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, dropout, mlp=mlp) for _ in range(layers))
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         if self.position_table is not None:
             nn.init.normal_(self.position_table.weight, std=STANDARD_DEVIATION)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from bench.runs.obtain import obtain
+from bench.search.plan import make_plan
 from bench.training.building import build_task
 from settings.config import compose
 from tasks.multi_query_recall import MultiQueryRecall
@@ -173,3 +174,11 @@ def test_one_layer_learns_the_easy_cell(
 def test_mistakes_get_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         MultiQueryRecall(**{**SMALL, **wrong})
+
+
+@pytest.mark.parametrize("preset", ["gpu", "paper"])
+def test_at_the_published_sizes_mixers_stand_alone(preset: str) -> None:
+    plan = make_plan(["tasks=multi_query_recall", f"preset={preset}"])
+    made = {one.configuration.model: one.configuration.models for one in plan.entries}
+    persistent = {"memory_mosaic", "memory_mosaic_v2"}  # memories in the MLP's place
+    assert {name for name, own in made.items() if own.get("mlp") is not False} == persistent

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor
 
+import models.layers.leaky_average as plain
 from models.layers.leaky_average import leaky_average, leaky_average_reference
 from tests.closeness import assert_near, rounding
+from tests.models.linear.interpreted import DEVICE, INTERPRETED, NO_GPU, RUNS
 
 LENGTHS = (1, 2, 5, 15, 16, 17, 63, 64, 65, 200, 300)
 FACTORS = (0.0067, 0.5, 0.9, 0.99, 0.99999, 1.0, math.exp(-300.0))
@@ -122,3 +125,35 @@ def test_vmap_equals_a_loop(in_dims):
         )
         for ours, true in zip(stacked, single, strict=True):
             assert_near(ours[index], true, terms=SUMS * 19 * 10, condition=10)
+
+
+@pytest.mark.skipif(not RUNS, reason=NO_GPU)
+@pytest.mark.parametrize("time", LENGTHS)
+def test_the_kernel_equals_the_matrix_with_gradients(time, monkeypatch):
+    from models.layers.recurrence import leaky_kernel
+
+    if INTERPRETED:
+        monkeypatch.setattr(plain, "has_kernel", lambda x: True)
+    kernel = mock.Mock(side_effect=leaky_kernel.scan_by_kernel)
+    monkeypatch.setattr(leaky_kernel, "scan_by_kernel", kernel)
+    x, weight = sample(time)
+    single = (t.to(DEVICE, torch.float32) for t in (x, DECAY, weight))
+    fast = values_and_gradients(leaky_average, *single)
+    ways = [call.args[-1] for call in kernel.call_args_list]
+    assert ways == [False, True]  # along time, and against it for the gradient
+    for ours, true in zip(fast, values_and_gradients(toeplitz, x, DECAY, weight), strict=True):
+        assert_near(ours.cpu(), true, terms=SUMS * time, dtype=torch.float32)
+
+
+@pytest.mark.skipif(not RUNS, reason=NO_GPU)
+@pytest.mark.parametrize("width", [3, 32, 80])
+def test_the_kernel_takes_any_width_strides_and_stack(width, monkeypatch):
+    generator = torch.Generator().manual_seed(width)
+    x = torch.randn((3, 2, 4, 70, width), generator=generator).to(DEVICE)
+    decay = torch.tensor([0.0, 1e-6, 0.3, math.inf], device=DEVICE).expand(3, -1)
+    true = torch.stack([leaky_average_reference(one, decay[0]) for one in x.double()])
+    if INTERPRETED:
+        monkeypatch.setattr(plain, "has_kernel", lambda x: True)
+    for given in (x, x.transpose(2, 3).contiguous().transpose(2, 3)):
+        stacked = torch.func.vmap(leaky_average)(given, decay)
+        assert_near(stacked.double(), true, terms=70, dtype=torch.float32)

@@ -14,7 +14,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from models.layers.recurrence.kernels import installed
+
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+RUNS = installed() and (INTERPRETED or torch.cuda.is_available())
+NO_GPU = "Triton kernels need a GPU and the extra [gpu]; without a GPU: nox -s kernels"
 KERNELS = ("gated_delta_rule", "gla", "kda", "simple_gla")
 # Which of a kernel's configurations wins is measured on a GPU; these say how it is launched there.
 LAUNCHING = {"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override"}
