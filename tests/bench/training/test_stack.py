@@ -63,6 +63,7 @@ def members(
     dtype: torch.dtype = torch.float64,
     task: Task | None = None,
     steps: int = STEPS,
+    rates: Sequence[float] = RATES,
     **models: Any,
 ) -> list[Member]:
     heads = {"heads": 2} if name in HEADS else {}
@@ -73,7 +74,7 @@ def members(
     words += ["training.checkpoint_every=5", "training.select=best_validation"]
     configuration = compose(["tasks=multi_query_recall", f"models={name}", *words])
     task, found = task or Letters(), []
-    for place, (seed, lr) in enumerate(zip(seeds, RATES, strict=False)):
+    for place, (seed, lr) in enumerate(zip(seeds, rates, strict=False)):
         changes = {"lr": lr, "weight_decay": 0.1 * place}
         training = configuration.training.model_copy(update=changes)
         model = build_model(configuration, task, seed).to(dtype)
@@ -124,6 +125,24 @@ def test_one_batch_for_all_in_single_precision(name: str, steps: int, tmp_path: 
         assert alone(one).together == 2
         alone(other)
         assert distance(one.model, other.model) < 1e-3
+
+
+def test_a_stack_is_as_near_as_the_last_bit_of_the_initial_weights(tmp_path: Path) -> None:
+    """Where a rate is so high that the training itself magnifies rounding, nothing is nearer."""
+    kind: dict[str, Any] = {"steps": LONG, "rates": (8e-3, 2e-3), "width": 32, "layers": 2}
+    expected, moved, stacked = (
+        members("memory_mosaic", tmp_path / name, seeds=(0, 1), **kind)
+        for name in ("alone", "moved", "stacked")
+    )
+    with torch.no_grad():
+        for parameter in moved[0].model.parameters():
+            parameter *= 1 + torch.finfo(parameter.dtype).eps
+    assert not fit_together(stacked, CPU)
+    for one in (expected[0], moved[0], stacked[0]):
+        alone(one)
+    magnified = distance(moved[0].model, expected[0].model)
+    assert magnified > 1e-12  # from 1e-16
+    assert distance(stacked[0].model, expected[0].model) < 100 * magnified
 
 
 def test_whoever_finds_a_checkpoint_of_a_stack_goes_on_alone(tmp_path: Path) -> None:
