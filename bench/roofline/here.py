@@ -3,8 +3,8 @@
 The peak is that of a large square product; what counts are products of the shapes that small models
 have, and the fraction of the peak that these reach. The bandwidth is that of an operator that makes
 a new tensor, by size: on a CPU small ones stay in the cache, and large ones pay for fresh pages. A
-launch is what tiny operators take, forward and backward. CPU-seconds count where one thread does it
-all.
+launch is what operators of a tiny model take, called through its modules, forward and backward.
+CPU-seconds count where one thread does it all.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from bench.records.provenance import processor
 from bench.roofline.devices import HERE, Device, Rates, Span
+from bench.roofline.seconds import VIEW
 from bench.roofline.work import count_here
 from settings.limits import memory_here
 
@@ -33,10 +35,11 @@ FUNCTIONS_OF = 2**18  # numbers
 # How far this estimator may be off, either way: docs/measurements/roofline_here.md checks it.
 WITHIN = 1.5
 TINY = 60  # operators in a row
+BLOCKS = 6  # of a tiny model
 FUNCTIONS: tuple[Callable[[Tensor], Tensor], ...] = (
     torch.exp,
     torch.sigmoid,
-    partial(torch.nn.functional.gelu, approximate="tanh"),
+    partial(functional.gelu, approximate="tanh"),
 )
 
 
@@ -114,9 +117,11 @@ class _Bench:
         return x.numel() / statistics.fmean(each)
 
     def launch(self) -> float:
-        """Seconds of a tiny operator, by the count of the estimator itself."""
-        run = self._tiny()
-        return statistics.median(self.seconds(run)) / count_here(run).launches
+        """Seconds of an operator of a tiny model, by the count of the estimator itself."""
+        run = _Tiny().to(self.device).training_pass
+        work = count_here(run)
+        calls = work.launches + VIEW * work.views
+        return statistics.median(self.seconds(run)) / calls
 
     def stacked_launch(self) -> Span:
         """The same under vmap, in times of that."""
@@ -138,15 +143,26 @@ class _Bench:
 
         return chain
 
-    def _tiny(self) -> Callable[[], None]:
-        weight = self._numbers(1).requires_grad_()
-        chain = self._forward()
 
-        def run() -> None:
-            chain(weight).backward()
-            weight.grad = None
+class _Tiny(nn.Module):
+    """Blocks of few numbers, of operators and views as models have them."""
 
-        return run
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(4) for _ in range(BLOCKS))
+        self.expansions = nn.ModuleList(nn.Linear(4, 4) for _ in range(BLOCKS))
+        self.outputs = nn.ModuleList(nn.Linear(4, 4) for _ in range(BLOCKS))
+
+    def training_pass(self) -> None:
+        """Forward and backward; no gradients are left."""
+        hidden: Tensor = torch.ones(1, 2, 4, device=next(self.parameters()).device)
+        for norm, expand, put_out in zip(self.norms, self.expansions, self.outputs, strict=True):
+            heads = expand(norm(hidden)).view(1, 2, 2, 2).transpose(1, 2)
+            mixed = functional.gelu(heads * 0.5).transpose(1, 2).reshape(1, 2, 4)
+            hidden = hidden + put_out(mixed)
+        hidden.sum().backward()
+        for parameter in self.parameters():
+            parameter.grad = None
 
 
 def _each(run: Callable[[Tensor], object], tensors: Sequence[Tensor]) -> None:

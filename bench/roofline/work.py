@@ -79,6 +79,27 @@ COMPLEX_FUNCTIONS = 3  # of real numbers in one of complex ones: exp, sin and co
 # On a CPU a function has no vector form where numbers are complex or its operands lie in memory in
 # different orders, and takes so many times as long: 4.5 to 5.3 and 5 to 6 were measured.
 SCALAR = 5.0
+# What has no vector form on a CPU, or goes over its numbers several times: functions for each
+# element of the largest operand, beside those above. All were measured (docs/decisions.md).
+SLOW_ON_A_CPU = {
+    "_safe_softmax": 3.0,
+    "bernoulli_": 1.5,
+    "cummax": 3.0,
+    "cumsum": 1.2,
+    "gelu": 0.75,
+    "masked_fill": 1.0,
+    "masked_fill_": 1.0,
+    "native_group_norm": 5.0,
+    "native_group_norm_backward": 3.5,
+    "native_layer_norm": 1.5,
+    "tril": 1.0,
+    "triu": 1.0,
+    "where": 1.0,
+}
+ROW_OF_A_SUM = 4.5  # functions, of a sum along the last dimension: narrow rows have no vectors
+PIECE_OF_A_STACK = 2.0  # functions, of each run of numbers that a stack or concatenation copies
+MATRIX_OF_A_BATCH = 100.0  # functions, of each product of a batch of them
+SOLVING = 0.11  # functions, of each multiplication with a number of a triangular system
 MOVES_NOTHING = frozenset(
     [
         "_unsafe_view",
@@ -193,6 +214,8 @@ class _Counting(TorchDispatchMode):
             functions = float(LSTM_FUNCTIONS * outputs[0].numel())
         elif "attend" in name or "attention" in name:
             functions = flops / 4 / inputs[0].shape[-1]  # two products of a head's width a weight
+        if outputs and outputs[0].device.type == "cpu":
+            functions += _slow_on_a_cpu(name, args, inputs, outputs[0])
         if outputs and outputs[0].is_complex() and not name.startswith("_fft_"):
             flops, functions = flops * COMPLEX_PRODUCTS, functions * COMPLEX_FUNCTIONS
         return Operation(flops, float(sum(map(_bytes, inputs + outputs))), functions)
@@ -209,6 +232,27 @@ def _scalar(operands: Sequence[Tensor]) -> float:
     orders = {tuple(sorted(range(x.dim()), key=x.stride)) for x in whole}
     no_vectors = operands[0].is_complex() or len(orders) > 1
     return SCALAR if no_vectors and operands[0].device.type == "cpu" else 1.0
+
+
+def _slow_on_a_cpu(name: str, args: Any, inputs: Sequence[Tensor], output: Tensor) -> float:
+    """In functions, what an operator takes there beyond its products, functions and bytes."""
+    if name in SLOW_ON_A_CPU:
+        return SLOW_ON_A_CPU[name] * max(x.numel() for x in (*inputs, output))
+    if name in ("bmm", "baddbmm", "baddbmm_"):
+        return MATRIX_OF_A_BATCH * output.shape[0]
+    if name == "linalg_solve_triangular":  # (..., n, n) with solutions (..., n, columns)
+        return SOLVING * output.numel() * output.shape[-2]
+    if name == "sum" and len(args) > 1 and args[1] and {-1, _last(inputs[0])} & {*args[1]}:
+        return ROW_OF_A_SUM * inputs[0].numel() / max(1, inputs[0].shape[-1])
+    if name in ("stack", "cat") and len(args) > 1 and args[1] in (-1, _last(output)):
+        widths = [1 if name == "stack" else max(1, x.shape[-1]) for x in inputs]
+        pieces = sum(x.numel() / width for x, width in zip(inputs, widths, strict=True))
+        return PIECE_OF_A_STACK * pieces
+    return 0.0
+
+
+def _last(x: Tensor) -> int:
+    return x.dim() - 1
 
 
 def _bytes(x: Tensor) -> int:

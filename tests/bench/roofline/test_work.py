@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.roofline import work as constants
 from bench.roofline.work import SCALAR, Operation, count_here, count_meta
 
 ROWS, INNER, OUTER = 6, 5, 3
@@ -49,6 +51,36 @@ def test_a_function_without_a_vector_form_takes_longer_on_a_cpu_alone() -> None:
 
     assert functions("cpu", transposed=False) == functions("meta", transposed=True)
     assert functions("cpu", transposed=True) == SCALAR * functions("cpu", transposed=False)
+
+
+@pytest.mark.parametrize(
+    ("run", "functions"),
+    [
+        (lambda x: x.cumsum(1), constants.SLOW_ON_A_CPU["cumsum"] * 2 * 3 * 4),
+        (lambda x: x.tril(), constants.SLOW_ON_A_CPU["tril"] * 2 * 3 * 4),
+        (lambda x: x.sum(-1), constants.ROW_OF_A_SUM * 2 * 3),
+        (lambda x: x.sum((0, 2)), constants.ROW_OF_A_SUM * 2 * 3),
+        (lambda x: x.sum(1), 0),
+        (lambda x: torch.stack([x, x], -1), constants.PIECE_OF_A_STACK * 2 * 24),
+        (lambda x: torch.cat([x, x[..., :1]], 2), constants.PIECE_OF_A_STACK * 2 * 6),
+        (lambda x: torch.stack([x, x], 1), 0),
+        (lambda x: torch.bmm(x, x.transpose(1, 2)), constants.MATRIX_OF_A_BATCH * 2),
+        (
+            lambda x: torch.linalg.solve_triangular(x[..., :3], x, upper=False),
+            constants.SOLVING * 24 * 3,
+        ),
+    ],
+)
+def test_what_has_no_vectors_takes_functions_on_a_cpu_alone(
+    run: Callable[[Tensor], object], functions: float
+) -> None:
+    def counted(device: str) -> float:
+        x = torch.ones(2, 3, 4, device=device)
+        count = count_here if device == "cpu" else count_meta
+        return sum(one.functions * often for one, often in count(lambda: run(x)).calls.items())
+
+    assert counted("cpu") == pytest.approx(functions)
+    assert counted("meta") == 0
 
 
 def test_shapes_alone_give_what_numbers_give() -> None:
