@@ -36,12 +36,10 @@ COMMANDS = {
 
 def main(words: list[str]) -> int:
     """List commands, tasks, models and presets; tell all of one of them; or call the doctor."""
-    if words == ["doctor"]:
-        from bench.doctor import examine
+    if words[:1] == ["doctor"]:
+        from bench.doctor import main as doctor
 
-        return examine()
-    if words[:1] == ["doctor"] and not wants_help(words):
-        raise UserError(f"doctor takes no settings, got '{words[1]}': try `python -m bench doctor`")
+        return doctor(words[1:])
     if words and not wants_help(words):
         return _tell(words)
     print("commands (each answers --help):")

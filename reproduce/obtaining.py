@@ -133,6 +133,8 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
         print_run_count(configurations)
     if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
+    if request.device_like is not None and not found:
+        print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
     print(_left(request, planned(plan, shelf, reproduction.control)))
 
 

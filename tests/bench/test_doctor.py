@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from bench.doctor import GENERATED, NO_GPU, SIGNS_OF_A_GPU, _data
+from ground.files import ROOT
 from settings.config import group_file
 from settings.groups import choices
 
@@ -37,3 +41,23 @@ def test_without_a_gpu_no_torch_is_imported(run_command) -> None:
     done = run_command("-c", script)
     assert done.returncode == 0, done.stderr
     assert NO_GPU in done.stdout
+
+
+@pytest.mark.parametrize("module", [("bench", "doctor"), ("bench.doctor",)])
+def test_extras_are_told_wherever_they_are(module: tuple[str, ...], run_command) -> None:
+    done = run_command("-m", *module)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for extra in extras:
+        (line,) = (line for line in done.stdout.splitlines() if f" [{extra}] " in line)
+        here = all(has(Requirement(one).name) for one in extras[extra])
+        assert ("is left out" in line) == (not here)
+
+
+def has(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

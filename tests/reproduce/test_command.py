@@ -256,6 +256,9 @@ def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys) -> None:
     assert "as if there were no record yet; nothing was written" in shown
     assert "30 steps from each of 2 starts: 240 steps" in shown
     assert list(tmp_path.iterdir()) == []
+    assert "device_like" not in shown
+    assert main(["figure5", *words, "device_like=h100"], FIGURES) == OK
+    assert "device_like=h100 is for sweeps, and this figure has none" in capsys.readouterr().out
 
 
 def test_dry_run_names_every_model_and_a_warmup_that_never_ends_once(
