@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import Headline, RunRecord
-from bench.search.exchange import Claim, Exchange, place_of
+from bench.search.exchange import Claim, Exchange, open_exchange, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
 from ground.errors import UserError
@@ -106,10 +108,48 @@ def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: Post
     assert not list(tmp_path.rglob("*.json"))
 
 
-def open_study(server: PostgreSQL, folder: Path, driver: str) -> ModelStudy:
+def driver_of(server: PostgreSQL, store: Path) -> str:
+    """What the driver of a store is called that starts now."""
+    open_exchange.cache_clear()
+    exchange = open_exchange(server.address, store)
+    assert exchange is not None
+    return exchange.name
+
+
+def test_a_copy_of_a_store_has_a_driver_of_its_own_and_the_store_keeps_its_name(
+    tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, copy, linked, renamed = (tmp_path / n for n in ("store", "copy", "linked", "renamed"))
+    name = driver_of(server, store)
+    study = open_study(server, store, name, "copied")
+    trial = study.ask()
+    shutil.copytree(store, copy)
+    shutil.copytree(store, linked, copy_function=os.link)  # as `cp -al`, and backups, do
+    names = [driver_of(server, place) for place in (store, copy, linked)]
+    assert names[0] == name
+    assert len(set(names)) == 3
+    assert driver_of(server, copy) == names[1]  # the next one there has it too
+    other = open_study(server, copy, names[1], "copied")
+    assert other.ask().user_attrs["setting"] != trial.user_attrs["setting"]
+    store.rename(renamed)
+    assert driver_of(server, renamed) == name
+
+    # A store that came to another file system: what its driver had is a dead driver's.
+    shutil.rmtree(renamed)
+    while other.ask():
+        pass
+    assert other.waits()
+    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    assert other.waits()
+    assert other.ask().user_attrs["setting"] == trial.user_attrs["setting"]
+
+
+def open_study(
+    server: PostgreSQL, folder: Path, driver: str, name: str = "task-model-smoke-0123"
+) -> ModelStudy:
     return ModelStudy(
         open_storage(server.address, folder),
-        "task-model-smoke-0123",
+        name,
         space={"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2]},
         budget=4,
         sampler="random",
