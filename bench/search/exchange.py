@@ -19,7 +19,14 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from ground.database import LOCK, alone_at, engine_of, is_server, patiently
+from ground.database import (
+    LOCK,
+    alone_at,
+    cannot_be_opened,
+    engine_of,
+    is_server,
+    patiently,
+)
 from ground.errors import UserError
 from ground.files import make_folder, write_atomically
 
@@ -74,8 +81,7 @@ class Exchange:
             with alone_at(address, folder):
                 _TABLES.create_all(self._engine)
         except sql.exc.SQLAlchemyError as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"the database given by storage= cannot be used ({first})") from None
+            raise cannot_be_opened(address, error) from None
         self._give_sign()
         threading.Thread(target=self._give_signs, daemon=True).start()
 
