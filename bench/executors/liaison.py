@@ -275,7 +275,7 @@ def _told(ticket: int, error: Any) -> tuple[Any, ...]:
     elif isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
     else:
-        return "died", ticket, f"Ray gave it to {ATTEMPTS} workers, at last: {_first_line(error)}"
+        return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {_first_line(error)}"
     return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
 
 

@@ -207,8 +207,8 @@ def open_exchange(address: str, store: Path) -> Exchange | None:
 
 
 def _name_in(studies: Path) -> str:
-    """The name of a store's driver, which a copy of the store does not have: two drivers of one name
-    would take each other's runs for their own lost ones.
+    """The name of a store's driver, which a copy of the store does not have: of two drivers of one
+    name, each would take the other's runs for its own lost ones.
 
     With the name is kept which folder it was made in. A copy, and a store that comes to another
     file system, is another folder, and gets a new name; what the old one left is then a dead

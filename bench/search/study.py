@@ -21,6 +21,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
+from bench.search.jobs import lost
 from ground.seeding import derive_seed
 from settings.samplers import (
     TPE_STARTUP_TRIALS,
@@ -224,6 +225,16 @@ class ModelStudy:
         """End a trial without a value."""
         self._end(trial, None, outcome=outcome, cause=cause)
 
+    def tell_lost(self, trial: optuna.Trial, death: str) -> None:
+        """End a trial that no worker survived."""
+        self._end(trial, None, outcome="interrupted", cause=death, lost=True)
+
+    def lost(self) -> list[str]:
+        """Which trials no worker survived, here or at another driver; the next sweep makes them. A
+        fault of the machine says nothing of a setting, so nothing is chosen without them."""
+        failed = (trial for trial in self.latest() if trial.state == TrialState.FAIL)
+        return [_told_lost(trial) for trial in failed if trial.user_attrs.get("lost")]
+
     def _end(self, trial: optuna.Trial, value: float | None, **notes: Any) -> None:
         # Another driver may have taken it for lost, and then has the setting: its record is there.
         with suppress(optuna.exceptions.UpdateFinishedTrialError):
@@ -276,6 +287,12 @@ class ModelStudy:
             selected_by=choice_of(self.headline.name, self.headline.direction, bool(over_seeds)),
             trials=[_describe_trial(t, over_seeds) for t in self.latest() if t.state.is_finished()],
         )
+
+
+def _told_lost(trial: FrozenTrial) -> str:
+    setting = ", ".join(f"{k}={value}" for k, value in trial.user_attrs["setting"].items())
+    shown = f" ({setting})" if setting else ""
+    return lost(f"trial {trial.number}{shown}", trial.user_attrs["cause"])
 
 
 def _seen(trial: FrozenTrial) -> Seen:

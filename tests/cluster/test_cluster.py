@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
+from bench.executors.interface import ATTEMPTS
 from ground.errors import INTERRUPTED, RUN_FAILED
 from ground.words import word
 from tests.cluster.nodes import PORT, Nodes, commands, three_nodes
@@ -104,10 +105,11 @@ def cluster() -> Iterator[Nodes]:
         yield nodes
 
 
-def on(cluster: Nodes, folder: Path) -> Sweep:
+def on(cluster: Nodes, folder: Path, *more: str) -> Sweep:
     """The sweep of the page."""
     words = [w for w in shlex.split(OF_THE_PAGE.replace(PORT, cluster.port)) if "ray" in w]
-    return Sweep(folder, *words, "ray.checkpoint_every=0.5", environment=cluster.environment)
+    words += ["ray.checkpoint_every=0.5", *more]
+    return Sweep(folder, *words, environment=cluster.environment)
 
 
 def test_three_nodes_give_what_two_processes_give(
@@ -128,6 +130,48 @@ def test_a_killed_node_changes_nothing(tmp_path: Path, truth: Sweep, cluster: No
         assert_same(sweep, truth)
     finally:
         cluster.start(joining)
+
+
+def test_a_trial_whose_worker_dies_each_time_is_made_by_the_same_command(
+    tmp_path: Path, truth: Sweep, cluster: Nodes
+) -> None:
+    first = on(cluster, tmp_path / "sweep", "workers=1")
+    killed: set[psutil.Process] = set()
+
+    def next_worker() -> list[psutil.Process]:
+        return [p for n in range(3) for p in cluster.working(n) if p not in killed]
+
+    while len(killed) < ATTEMPTS:
+        first.wait_until(next_worker)
+        for process in next_worker():
+            process.kill()
+            killed.add(process)
+    said = first.end()
+    assert first.process.returncode == RUN_FAILED, said
+    sentence = " ".join(said.split())  # its lines are as long as the console is wide
+    assert sentence.count("was lost") == 1
+    assert ": trial 0 (training.lr=" in sentence
+    assert f"its worker died {ATTEMPTS} times, at last: " in sentence
+    assert "the same command tries it again" in sentence
+    assert not [line for line in said.splitlines() if line.startswith("Traceback")]
+    second = on(cluster, tmp_path / "sweep", "workers=3")
+    assert second.process.wait(PATIENCE) == 0, second.end()
+    assert_same(second, truth)
+
+
+@pytest.mark.parametrize("token", [None, "0" * 64])
+def test_a_missing_and_a_wrong_token_are_one_sentence_that_names_it(
+    token: str | None, tmp_path: Path, cluster: Nodes
+) -> None:
+    others = {k: v for k, v in cluster.environment.items() if not k.startswith("RAY_AUTH")}
+    own = {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    words = ("executor=ray", f"ray.address={cluster.address}")
+    sweep = Sweep(tmp_path / "sweep", *words, environment=others | own)
+    said = sweep.end().splitlines()
+    assert sweep.process.returncode == RUN_FAILED
+    assert said[-1].startswith("error: no Ray cluster can be joined")
+    assert "started with a token is joined with the same one (RAY_AUTH_MODE=token" in said[-1]
+    assert not any(line.startswith("Traceback") for line in said)
 
 
 def test_a_killed_driver_goes_on(tmp_path: Path, truth: Sweep, cluster: Nodes) -> None:
