@@ -108,7 +108,7 @@ class ModelStudy:
         for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED
-            if (failed_too and failed) or trial.number in lost:
+            if (failed_too and failed) or trial.number in lost or self._is_given_up(trial):
                 # Queue first: killed in between, the sweep finds the retry already there.
                 self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
         for number in lost:
@@ -121,15 +121,21 @@ class ModelStudy:
         driver = trial.user_attrs.get("driver")
         return not self._exchange or driver == self._exchange.name or not self._is_alive(driver)
 
+    def _is_given_up(self, trial: FrozenTrial) -> bool:
+        """Whether the driver of a trial was stopped, and those that go on can make it."""
+        notes, failed = trial.user_attrs, trial.state == TrialState.FAIL
+        stopped = failed and notes.get("outcome") == "interrupted" and not notes.get("lost")
+        return stopped and self._exchange is not None
+
     def _is_alive(self, driver: str | None) -> bool:
         return driver is not None and self._exchange is not None and self._exchange.alive(driver)
 
     def waits(self) -> bool:
-        """Whether trials of the budget run elsewhere, or are queued; those of a driver that died
-        are queued again here."""
+        """Whether trials of the budget run elsewhere, or are queued; those of a driver that died or
+        was stopped are queued again here."""
         if self._exchange is None:
             return False
-        if self._elsewhere():
+        if self._elsewhere() or any(map(self._is_given_up, self.latest())):
             self._alone(lambda: self._recover(failed_too=False))
         return bool(self._elsewhere()) or self._waiting()
 

@@ -117,3 +117,14 @@ def test_a_trial_that_another_driver_lost_is_waited_for_as_one_s_own(tmp_path: P
     assert [role for role, *_ in made] == ["trial"] * 2
     (said,) = one.result.lost
     assert said.startswith(f"trial {theirs.number} ({LR}={RATES[0]}) was lost ({DEATH})")
+
+
+def test_a_trial_of_a_driver_that_was_stopped_is_made_by_the_one_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    one, other, _ = two_drivers(tmp_path)
+    other.asked.append((other.study.ask(), other.configuration))
+    other.interrupt()  # as at Ctrl-C
+    made = drive([one], lambda job: False)
+    assert [role for role, *_ in made] == ["trial"] * 3 + ["final"] * 3
+    assert one.result.setting == {LR: RATES[0]}
