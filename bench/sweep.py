@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, RUN_FAILED, command
+from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ sweep:
 
 {_SETTINGS}
 
-exit code: 0; 1 when a model has no result or a final run failed (the rest is complete)
+exit code: 0; 1 when a model has no result, a final run failed or a worker died at one run three
+times (the rest is complete, and the same command tries that again)
 example: python -m bench.sweep tasks=regbench "models=[gpt2,lstm]" n_trials=4 seeds=3"""
 
 
@@ -76,13 +77,16 @@ def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
     """The final records of every model and the baselines of the sweep that ``words`` describe.
 
     Raises:
-        UserError: a user's mistake, or another sweep at work in the same store.
+        UserError: a user's mistake, another sweep at work in the same store, or a run that no
+            worker survived (after all others were made).
         KeyboardInterrupt: stopped; the same sweep goes on from there.
     """
     from bench.search.driver import run_plan
     from bench.search.plan import make_plan
 
     result = run_plan(make_plan(words), report)
+    if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
+        raise UserError("; ".join(lost), RUN_FAILED)
     return [*(record for model in result.models for record in model.records), *result.baselines]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ground.errors import RUN_FAILED, UserError
+from ground.errors import RUN_FAILED, USAGE, UserError
 
 LOCK = 0x6D656D6F7279  # a number that nobody else locks by accident
 SECONDS_OF_PATIENCE = 120.0  # with a server that was there before
 SECONDS_BETWEEN_TRIES = 1.0
+SECONDS_TO_CONNECT = "10"
 
 Result = TypeVar("Result")
 # When the server that did not come back was lost: who asks it again on the way out does not wait.
@@ -45,6 +47,9 @@ def engine_of(address: str, **options: Any) -> Any:
             "storage=postgresql://… needs psycopg, which is not installed: "
             "python -m pip install -c constraints.txt -e '.[cluster]'"
         )
+    # libpq would wait for minutes, silently, for a host that does not answer; whoever gives a time
+    # of their own, here or in the address, has it.
+    os.environ.setdefault("PGCONNECT_TIMEOUT", SECONDS_TO_CONNECT)
     try:
         return sqlalchemy.create_engine(with_driver(address), **options)
     except (ImportError, ValueError, sqlalchemy.exc.ArgumentError) as error:
@@ -53,6 +58,24 @@ def engine_of(address: str, **options: Any) -> Any:
             f"the address given by storage= cannot be used ({first}): it is such as "
             "postgresql://USER@HOST:5432/DATABASE"
         ) from None
+
+
+def cannot_be_opened(address: str, error: Exception) -> UserError:
+    """What is said of a database that a command finds unusable at its start, when nothing waits for
+    it: a server may be away for good, or never have been."""
+    first = str(error).strip().splitlines()[0]
+    away = is_server(address) and _is_lost(error)  # no word of the command need be wrong
+    way_on = (
+        "start its server and give the same command again, or give the address, user and password "
+        "of one that runs"
+        if away
+        else "storage is 'journal' or an address such as sqlite:///studies.db"
+    )
+    return UserError(
+        f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
+        f"{way_on}",
+        RUN_FAILED if away else USAGE,
+    )
 
 
 def patiently(act: Callable[[], Result]) -> Result:

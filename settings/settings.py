@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -79,6 +80,10 @@ class TrainingSettings(Settings):
         return self
 
 
+WORDS_OF_RAY = ("auto", "local")  # in the place of an address
+LARGEST_PORT = 65535
+
+
 class RaySettings(Settings):
     """What runs ask of a Ray cluster; see ``docs/clusters.md``.
 
@@ -92,6 +97,16 @@ class RaySettings(Settings):
     num_cpus: float = Field(ge=0, le=LARGEST_THREADS)
     num_gpus: float = Field(ge=0, le=LARGEST_THREADS)
     checkpoint_every: float = Field(gt=0)
+
+    @field_validator("address")
+    @classmethod
+    def _a_place(cls, value: str | None) -> str | None:
+        if not value or value in WORDS_OF_RAY or "://" in value:
+            return value
+        host, _, port = value.rpartition(":")
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) <= LARGEST_PORT:
+            raise ValueError("it is HOST:PORT, such as 10.0.0.1:6379")
+        return value
 
     @field_validator("num_gpus")
     @classmethod
@@ -129,6 +144,15 @@ class SweepSettings(Settings):
         if value not in (None, "auto") and (isinstance(value, bool) or not in_range):
             raise ValueError(f"auto, or trainings in one stack, 1 to {LARGEST_STACK}")
         return value
+
+    @model_validator(mode="after")
+    def _spelt_in_full(self) -> SweepSettings:
+        if re.match(r"postgres(\+\w+)?:", self.storage):  # there may be a password in the rest
+            raise ValueError(
+                "storage=postgres://… cannot be used: the address of a PostgreSQL database begins "
+                "with postgresql://"
+            )
+        return self
 
     @model_validator(mode="after")
     def _stacks_of_this_driver(self) -> SweepSettings:

@@ -246,7 +246,9 @@ def unreachable(place: str | None, why: str) -> UserError:
     how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
     return UserError(
         f"{how} ({why}): start one with `ray start --head`, give its address by ray.address= or "
-        "RAY_ADDRESS, or leave both out for a cluster on this machine",
+        "RAY_ADDRESS, or leave both out for a cluster on this machine; one that was started with a "
+        "token is joined with the same one (RAY_AUTH_MODE=token, and the token in "
+        "~/.ray/auth_token or RAY_AUTH_TOKEN)",
         RUN_FAILED,
     )
 
@@ -275,7 +277,7 @@ def _told(ticket: int, error: Any) -> tuple[Any, ...]:
     elif isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
     else:
-        return "died", ticket, f"Ray gave it to {ATTEMPTS} workers, at last: {_first_line(error)}"
+        return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {_first_line(error)}"
     return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
 
 

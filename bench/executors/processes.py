@@ -143,7 +143,7 @@ class Pool:
             self._assign(ticket)
             return None
         self._forget(ticket)
-        return Done(ticket, death=f"its worker process died {ATTEMPTS} times, at last {how}")
+        return Done(ticket, death=f"its worker died {ATTEMPTS} times, at last {how}")
 
     def _forget(self, ticket: int) -> None:
         del self._jobs[ticket], self._deaths[ticket]

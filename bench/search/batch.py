@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.jobs import Job
+from bench.search.jobs import Job, lost
 from bench.search.placement import open_executor
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report
@@ -53,9 +53,9 @@ def make_all(
             if isinstance(done.value, UserError):
                 raise done.value
             if done.death is not None:
-                deaths.append(f"{jobs[done.ticket].name}: {done.death}")
+                deaths.append(lost(jobs[done.ticket].name, done.death))
             else:
                 records.append(done.value)
     if deaths:
-        raise UserError(f"{'; '.join(deaths)}: try again with fewer workers", RUN_FAILED)
+        raise UserError("; ".join(deaths), RUN_FAILED)
     return records

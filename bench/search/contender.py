@@ -17,7 +17,7 @@ from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, Cost, Headline, RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.search.exchange import Exchange
-from bench.search.jobs import Job, Stack
+from bench.search.jobs import Job, Stack, lost
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
 from bench.search.study import ModelStudy, Seen
@@ -51,6 +51,7 @@ class ModelResult:
         cause: why a run or all trials have none; None if all is well.
         trials: how many the setting was chosen from.
         failures: why some of them gave no number, for each of those.
+        lost: which runs no worker survived, and how to go on, for each of those.
     """
 
     label: str
@@ -59,6 +60,7 @@ class ModelResult:
     records: list[RunRecord] = field(default_factory=list)
     cause: str | None = None
     failures: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
 
 class Contender:
@@ -129,7 +131,7 @@ class Contender:
         self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
         self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
         self.repeats_asked = self.repeats_ended = 0
-        self.is_stuck = False  # since one of them came to no end of its own
+        self._cannot_repeat = False  # since one of them came to no end of its own
 
     @property
     def space(self) -> Space:
@@ -203,6 +205,20 @@ class Contender:
         ended since it was last asked to start one."""
         return self.stage == Stage.FINALS and (self.finals is not None or self.is_stuck)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing can be chosen, until the sweep is run again."""
+        return self._cannot_repeat or bool(not self.given and self.study.lost())
+
+    def lost(self) -> list[str]:
+        """Runs that no worker survived, trials of other drivers too."""
+        return [*self.result.lost, *([] if self.given else self.study.lost())]
+
+    def conclude(self) -> None:
+        """Say what was lost, once all that can be made has been."""
+        self.result.lost = self.lost()
+        self.result.cause = self.result.cause or "; ".join(self.result.lost) or None
+
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
         places = self._together([job.configuration for job in jobs])
@@ -247,8 +263,8 @@ class Contender:
     @cached_property
     def most(self) -> int:
         """Most runs that are trained together."""
-        if self.configuration.sweep.stack is None:  # bench.runs.together takes torch to import
-            return 1
+        if self.configuration.sweep.stack is None:
+            return 1  # bench.runs.together takes torch to import
         from bench.runs.together import most_together
 
         return most_together(self.configuration)
@@ -259,7 +275,13 @@ class Contender:
         answers = done.value if isinstance(done.value, list) else [done.value] * len(jobs)
         for (job, trial), answer in zip(jobs, answers, strict=True):
             refused = isinstance(answer, UserError)
-            cause = done.death or (str(answer) if refused else None)
+            cause = str(answer) if refused else None
+            if trial is not None and done.death is not None:
+                self.study.tell_lost(trial, done.death)
+                continue
+            if done.death is not None:
+                cause = lost(f"{job.name}, seed {job.configuration.seed},", done.death)
+                self.result.lost.append(cause)
             if trial is not None and cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
             elif trial is not None:
@@ -274,7 +296,7 @@ class Contender:
         the worst; after a fault of the machine nothing is chosen, until the sweep is run again."""
         self.repeats_ended += 1
         if cause is not None or answer.outcome not in FINISHED:
-            self.result.cause, self.is_stuck = cause or answer.cause, True
+            self.result.cause, self._cannot_repeat = cause or answer.cause, True
         elif answer.outcome == "ok":
             place = job.configuration.seed - self.configuration.seed
             validation = answer.metrics.get("validation", {})
@@ -284,10 +306,9 @@ class Contender:
     def _end_final(self, answer: Any, cause: str | None) -> None:
         self.finals_ended += 1
         if cause is None:
-            record: RunRecord = answer
-            self.result.records.append(record)
+            self.result.records.append(answer)
             self.result.records.sort(key=lambda r: r.seed)
-            cause = record.cause
+            cause = answer.cause
         self.result.cause = self.result.cause or cause
 
     def interrupt(self) -> None:

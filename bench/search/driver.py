@@ -58,6 +58,8 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
                 _drive(contenders, executor, report)
+            for each in contenders:
+                each.conclude()
             if exchange:
                 exchange.take_in(store.root)
         from bench.runs.obtain import obtain_baselines
@@ -106,15 +108,16 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     report("waiting for trials of other drivers", 0, 1)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
-                if all(contender.stage == Stage.FINALS for contender in contenders):
-                    if all(contender.is_over() for contender in contenders):
+                going = [c for c in contenders if not _is_held(c, contenders)]
+                if all(contender.stage == Stage.FINALS for contender in going):
+                    if all(contender.is_over() for contender in going):
                         return
                     continue
                 before = dict(spaces)
                 for guest in spaces:
                     best = [c.best() for c in contenders if guest or not c.entry.guest]
                     spaces[guest] = widened(before[guest], reach, filter(None, best))
-                for each in contenders:
+                for each in going:
                     guest = each.entry.guest
                     grown = spaces[guest] != before[guest]
                     next_stage = Stage(min(each.stage + 1, Stage.FINALS))
@@ -127,6 +130,12 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
             for contender in contenders:
                 contender.interrupt()
         raise
+
+
+def _is_held(contender: Contender, contenders: Sequence[Contender]) -> bool:
+    """Whether nobody knows yet how far a model's space grows, since a run was lost that decides."""
+    deciding = (c for c in contenders if contender.entry.guest or not c.entry.guest)
+    return contender.stage < Stage.FINALS and any(c.lost() for c in deciding)
 
 
 def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:

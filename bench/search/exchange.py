@@ -19,9 +19,16 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from ground.database import LOCK, alone_at, engine_of, is_server, patiently
+from ground.database import (
+    LOCK,
+    alone_at,
+    cannot_be_opened,
+    engine_of,
+    is_server,
+    patiently,
+)
 from ground.errors import UserError
-from ground.files import write_atomically
+from ground.files import make_folder, write_atomically
 
 SECONDS_BETWEEN_SIGNS = 10.0
 SECONDS_UNTIL_DEAD = 60.0  # without a sign of life, after which its work is another driver's
@@ -74,8 +81,7 @@ class Exchange:
             with alone_at(address, folder):
                 _TABLES.create_all(self._engine)
         except sql.exc.SQLAlchemyError as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"the database given by storage= cannot be used ({first})") from None
+            raise cannot_be_opened(address, error) from None
         self._give_sign()
         threading.Thread(target=self._give_signs, daemon=True).start()
 
@@ -196,11 +202,26 @@ def open_exchange(address: str, store: Path) -> Exchange | None:
     """The exchange of a store's driver; None where a database or journal has one driver alone."""
     if not is_server(address):
         return None
-    path = Store(store).studies / "driver.name"
-    if not path.exists():
-        write_atomically(path, uuid.uuid4().hex[:16].encode())
-    name = f"{platform.node()[:60]}-{path.read_text()[:32]}"
-    return Exchange(address, name, path.parent)
+    studies = Store(store).studies
+    return Exchange(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
+
+
+def _name_in(studies: Path) -> str:
+    """The name of a store's driver, which a copy of the store does not have: of two drivers of one
+    name, each would take the other's runs for its own lost ones.
+
+    With the name is kept which folder it was made in. A copy, and a store that comes to another
+    file system, is another folder, and gets a new name; what the old one left is then a dead
+    driver's. It is the folder's number and not the file's, since a copy by hard links has that too.
+    """
+    make_folder(studies)
+    path, folder = studies / "driver.name", studies.stat()
+    place = [str(folder.st_dev), str(folder.st_ino)]
+    kept = path.read_text().split() if path.exists() else []
+    if kept[1:] != place:
+        kept = [uuid.uuid4().hex[:16], *place]
+        write_atomically(path, " ".join(kept).encode())
+    return kept[0][:32]
 
 
 def place_of(role: str, run_id: str) -> str:

@@ -28,6 +28,14 @@ class Stack:
     jobs: tuple[Job, ...]
 
 
+def lost(what: str, death: str) -> str:
+    """What is said of a run that no worker survived: a fault of the machine, not of its setting."""
+    return (
+        f"{what} was lost ({death}): the same command tries it again, and fewer workers at a time "
+        "help where memory ran out"
+    )
+
+
 Answer = RunRecord | UserError
 
 

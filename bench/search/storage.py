@@ -9,7 +9,7 @@ from optuna.storages import BaseStorage, RDBStorage, get_storage
 
 from bench.search.journal import open_journal
 from bench.search.plan import JOURNAL
-from ground.database import alone_at, is_server, patiently, with_driver
+from ground.database import alone_at, cannot_be_opened, is_server, patiently, with_driver
 from ground.errors import UserError
 
 
@@ -17,7 +17,7 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
     """The journal in ``folder``, whose only writer the caller is, or the database of an address.
 
     Raises:
-        UserError: the database cannot be opened.
+        UserError: the database cannot be opened; one whose server is away is not waited for.
     """
     if storage == JOURNAL:
         return open_journal(folder / "journal.log")
@@ -27,16 +27,7 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
     except UserError:
         raise
     except Exception as error:  # each database driver has exceptions of its own
-        first = str(error).strip().splitlines()[0]
-        way_on = (
-            "start its server, or give the address, user and password of one that runs"
-            if is_server(storage)
-            else "storage is 'journal' or an address such as sqlite:///studies.db"
-        )
-        raise UserError(
-            f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
-            f"{way_on}"
-        ) from None
+        raise cannot_be_opened(storage, error) from None
     return _patient(opened) if is_server(storage) else opened
 
 

@@ -21,6 +21,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
+from bench.search.jobs import lost
 from ground.seeding import derive_seed
 from settings.samplers import (
     TPE_STARTUP_TRIALS,
@@ -107,7 +108,7 @@ class ModelStudy:
         for trial in self.latest():
             outcome = trial.user_attrs.get("outcome")
             failed = trial.state == TrialState.FAIL and outcome not in FINISHED
-            if (failed_too and failed) or trial.number in lost:
+            if (failed_too and failed) or trial.number in lost or self._is_given_up(trial):
                 # Queue first: killed in between, the sweep finds the retry already there.
                 self._enqueue(trial.user_attrs["setting"], retry_of=trial.number)
         for number in lost:
@@ -120,15 +121,21 @@ class ModelStudy:
         driver = trial.user_attrs.get("driver")
         return not self._exchange or driver == self._exchange.name or not self._is_alive(driver)
 
+    def _is_given_up(self, trial: FrozenTrial) -> bool:
+        """Whether the driver of a trial was stopped, and those that go on can make it."""
+        notes, failed = trial.user_attrs, trial.state == TrialState.FAIL
+        stopped = failed and notes.get("outcome") == "interrupted" and not notes.get("lost")
+        return stopped and self._exchange is not None
+
     def _is_alive(self, driver: str | None) -> bool:
         return driver is not None and self._exchange is not None and self._exchange.alive(driver)
 
     def waits(self) -> bool:
-        """Whether trials of the budget run elsewhere, or are queued; those of a driver that died
-        are queued again here."""
+        """Whether trials of the budget run elsewhere, or are queued; those of a driver that died or
+        was stopped are queued again here."""
         if self._exchange is None:
             return False
-        if self._elsewhere():
+        if self._elsewhere() or any(map(self._is_given_up, self.latest())):
             self._alone(lambda: self._recover(failed_too=False))
         return bool(self._elsewhere()) or self._waiting()
 
@@ -224,6 +231,16 @@ class ModelStudy:
         """End a trial without a value."""
         self._end(trial, None, outcome=outcome, cause=cause)
 
+    def tell_lost(self, trial: optuna.Trial, death: str) -> None:
+        """End a trial that no worker survived."""
+        self._end(trial, None, outcome="interrupted", cause=death, lost=True)
+
+    def lost(self) -> list[str]:
+        """Which trials no worker survived, here or at another driver; the next sweep makes them. A
+        fault of the machine says nothing of a setting, so nothing is chosen without them."""
+        failed = (trial for trial in self.latest() if trial.state == TrialState.FAIL)
+        return [_told_lost(trial) for trial in failed if trial.user_attrs.get("lost")]
+
     def _end(self, trial: optuna.Trial, value: float | None, **notes: Any) -> None:
         # Another driver may have taken it for lost, and then has the setting: its record is there.
         with suppress(optuna.exceptions.UpdateFinishedTrialError):
@@ -276,6 +293,12 @@ class ModelStudy:
             selected_by=choice_of(self.headline.name, self.headline.direction, bool(over_seeds)),
             trials=[_describe_trial(t, over_seeds) for t in self.latest() if t.state.is_finished()],
         )
+
+
+def _told_lost(trial: FrozenTrial) -> str:
+    setting = ", ".join(f"{k}={value}" for k, value in trial.user_attrs["setting"].items())
+    shown = f" ({setting})" if setting else ""
+    return lost(f"trial {trial.number}{shown}", trial.user_attrs["cause"])
 
 
 def _seen(trial: FrozenTrial) -> Seen:

@@ -84,12 +84,12 @@ class Nodes:
         """SIGKILL of a node and all its processes."""
         _kill(self._started[number])
 
-    def working(self, number: int) -> bool:
-        """Whether a node runs a job."""
+    def working(self, number: int) -> list[psutil.Process]:
+        """The processes of a node that run a job."""
         with suppress(psutil.NoSuchProcess):
             family = psutil.Process(self._started[number].pid).children(recursive=True)
-            return any(process.name().startswith("ray::run") for process in family)
-        return False
+            return [process for process in family if process.name().startswith("ray::run")]
+        return []
 
     def end(self) -> None:
         """Kill what is left."""

@@ -7,6 +7,7 @@ environment variable MEMORY_BENCH_SWEEP another sweep takes its place, such as a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,12 +16,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from bench.executors.interface import ATTEMPTS
 from ground.errors import INTERRUPTED, RUN_FAILED
 from ground.words import word
 from tests.cluster.nodes import PORT, Nodes, commands, three_nodes
@@ -104,10 +107,11 @@ def cluster() -> Iterator[Nodes]:
         yield nodes
 
 
-def on(cluster: Nodes, folder: Path) -> Sweep:
+def on(cluster: Nodes, folder: Path, *more: str) -> Sweep:
     """The sweep of the page."""
     words = [w for w in shlex.split(OF_THE_PAGE.replace(PORT, cluster.port)) if "ray" in w]
-    return Sweep(folder, *words, "ray.checkpoint_every=0.5", environment=cluster.environment)
+    words += ["ray.checkpoint_every=0.5", *more]
+    return Sweep(folder, *words, environment=cluster.environment)
 
 
 def test_three_nodes_give_what_two_processes_give(
@@ -128,6 +132,50 @@ def test_a_killed_node_changes_nothing(tmp_path: Path, truth: Sweep, cluster: No
         assert_same(sweep, truth)
     finally:
         cluster.start(joining)
+
+
+def test_a_trial_whose_worker_dies_each_time_is_made_by_the_same_command(
+    tmp_path: Path, truth: Sweep, cluster: Nodes
+) -> None:
+    first = on(cluster, tmp_path / "sweep", "workers=1")
+    journal = first.store / "studies" / "journal.log"
+
+    def lost_after_kills() -> bool:
+        if journal.exists() and '"lost"' in journal.read_text():
+            return True
+        for number in range(3):
+            for worker in cluster.working(number):
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+        return False
+
+    first.wait_until(lost_after_kills)
+    said = first.end()
+    assert first.process.returncode == RUN_FAILED, said
+    sentence = " ".join(said.split())  # its lines are as long as the console is wide
+    assert sentence.count("was lost") == 1
+    assert re.search(r": trial \d+ \(training.lr=", sentence)
+    assert f"its worker died {ATTEMPTS} times, at last: " in sentence
+    assert "the same command tries it again" in sentence
+    assert not [line for line in said.splitlines() if line.startswith("Traceback")]
+    second = on(cluster, tmp_path / "sweep", "workers=3")
+    assert second.process.wait(PATIENCE) == 0, second.end()
+    assert_same(second, truth)
+
+
+@pytest.mark.parametrize("token", [None, "0" * 64])
+def test_a_missing_and_a_wrong_token_are_one_sentence_that_names_it(
+    token: str | None, tmp_path: Path, cluster: Nodes
+) -> None:
+    others = {k: v for k, v in cluster.environment.items() if not k.startswith("RAY_AUTH")}
+    own = {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    words = ("executor=ray", f"ray.address={cluster.address}")
+    sweep = Sweep(tmp_path / "sweep", *words, environment=others | own)
+    said = sweep.end().splitlines()
+    assert sweep.process.returncode == RUN_FAILED
+    assert said[-1].startswith("error: no Ray cluster can be joined")
+    assert "started with a token is joined with the same one (RAY_AUTH_MODE=token" in said[-1]
+    assert not any(line.startswith("Traceback") for line in said)
 
 
 def test_a_killed_driver_goes_on(tmp_path: Path, truth: Sweep, cluster: Nodes) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.records.schema import Headline, RunRecord
-from bench.search.exchange import Claim, Exchange, place_of
+from bench.search.exchange import Claim, Exchange, open_exchange, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
-from ground.errors import UserError
+from ground.errors import RUN_FAILED, USAGE, UserError
 from tests.conftest import told_by_a_process
 from tests.servers import PostgreSQL, postgresql_server
 
@@ -106,10 +110,48 @@ def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: Post
     assert not list(tmp_path.rglob("*.json"))
 
 
-def open_study(server: PostgreSQL, folder: Path, driver: str) -> ModelStudy:
+def driver_of(server: PostgreSQL, store: Path) -> str:
+    """What the driver of a store is called that starts now."""
+    open_exchange.cache_clear()
+    exchange = open_exchange(server.address, store)
+    assert exchange is not None
+    return exchange.name
+
+
+def test_a_copy_of_a_store_has_a_driver_of_its_own_and_the_store_keeps_its_name(
+    tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, copy, linked, renamed = (tmp_path / n for n in ("store", "copy", "linked", "renamed"))
+    name = driver_of(server, store)
+    study = open_study(server, store, name, "copied")
+    trial = study.ask()
+    shutil.copytree(store, copy)
+    shutil.copytree(store, linked, copy_function=os.link)  # as `cp -al`, and backups, do
+    names = [driver_of(server, place) for place in (store, copy, linked)]
+    assert names[0] == name
+    assert len(set(names)) == 3
+    assert driver_of(server, copy) == names[1]  # the next one there has it too
+    other = open_study(server, copy, names[1], "copied")
+    assert other.ask().user_attrs["setting"] != trial.user_attrs["setting"]
+    store.rename(renamed)
+    assert driver_of(server, renamed) == name
+
+    # A store that came to another file system: what its driver had is a dead driver's.
+    shutil.rmtree(renamed)
+    while other.ask():
+        pass
+    assert other.waits()
+    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    assert other.waits()
+    assert other.ask().user_attrs["setting"] == trial.user_attrs["setting"]
+
+
+def open_study(
+    server: PostgreSQL, folder: Path, driver: str, name: str = "task-model-smoke-0123"
+) -> ModelStudy:
     return ModelStudy(
         open_storage(server.address, folder),
-        "task-model-smoke-0123",
+        name,
         space={"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2]},
         budget=4,
         sampler="random",
@@ -175,8 +217,9 @@ def test_a_server_that_is_gone_is_one_sentence(
         with pytest.raises(UserError, match="the database given by storage= is gone"):
             study.tell(trial, record(0.5))  # on its way out a driver does not wait again
         assert "waiting for it" not in capsys.readouterr().err
-        with pytest.raises(UserError, match="database given by storage= cannot be opened"):
+        with pytest.raises(UserError, match="given by storage= cannot be opened") as caught:
             open_storage(server.address, tmp_path)
+        assert caught.value.exit_code == RUN_FAILED
         server.start()
         study.tell(trial, record(0.5))
         assert study.finished() == 1
@@ -195,15 +238,33 @@ def test_what_is_no_address_is_one_sentence_for_sweeps_and_plans(
     address: str, tmp_path: Path
 ) -> None:
     for use in (open_storage, lambda *words: Exchange(words[0], "a", words[1])):
-        with pytest.raises(UserError, match="the address given by storage= cannot be used"):
+        with pytest.raises(UserError, match="the address given by storage= cannot be used") as no:
             use(address, tmp_path)
+        assert no.value.exit_code == USAGE
 
 
 def test_a_server_that_does_not_run_is_told_from_a_wrong_address(tmp_path: Path) -> None:
     address = "postgresql://nobody@127.0.0.1:1/a"  # where nobody listens
-    with pytest.raises(UserError, match=r"cannot be opened.*start its server") as caught:
-        open_storage(address, tmp_path)
-    assert "\n" not in str(caught.value)
+    for use in (open_storage, lambda *words: Exchange(words[0], "a", words[1])):
+        with pytest.raises(UserError, match=r"cannot be opened.*start its server") as caught:
+            use(address, tmp_path)
+        assert "\n" not in str(caught.value)
+        assert caught.value.exit_code == RUN_FAILED  # the words may all be right
+
+
+def test_a_host_that_says_nothing_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "")  # so that what is set here is gone afterwards
+    monkeypatch.delenv("PGCONNECT_TIMEOUT")
+    monkeypatch.setattr("ground.database.SECONDS_TO_CONNECT", "2")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/a"
+        begun = time.monotonic()
+        with pytest.raises(UserError, match="start its server") as caught:
+            open_storage(address, tmp_path)
+        assert time.monotonic() - begun < 30.0
+    assert caught.value.exit_code == RUN_FAILED
 
 
 def record(value: float) -> RunRecord:

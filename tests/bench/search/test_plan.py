@@ -6,7 +6,8 @@ import pytest
 
 from bench.search import plan
 from bench.search.plan import make_plan
-from ground.errors import UserError
+from ground.errors import USAGE, UserError
+from ground.words import word
 from settings.config import compose
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
@@ -25,6 +26,9 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
     ray = make_plan(["tasks=three_moons", "models=lstm", *words]).settings
     assert (ray.executor, ray.ray.address, ray.ray.num_gpus) == ("ray", "head:6399", 0.25)
     assert (ray.workers, ray.ray.num_cpus) == (3, 1.0)
+    for address in ("auto", "local", "ray://head:10001", "[::1]:6379"):  # all that Ray takes
+        words = ["tasks=three_moons", "models=lstm", "executor=ray", word("ray.address", address)]
+        assert make_plan(words).settings.ray.address == address
     listed = make_plan(["tasks=three_moons"]).entries
     assert [entry.configuration.model for entry in listed] == plan.settings.models
 
@@ -43,6 +47,12 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
         (["tasks=three_moons", "models=lstm", "executor=slurm"], "'processes' or 'ray'"),
         (["tasks=three_moons", "models=lstm", "ray.num_gpus=1.5"], "a fraction of one GPU, or"),
         (["tasks=three_moons", "models=lstm", "ray.adress=a:1"], "did you mean"),
+        (["tasks=three_moons", "models=lstm", "ray.address=127.0.0.1"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address=nonsense"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address=head:99999"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address=:6379"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "storage=postgres://h/d"], "with postgresql://"),
+        (["tasks=three_moons", "models=lstm", "storage=postgres+a://h/d"], "with postgresql://"),
         (
             ["tasks=three_moons", "models=lstm", "executor=ray", "training.devices=2"],
             "executor=ray gives each training one",
@@ -60,6 +70,7 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
 def test_mistakes_are_one_sentence(words, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         make_plan(words)
+    assert caught.value.exit_code == USAGE
     assert "\n" not in str(caught.value)
 
 
