@@ -110,15 +110,13 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
+    task = _build_task(json.dumps(configuration.tasks, sort_keys=True))
     multiple = configuration.training.pad_to_multiple_of
-    return _build_task(json.dumps(configuration.tasks, sort_keys=True), multiple)
+    return with_padded_batches(task, multiple) if isinstance(task, Task) and multiple > 1 else task
 
 
 @lru_cache(maxsize=4)
-def _build_task(text: str, multiple: int = 1) -> Task | Measurement:
-    if multiple > 1:
-        task = _build_task(text)
-        return with_padded_batches(task, multiple) if isinstance(task, Task) else task
+def _build_task(text: str) -> Task | Measurement:
     return _construct(json.loads(text), "tasks")
 
 

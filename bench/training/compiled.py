@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -37,24 +37,28 @@ def compiled(loss: Loss, device: torch.device) -> Loss:
     options: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
     if device.type == "cpu":  # two programs or three: a pool of processes takes longer to start
         options["compile_threads"] = 1
-    return torch.compile(loss, dynamic=False, options=options)
+    return torch.compile(loss, dynamic=False, fullgraph=True, options=options)
 
 
-def refuse_many_shapes(batches: Iterable[Batch]) -> None:
+def refuse_many_shapes(batches: Iterable[Batch], size: int | None = None) -> None:
     """Before minutes of compiling, as far as the first batches tell.
+
+    Args:
+        size: sequences in one pass, where a batch is taken in several.
 
     Raises:
         UserError: they have more than ``SHAPES`` shapes.
     """
-    if len({tuple(batch.inputs.shape) for batch in islice(batches, SEEN)}) > SHAPES:
+    some = islice(batches, SEEN)
+    parts = (part for batch in some for part in (batch.split(size) if size else [batch]))
+    if len({tuple(part.inputs.shape) for part in parts}) > SHAPES:
         raise _too_many_shapes()
 
 
 def _too_many_shapes() -> UserError:
     return UserError(
-        "training.compile=true makes a program for each shape of batch, and here are more than "
-        f"{SHAPES}: leave it out, or have fewer lengths by training.pad_to_multiple_of (RegBench "
-        "shares a batch by length on a CPU, whatever that is: there it cannot be compiled)",
+        f"training.compile=true makes a program for each shape of batch, at most {SHAPES}, and "
+        "here are more: leave it out, or have fewer lengths by training.pad_to_multiple_of",
         RUN_FAILED,
     )
 
@@ -66,7 +70,8 @@ def compiler_in_sentences(programs: int = SHAPES) -> Iterator[None]:
     is taken up again.
 
     Raises:
-        UserError: there is no compiler, it fails, or batches need more programs than that.
+        UserError: there is no compiler, it cannot take the whole loss as one graph (an LSTM, or
+            what depends on numbers, as RegBench's on a CPU), or batches need more programs.
     """
     limits = {"recompile_limit": programs, "fail_on_recompile_limit_hit": True}
     try:
@@ -78,16 +83,19 @@ def compiler_in_sentences(programs: int = SHAPES) -> Iterator[None]:
         cause = getattr(error, "inner_exception", error)
         said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
         raise UserError(
-            f"training.compile=true: PyTorch cannot compile this training ({said:.200}). On a CPU "
-            "it needs a C++ compiler, such as g++; or leave training.compile out",
+            f"compile=true: PyTorch cannot compile this training ({said:.200}). A CPU needs a "
+            "C++ compiler for it, such as g++; no LSTM can be, and no loss that goes by numbers, as "
+            "RegBench's does on a CPU: leave it out there",
             RUN_FAILED,
         ) from None
 
 
+@lru_cache(maxsize=4)
 def with_padded_batches(task: Task, multiple: int) -> Task:
     """The same task on the same data; its training batches are padded at their end to a multiple of
     so many positions, or to the longest sequence of the task. No target is at the positions that
-    are added, so that losses and gradients of a causal model stay what they are."""
+    are added, so that losses and gradients of a causal model stay what they are where the loss of
+    a task goes by its targets."""
     padding = copy.copy(task)
     make = partial(_padded_batch, task, multiple)  # no closure: processes that share it pickle it
     padding.training_batch = make  # type: ignore[method-assign]
@@ -104,10 +112,11 @@ def _padded(batch: Batch, multiple: int, longest: int) -> Batch:
     more = min(length + -length % multiple, longest) - length
     if more <= 0:
         return batch
-    if batch.targets.is_floating_point():
+    of_positions = any(x.dim() > 1 and x.shape[1] == length for x in batch.extras.values())
+    if batch.targets.is_floating_point() or of_positions:
         raise UserError(
             "training.pad_to_multiple_of is for targets that may be left out, which are classes or "
-            "tokens: leave it out for this task"
+            "tokens, without more of each position: leave it out for this task"
         )
     last = batch.inputs[:, -1:].expand(-1, more, *batch.inputs.shape[2:])  # as padded as it was
     inputs = torch.cat([batch.inputs, last], 1)

@@ -325,7 +325,7 @@ def _make_steps(module: TrainingModule, device: torch.device) -> None:
     size = module.settings.batch_size
     batches = StepSeededBatches(module.task, module.seed, size, module.step, module.total)
     if module.settings.compile:
-        refuse_many_shapes(batches)
+        refuse_many_shapes(batches, module.settings.micro_batch_size)
     trainer = trainer_of(module.settings, device, module.total - module.step)
     module.clock = time.perf_counter()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from functools import partial
 from pathlib import Path
@@ -9,13 +10,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.training import compiled, loop
-from bench.training.compiled import _padded, compiler_in_sentences, with_padded_batches
+from bench.runs.obtain import identify
+from bench.training import building, compiled, loop
+from bench.training.building import build_task, data_hashes, task_or_measurement
+from bench.training.compiled import (
+    _padded,
+    compiler_in_sentences,
+    refuse_many_shapes,
+    with_padded_batches,
+)
 from ground.errors import UserError
 from models.gpt2 import GPT2
+from settings.config import compose
 from tasks.interface import Batch
 from tasks.regbench import RegBench
 from tests.bench.training.test_parallel import same, train
+from tests.bench.training.test_stack import Letters
 from tests.closeness import assert_near
 
 SIZES = {"training_automata": 40, "validation_size": 5, "test_size": 5}
@@ -24,9 +34,12 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def one_length() -> RegBench:
-    return RegBench(**SIZES, strings=(3, 3), string_length=(5, 5))
+class ManyLengths(Letters):
+    """A position more at every step."""
+
+    def training_batch(self, seed: int, step: int, size: int) -> Batch:
+        batch = super().training_batch(seed, step, size)
+        return Batch(batch.inputs[:, : 5 + step], batch.targets[:, : 5 + step], size * (5 + step))
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +48,9 @@ def many_lengths() -> RegBench:
 
 
 @needs_compiler
-def test_a_compiled_training_is_that_training(one_length: RegBench, tmp_path: Path) -> None:
+def test_a_compiled_training_is_that_training(tmp_path: Path) -> None:
     """With the same dropout, and taken up again to the same weights."""
-    train_here = partial(train, one_length, dropout=0.2)
+    train_here = partial(train, Letters(), dropout=0.2)
     plain = train_here(tmp_path / "plain")
     whole = train_here(tmp_path / "whole", compile=True)
     same(plain, whole)
@@ -48,27 +61,59 @@ def test_a_compiled_training_is_that_training(one_length: RegBench, tmp_path: Pa
 
 @needs_compiler
 def test_more_shapes_than_programs_are_refused(
-    many_lengths: RegBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "SHAPES", 1)
-    with pytest.raises(UserError, match="each shape of batch, and here are more than 1:") as known:
-        train(many_lengths, tmp_path, compile=True)
+    with pytest.raises(UserError, match="each shape of batch, at most 1, and here") as known:
+        train(ManyLengths(), tmp_path, compile=True)
     # A task that shares its batches shows no shapes before it is compiled.
-    monkeypatch.setattr(loop, "refuse_many_shapes", lambda batches: None)
+    monkeypatch.setattr(loop, "refuse_many_shapes", lambda batches, size: None)
     monkeypatch.setattr(loop, "compiler_in_sentences", partial(compiler_in_sentences, 0))
     with pytest.raises(UserError) as found:
-        train(many_lengths, tmp_path, compile=True)
+        train(ManyLengths(), tmp_path, compile=True)
     assert str(found.value) == str(known.value)
 
 
-def test_without_a_compiler_it_says_so(
-    one_length: RegBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(inductor.cpp, "cxx", (str(tmp_path / "no-compiler"),))
     with pytest.raises(UserError, match=r"cannot compile this training \(.+\).*C\+\+ compiler"):
-        train(one_length, tmp_path, compile=True)
+        train(Letters(), tmp_path, compile=True)
+
+
+def test_what_goes_by_numbers_is_not_compiled_in_parts(
+    many_lengths: RegBench, tmp_path: Path
+) -> None:
+    """RegBench shares a batch by length on a CPU."""
+    alike = RegBench(**SIZES, strings=(3, 3), string_length=(5, 5))
+    with pytest.raises(UserError, match="no loss that goes by numbers"):
+        train(alike, tmp_path, compile=True)
+
+
+def test_parts_of_a_batch_are_shapes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SHAPES", 1)
+    batches = [Letters().training_batch(0, step, 5) for step in range(2)]
+    refuse_many_shapes(batches)
+    with pytest.raises(UserError, match="at most 1"):
+        refuse_many_shapes(batches, size=3)  # 3 sequences and 2
+
+
+def test_a_task_is_padded_as_it_is_configured_and_can_be_pickled() -> None:
+    building._build_task.cache_clear()
+    words = ["tasks=regbench", "models=gpt2", "preset=smoke"]
+    plain, padded = (compose([*words, *more]) for more in ([], ["training.pad_to_multiple_of=16"]))
+    assert len({identify(one).identity for one in (plain, padded, compose(words))}) == 2
+    again = pickle.loads(pickle.dumps(build_task(padded)))
+    for task in (build_task(padded), again):
+        batch = task.training_batch(0, 0, 4)
+        assert batch.inputs.shape[1] % 16 == 0
+        assert batch.tokens == build_task(plain).training_batch(0, 0, 4).tokens
+    # One object for all, padded or not: its data are made once.
+    assert build_task(plain).splits is build_task(padded).splits
+    assert task_or_measurement(plain) is build_task(plain)
+    data_hashes(plain)
+    assert building._build_task.cache_info().currsize == 1
 
 
 @pytest.mark.parametrize("multiple", [2, 16, 10_000])
@@ -98,7 +143,11 @@ def test_padding_changes_no_gradient(many_lengths: RegBench, multiple: int) -> N
 
 
 def test_targets_that_all_count_are_not_padded() -> None:
-    batch = Batch(torch.zeros(2, 5, 1), torch.zeros(2, 5, 1), tokens=10)
-    with pytest.raises(UserError, match="for targets that may be left out"):
-        _padded(batch, multiple=4, longest=100)
+    zeros, letters = torch.zeros(2, 5, 1), torch.zeros(2, 5, dtype=torch.int64)
+    batch = Batch(zeros, zeros, tokens=10)
+    for one in (batch, Batch(letters, letters, tokens=10, extras={"each": letters})):
+        with pytest.raises(UserError, match="for targets that may be left out"):
+            _padded(one, multiple=4, longest=100)
+    of_sequences = Batch(letters, letters, tokens=10, extras={"each": letters[:, :2]})
+    assert _padded(of_sequences, multiple=4, longest=100).inputs.shape == (2, 8)
     assert _padded(batch, multiple=4, longest=5) is batch
