@@ -142,12 +142,17 @@ def _made(record: RunRecord, store: Store, done: Done) -> RunRecord:
     Raises:
         UserError: the command came to none.
     """
-    today = todays_name(record.config, record.provenance)
-    config = today.config if today else record.config
-    same = (record.task, record.model, record.preset, record.seed, config)
     said = [line.removeprefix(TOLD) for line in done.output.splitlines() if line.startswith(TOLD)]
     for path in (store.records / Path(place).name for place in said):
         made = read_record(path)
-        if (made.task, made.model, made.preset, made.seed, made.config) == same:
+        if _settings(made) == _settings(record):
             return made
     raise UserError(done.sentence() if done.code != OK else "its command made no such run")
+
+
+def _settings(record: RunRecord) -> tuple[object, ...]:
+    """Which run it is, by settings as they are called today: a store may hold it by older code that
+    is proven equal, and had fewer of them."""
+    today = todays_name(record.config, record.provenance)
+    config = today.config if today else record.config
+    return record.task, record.model, record.preset, record.seed, config
