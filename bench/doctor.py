@@ -82,15 +82,15 @@ def _versions() -> Iterator[Finding]:
 def _extras(extras: dict[str, list[str]]) -> Iterator[Finding]:
     """What is installed where it is asked for by name, and how."""
     for extra, lines in extras.items():
-        found = []
-        for name in (Requirement(line).name for line in lines):
+        names, found = [Requirement(line).name for line in lines], {}
+        for name in names:
             with suppress(importlib.metadata.PackageNotFoundError):
-                found.append(f"{name} {importlib.metadata.version(name)}")
-        if len(found) == len(lines):
-            yield True, f"[{extra}] {', '.join(found)}"
-        else:
-            install = f'python -m pip install -c constraints.txt -e ".[{extra}]"'
-            yield True, f"[{extra}] is left out; to have it: {install}"
+                found[name] = importlib.metadata.version(name)
+        said = ", ".join(f"{name} {version}" for name, version in found.items())
+        if lacks := [name for name in names if name not in found]:
+            what = f"lacks {', '.join(lacks)}" if found else "is left out"
+            said = f"{what}; to have it: python -m pip install -c constraints.txt -e '.[{extra}]'"
+        yield True, f"[{extra}] {said}"
 
 
 def _lines(path: Path) -> Iterator[str]:

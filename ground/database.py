@@ -65,12 +65,15 @@ def cannot_be_opened(address: str, error: Exception) -> UserError:
     it: a server may be away for good, or never have been."""
     first = str(error).strip().splitlines()[0]
     away = is_server(address) and _is_lost(error)  # no word of the command need be wrong
-    way_on = (
-        "start its server and give the same command again, or give the address, user and password "
-        "of one that runs"
-        if away
-        else "storage is 'journal' or an address such as sqlite:///studies.db"
-    )
+    if away:
+        way_on = (
+            "start its server and give the same command again, or give the address, user and "
+            "password of one that runs"
+        )
+    elif is_server(address):
+        way_on = "give its user the rights to make tables, or another user or database"
+    else:
+        way_on = "storage is 'journal' or an address such as sqlite:///studies.db"
     return UserError(
         f"the database given by storage= cannot be opened ({type(error).__name__}: {first}): "
         f"{way_on}",

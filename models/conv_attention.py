@@ -106,7 +106,7 @@ class ConvAttention(nn.Module):
         heads: attention heads of each block.
         kernel: positions that the convolution sees, the present one included; 1 sees no other.
         dropout: probability.
-        mlp: false leaves the MLP of each block out.
+        mlp: false leaves the MLP of each block out; what is left starts as with it.
     """
 
     def __init__(

@@ -148,7 +148,7 @@ class GPT2(nn.Module):
         heads: attention heads of each block.
         dropout: probability.
         positions: "learned" table added to the embedding, "rope", "alibi", or "none".
-        mlp: false leaves the MLP of each block out.
+        mlp: false leaves the MLP of each block out; what is left starts as with it.
     """
 
     def __init__(

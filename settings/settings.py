@@ -101,10 +101,10 @@ class RaySettings(Settings):
     @field_validator("address")
     @classmethod
     def _a_place(cls, value: str | None) -> str | None:
-        if not value or value in WORDS_OF_RAY or "://" in value:
+        if not value or value in WORDS_OF_RAY or value.startswith("ray://"):
             return value
-        host, _, port = value.rpartition(":")
-        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) <= LARGEST_PORT:
+        found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", value)
+        if found is None or not 0 < int(found[2]) <= LARGEST_PORT:
             raise ValueError("it is HOST:PORT, such as 10.0.0.1:6379")
         return value
 

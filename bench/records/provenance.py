@@ -25,7 +25,7 @@ from ground.privacy import told_command, told_system
 PROTOCOL_VERSION = 1
 # The libraries that compute: another version of one of them is another identity.
 COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
-KERNELS = ("fla-core",)  # of a GPU, where they are installed
+KERNELS = ("fla-core", "triton")  # of a GPU, where they are installed
 
 
 def library_versions(device_class: str = "cpu") -> dict[str, str]:

@@ -80,7 +80,7 @@ COMPLEX_FUNCTIONS = 3  # of real numbers in one of complex ones: exp, sin and co
 # different orders, and takes so many times as long: 4.5 to 5.3 and 5 to 6 were measured.
 SCALAR = 5.0
 # What has no vector form on a CPU, or goes over its numbers several times: functions for each
-# element of the largest operand, beside those above. All were measured (docs/decisions.md).
+# element of the largest operand, beside those above. All were measured by hand, as SCALAR was.
 SLOW_ON_A_CPU = {
     "_safe_softmax": 3.0,
     "bernoulli_": 1.5,
@@ -241,8 +241,14 @@ def _slow_on_a_cpu(name: str, args: Any, inputs: Sequence[Tensor], output: Tenso
     if name in ("bmm", "baddbmm", "baddbmm_"):
         return MATRIX_OF_A_BATCH * output.shape[0]
     if name == "linalg_solve_triangular":  # (..., n, n) with solutions (..., n, columns)
-        return SOLVING * output.numel() * output.shape[-2]
-    if name == "sum" and len(args) > 1 and args[1] and {-1, _last(inputs[0])} & {*args[1]}:
+        return SOLVING * output.numel() * inputs[0].shape[-1]
+    if (
+        name == "sum"
+        and inputs[0].dim()
+        and len(args) > 1
+        and args[1]
+        and {-1, _last(inputs[0])} & {*args[1]}
+    ):
         return ROW_OF_A_SUM * inputs[0].numel() / max(1, inputs[0].shape[-1])
     if name in ("stack", "cat") and len(args) > 1 and args[1] in (-1, _last(output)):
         widths = [1 if name == "stack" else max(1, x.shape[-1]) for x in inputs]

@@ -63,8 +63,8 @@ def together_of(configuration: Configuration, present: int) -> int:
     """How many of ``present`` runs of its shape ``sweep.stack`` trains together; 1 is each alone.
 
     ``auto`` is many on a GPU. On a CPU, where most models gain nothing, it is a number of trainings
-    that was measured to be faster with this model, task and preset, in three of four pairs of
-    blocks and more: what four gain together says nothing of two.
+    that was measured to be faster with this model, task and preset, by the lower quartile of
+    the ratios: what four gain together says nothing of two.
     """
     wanted = configuration.sweep.stack
     if wanted is None or shape_of(configuration) is None:
@@ -118,6 +118,8 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
                 continue
             if member is not None:
                 found.append((run, member))
+        # Fewer than were asked, where some have a record: `auto` takes measured numbers alone.
+        found = found[: together_of(runs[0][0], len(found))]
         if len(found) < 2:
             return
         first, _ = found[0]

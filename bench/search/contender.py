@@ -214,10 +214,11 @@ class Contender:
         """Runs that no worker survived, trials of other drivers too."""
         return [*self.result.lost, *([] if self.given else self.study.lost())]
 
-    def conclude(self) -> None:
-        """Say what was lost, once all that can be made has been."""
+    def conclude(self, is_held: bool) -> None:
+        """Say what was lost, once all that can be made has been, and why a model is held."""
         self.result.lost = self.lost()
-        self.result.cause = self.result.cause or "; ".join(self.result.lost) or None
+        held = "how far its grid grows is not known while a run of another model is lost" * is_held
+        self.result.cause = self.result.cause or "; ".join(self.result.lost) or held or None
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
@@ -306,8 +307,7 @@ class Contender:
     def _end_final(self, answer: Any, cause: str | None) -> None:
         self.finals_ended += 1
         if cause is None:
-            self.result.records.append(answer)
-            self.result.records.sort(key=lambda r: r.seed)
+            self.result.records = sorted([*self.result.records, answer], key=lambda r: r.seed)
             cause = answer.cause
         self.result.cause = self.result.cause or cause
 
@@ -351,7 +351,7 @@ class Contender:
         configuration = self.entry.at(last["setting"])
         identity = identify(configuration)
         path = self.store.trials / f"{identity.run_id(configuration.seed)}.json"
-        # There is none if the model refused the setting, or no worker survived it.
+        # There is none if the model refused the setting.
         record = read_record(path) if path.exists() else self._empty_record(identity)
         changes = {
             "role": "final",

@@ -59,7 +59,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             with exchange.at(names) if exchange else nullcontext():
                 _drive(contenders, executor, report)
             for each in contenders:
-                each.conclude()
+                each.conclude(_is_held(each, contenders))
             if exchange:
                 exchange.take_in(store.root)
         from bench.runs.obtain import obtain_baselines
@@ -135,7 +135,7 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
 def _is_held(contender: Contender, contenders: Sequence[Contender]) -> bool:
     """Whether nobody knows yet how far a model's space grows, since a run was lost that decides."""
     deciding = (c for c in contenders if contender.entry.guest or not c.entry.guest)
-    return contender.stage < Stage.FINALS and any(c.lost() for c in deciding)
+    return contender.stage < Stage.FINALS and any(c.is_stuck for c in deciding)
 
 
 def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:

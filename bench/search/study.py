@@ -21,7 +21,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
-from bench.search.jobs import lost
+from bench.search.jobs import lost as told_lost
 from ground.seeding import derive_seed
 from settings.samplers import (
     TPE_STARTUP_TRIALS,
@@ -298,7 +298,7 @@ class ModelStudy:
 def _told_lost(trial: FrozenTrial) -> str:
     setting = ", ".join(f"{k}={value}" for k, value in trial.user_attrs["setting"].items())
     shown = f" ({setting})" if setting else ""
-    return lost(f"trial {trial.number}{shown}", trial.user_attrs["cause"])
+    return told_lost(f"trial {trial.number}{shown}", trial.user_attrs["cause"])
 
 
 def _seen(trial: FrozenTrial) -> Seen:

@@ -40,7 +40,11 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
     times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
-    how = "Passes of training were compiled. " if settings["compile"] else ""
+    how = (
+        "Passes of training were compiled; FLOPs and bytes are those without. "
+        if settings["compile"]
+        else ""
+    )
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],

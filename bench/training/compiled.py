@@ -84,8 +84,8 @@ def compiler_in_sentences(programs: int = SHAPES) -> Iterator[None]:
         said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
         raise UserError(
             f"compile=true: PyTorch cannot compile this training ({said:.200}). A CPU needs a "
-            "C++ compiler for it, such as g++; no LSTM can be, and no loss that goes by numbers, as "
-            "RegBench's does on a CPU: leave it out there",
+            "C++ compiler for it, such as g++; no LSTM is compiled, and no loss that goes by "
+            "numbers, as RegBench's does on a CPU: leave it out there",
             RUN_FAILED,
         ) from None
 

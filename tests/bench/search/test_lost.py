@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -50,7 +51,7 @@ def drive(contenders, deadly, rates=RATES):
     trainings = Trainings(ERRORS, None, rates)
     driver._drive(contenders, Dying(deadly, trainings), silent)
     for each in contenders:
-        each.conclude()
+        each.conclude(driver._is_held(each, contenders))
     return trainings.made
 
 
@@ -103,6 +104,16 @@ def test_no_model_gets_final_runs_in_a_space_that_a_lost_trial_may_let_grow(tmp_
     assert {role for role, *_ in made} == {"trial"}
     assert len(made) == 5  # all but the lost one
     assert [bool(one.result.lost) for one in both] == [True, False]
+    assert "how far its grid grows is not known" in both[1].result.cause
+
+
+def test_a_guest_that_lost_a_trial_holds_nobody_else(tmp_path):
+    guest = contender(tmp_path, "sweep.extend=1")
+    guest.entry = replace(guest.entry, guest=True)
+    other = contender(tmp_path, "sweep.extend=1", model="mamba")
+    drive([guest, other], lambda job: job.configuration.model == "lstm" and is_best(job))
+    assert (len(guest.result.records), len(other.result.records)) == (0, 3)
+    assert guest.result.lost
 
 
 def is_best(job):

@@ -51,6 +51,9 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
         (["tasks=three_moons", "models=lstm", "ray.address=nonsense"], "it is HOST:PORT"),
         (["tasks=three_moons", "models=lstm", "ray.address=head:99999"], "it is HOST:PORT"),
         (["tasks=three_moons", "models=lstm", "ray.address=:6379"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address='::1'"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address='a b:1'"], "it is HOST:PORT"),
+        (["tasks=three_moons", "models=lstm", "ray.address='http://x'"], "it is HOST:PORT"),
         (["tasks=three_moons", "models=lstm", "storage=postgres://h/d"], "with postgresql://"),
         (["tasks=three_moons", "models=lstm", "storage=postgres+a://h/d"], "with postgresql://"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from bench.records.schema import RunRecord, read_record
 from bench.runs import together
 from bench.runs.together import most_together, shape_of, together_of
 from bench.sweep import run_sweep
+from bench.training import stack
 from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose
@@ -108,3 +110,26 @@ def test_auto_stacks_where_it_was_measured_to_be_faster(
     assert [together_of(configured("sweep.stack=3"), present) for present in (1, 2, 9)] == [1, 2, 3]
     assert most_together(configured("sweep.stack=3")) == 3
     assert most_together(configured()) == 1
+
+
+def test_auto_counts_those_that_are_left_to_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three were measured together; with a record of one there, two are left."""
+    row = {"task": "regbench", "preset": "smoke", "model": "lstm", "together": 3}
+    measured = {"factors": [{**row, "factor": 1.2, "quartiles": [1.1, 1.3]}]}
+    (tmp_path / "stacked.json").write_text(json.dumps(measured))
+    monkeypatch.setattr(together, "MEASURED", tmp_path / "stacked.json")
+    asked: list[int] = []
+    monkeypatch.setattr(stack, "fit_together", lambda members, *_: asked.append(len(members)) or {})
+    words = ("models=lstm", "sweep.stack=auto", "device=cpu", f"store={tmp_path}")
+    runs = [(configured(*words, f"seed={seed}"), "trial") for seed in range(3)]
+    together.train_together(runs, silent)
+    real = together.unmade
+
+    def without_the_first(configuration: Configuration, *rest: Any) -> Any:
+        return real(configuration, *rest) if configuration.seed else None
+
+    monkeypatch.setattr(together, "unmade", without_the_first)
+    together.train_together(runs, silent)
+    assert asked == [3]

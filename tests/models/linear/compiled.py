@@ -80,7 +80,9 @@ def _failure(kernel: Any, arguments: dict[str, Any], configuration: Any) -> str 
     compiler = importlib.import_module("triton.compiler")
     target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", HOPPER, 32)
     tuned = configuration.kwargs if configuration else {}
-    options = {key: getattr(configuration, key) for key in ("num_warps", "num_stages") if tuned}
+    options = {
+        key: getattr(configuration, key) for key in ("num_warps", "num_stages") if configuration
+    }
     signature, constants = {}, {}
     for parameter in kernel.params:
         name = parameter.name
