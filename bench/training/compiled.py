@@ -7,10 +7,9 @@ a program, tens of seconds of work, so it pays in long trainings on sequences of
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -96,15 +95,19 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
     so many positions, or to the longest sequence of the task. No target is at the positions that
     are added, so that losses and gradients of a causal model stay what they are where the loss of
     a task goes by its targets."""
-    padding = copy.copy(task)
-    make = partial(_padded_batch, task, multiple)  # no closure: processes that share it pickle it
-    padding.training_batch = make  # type: ignore[method-assign]
+    kind = type(task)
+
+    def training_batch(self: Task, seed: int, step: int, size: int) -> Batch:
+        batch = kind.training_batch(self, seed, step, size)
+        return _padded(batch, multiple, self.specification().maximum_length)
+
+    def reduced(self: Task) -> tuple[Any, ...]:  # processes that share a training pickle its task
+        return with_padded_batches, (task, multiple)
+
+    own = {"training_batch": training_batch, "__reduce__": reduced, "__module__": kind.__module__}
+    padding: Task = object.__new__(type(kind)(kind.__name__, (kind,), own))
+    padding.__dict__ = task.__dict__  # data are made once, whichever of the two makes them
     return padding
-
-
-def _padded_batch(task: Task, multiple: int, seed: int, step: int, size: int) -> Batch:
-    batch = task.training_batch(seed, step, size)
-    return _padded(batch, multiple, task.specification().maximum_length)
 
 
 def _padded(batch: Batch, multiple: int, longest: int) -> Batch:
