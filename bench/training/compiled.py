@@ -95,7 +95,7 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
     so many positions, or to the longest sequence of the task. No target is at the positions that
     are added, so that losses and gradients of a causal model stay what they are where the loss of
     a task goes by its targets."""
-    kind = type(task)
+    kind: Any = type(task)
 
     def training_batch(self: Task, seed: int, step: int, size: int) -> Batch:
         batch = kind.training_batch(self, seed, step, size)
