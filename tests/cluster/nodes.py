@@ -91,6 +91,10 @@ class Nodes:
             return [process for process in family if process.name().startswith("ray::run")]
         return []
 
+    def at_work(self) -> list[psutil.Process]:
+        """The processes of all nodes, those that were started later too, that run a job."""
+        return [one for number in range(len(self._started)) for one in self.working(number)]
+
     def end(self) -> None:
         """Kill what is left."""
         for node in self._started:

@@ -143,10 +143,9 @@ def test_a_trial_whose_worker_dies_each_time_is_made_by_the_same_command(
     def lost_after_kills() -> bool:
         if journal.exists() and '"lost"' in journal.read_text():
             return True
-        for number in range(3):
-            for worker in cluster.working(number):
-                with suppress(psutil.NoSuchProcess):
-                    worker.kill()
+        for worker in cluster.at_work():
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
         return False
 
     first.wait_until(lost_after_kills)
