@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sql
 
 from bench.records.schema import Headline, RunRecord
 from bench.search.exchange import Claim, Exchange, open_exchange, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
+from ground.database import engine_of
 from ground.errors import RUN_FAILED, USAGE, UserError
 from tests.conftest import told_by_a_process
 from tests.servers import PostgreSQL, postgresql_server
@@ -250,6 +252,23 @@ def test_a_server_that_does_not_run_is_told_from_a_wrong_address(tmp_path: Path)
             use(address, tmp_path)
         assert "\n" not in str(caught.value)
         assert caught.value.exit_code == RUN_FAILED  # the words may all be right
+
+
+def test_a_server_that_refuses_is_told_from_one_that_is_away(
+    tmp_path: Path, server: PostgreSQL
+) -> None:
+    """A plain user may not make tables in a fresh database."""
+    engine = engine_of(server.address)
+    with engine.begin() as connection:
+        connection.execute(sql.text("CREATE ROLE plain LOGIN"))
+        connection.execute(sql.text("CREATE SCHEMA empty"))
+        connection.execute(sql.text("ALTER ROLE plain SET search_path TO empty"))
+    engine.dispose()
+    address = server.address.replace("bench@", "plain@")
+    for opened in (open_storage, open_exchange):
+        with pytest.raises(UserError, match="give its user the rights to make tables") as caught:
+            opened(address, tmp_path)
+        assert caught.value.exit_code == USAGE
 
 
 def test_a_host_that_says_nothing_is_not_waited_for_long(
