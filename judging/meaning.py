@@ -15,6 +15,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from bench.records.source_text import source_text
+
 SHARED = ("judging", "ground", "bench", "published", "pictures", "settings")
 PLAIN = (str, int, float, bool, type(None))
 
@@ -102,5 +104,5 @@ def _sources(file: str) -> dict[tuple[str, int], list[str]]:
             key = "<lambda>", node.lineno
         else:
             continue
-        found.setdefault(key, []).append(ast.unparse(node))
+        found.setdefault(key, []).append(source_text(node))
     return found

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.records.provenance import COMPUTING_LIBRARIES
+from bench.records.source_text import source_text
 from ground.errors import UserError
 from ground.files import ROOT
 
@@ -18,7 +19,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
-def code_hash(target: str, root: Path = ROOT) -> str:
+def code_hash(target: str, root: Path = ROOT, *, by_later_python: bool = False) -> str:
     """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
     imports, directly or not, from its own package, from beside it, or from this project's models
     and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
@@ -26,6 +27,8 @@ def code_hash(target: str, root: Path = ROOT) -> str:
 
     Args:
         root: another checkout of this project, such as an older one.
+        by_later_python: the hash that Python 3.12 and 3.13 gave the same code before texts were
+            made equal (``source_text``).
 
     Raises:
         UserError: a file of them is no Python.
@@ -33,7 +36,8 @@ def code_hash(target: str, root: Path = ROOT) -> str:
     module = target.rpartition(".")[0]
     digest = hashlib.sha256()
     for name, path in sorted(imported_modules(module, root).items()):
-        digest.update(f"{name}\n{_source(name, path)[0]}\n".encode())
+        text, _ = _source(name, path, by_later_python)
+        digest.update(f"{name}\n{text}\n".encode())
     return digest.hexdigest()
 
 
@@ -98,9 +102,9 @@ def _package(module: str, path: Path) -> str:
     return module if path.name == "__init__.py" else module.rpartition(".")[0]
 
 
-def _source(module: str, path: Path) -> tuple[str, set[str]]:
+def _source(module: str, path: Path, by_later_python: bool = False) -> tuple[str, set[str]]:
     try:
-        return _read(path.read_bytes(), _package(module, path))
+        return _read(path.read_bytes(), _package(module, path), by_later_python)
     except SyntaxError as error:
         place = f"{path}, line {error.lineno}," if error.lineno else f"{path}"
         raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
@@ -109,7 +113,7 @@ def _source(module: str, path: Path) -> tuple[str, set[str]]:
 
 
 @lru_cache(maxsize=512)  # by content: most tasks share most of their modules
-def _read(content: bytes, package: str) -> tuple[str, set[str]]:
+def _read(content: bytes, package: str, by_later_python: bool) -> tuple[str, set[str]]:
     """The code of a file without its explanations, and the names of what it may import."""
     tree = ast.parse(content)
     names: set[str] = set()
@@ -123,4 +127,4 @@ def _read(content: bytes, package: str) -> tuple[str, set[str]]:
                 names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree), names
+    return source_text(tree, by_later_python=by_later_python), names

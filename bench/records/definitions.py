@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.code import DOCUMENTED, OWN, imported_modules
+from bench.records.source_text import source_text
 from ground.errors import VERIFICATION_FAILED, UserError
 
 # What these make of a function or class does not depend on where it lies.
@@ -304,7 +305,7 @@ def _statement(
     )
     return Statement(
         module,
-        ast.unparse(node),
+        source_text(node),
         frozenset(_bound(node)),
         names,
         frozenset(dotted for _, dotted in _imported(node, package, path)),
