@@ -21,7 +21,8 @@ from ground.files import ROOT
 
 # Settings of the commands that make records, and the groups of which every key is one.
 SETTINGS = {"tasks", "models", "preset", "seed", "device", "tracking", "committed", "n_trials"}
-SETTINGS |= {"extend", "seeds", "workers", "executor", "sampler", "choose_over", "strict"}
+SETTINGS |= {"extend", "seeds", "data_seeds", "workers", "stack", "executor", "sampler"}
+SETTINGS |= {"choose_over", "strict"}
 GROUPS = ("tasks.", "models.", "training.", "sweep.", "ray.")
 ADDRESSES = ("sweep.storage", "sweep.ray.address", "ray.address")  # among them
 KEPT_HERE = ("store", "output", "storage", "prepared", "tasks.prepared", *ADDRESSES)
