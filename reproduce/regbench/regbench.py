@@ -161,10 +161,14 @@ def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
 
 
 def took_its_steps(record: RunRecord) -> bool:
-    """Not the shorter training, of the steps of the others, of a model that needs a longer one."""
-    longer = MORE_STEPS.get((record.preset, size_of(record), variant_of(record)), {})
-    usual = LONGER.get((record.preset, size_of(record)))
-    return not (record.model in longer and setting(record, "training.steps") == usual)
+    """Whether it was trained for as many steps as the figures plan for its model at this size:
+    longer trainings of the same preset, at one budget for all, stand in a table of their own."""
+    place = (record.preset, size_of(record))
+    usual = LONGER.get(place)
+    if usual is None or record.role == "baseline":
+        return True
+    longer = MORE_STEPS.get((*place, variant_of(record)), {})
+    return bool(setting(record, "training.steps") == longer.get(record.model, usual))
 
 
 def variant(record: RunRecord) -> tuple[int, str]:
