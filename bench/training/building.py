@@ -31,6 +31,7 @@ from ground.errors import (
 from ground.files import NOT_REGULAR
 from ground.progress import Report
 from ground.seeding import derive_seed
+from models.specification import SequenceSpecification
 from settings import groups
 from settings.external import OURS, load_class, refuse_what_is_missing
 from settings.limits import memory_here
@@ -148,13 +149,10 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
         UserError: the model refuses its settings, or lacks a method that the task needs.
     """
     device = resolve_device(configuration.device)
-    with kept_random_state(device):
-        seed_generators(derive_seed(seed, "initial weights"), device)
-        try:
-            model: nn.Module = _construct(configuration.models, "models", task.specification())
-        except UserError as error:
-            raise UserError(f"{error}{_set_by_preset(configuration, error)}") from error
-    make_whole(model)
+    try:
+        model = initial_model(configuration.models, task.specification(), seed, device)
+    except UserError as error:
+        raise UserError(f"{error}{_set_by_preset(configuration, error)}") from error
     missing = [name for name in configuration.needs if not hasattr(model, name)]
     if missing:
         fit = [name for name in configuration.sweep.models if name != configuration.model]
@@ -162,6 +160,27 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
             f"{configuration.label} has no {missing[0]}, which task '{configuration.task}' "
             f"measures: choose {' or '.join(fit) or 'a model that offers it'}"
         )
+    return model
+
+
+def initial_model(
+    models: Mapping[str, Any],
+    specification: SequenceSpecification,
+    seed: int,
+    device: torch.device,
+) -> nn.Module:
+    """The model of a class, ``_target_``, and its settings, with the initial weights of ``seed``.
+
+    Args:
+        device: whose generator is seeded and left as it was, beside those of the CPU.
+
+    Raises:
+        UserError: the model refuses its settings.
+    """
+    with kept_random_state(device):
+        seed_generators(derive_seed(seed, "initial weights"), device)
+        model: nn.Module = _construct(models, "models", specification)
+    make_whole(model)
     return model
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
+from bench.training.fresh_process import CPU, built_elsewhere, may_differ, observed
 from bench.training.probe import UnfitModel
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
@@ -37,14 +40,15 @@ AS_TRAINED = 0.05
 ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
 LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
 NAMED = 3  # of several tensors
+STATE, OUTPUTS = "state ", "outputs"  # names of what is observed
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
 
 OTHER_SOURCES = (
-    "a source of randomness that no seed reaches, such as os.urandom, secrets, uuid, the time, "
-    "the hash or order of strings in a set, a class counter, or a generator of its own "
-    "(numpy.random.default_rng() without a seed): draw from torch, numpy.random or random, which "
-    "are seeded"
+    "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
+    "the order of a set, a class counter, memory that is not written (torch.empty), or a generator "
+    "of its own (numpy.random.default_rng() without a seed); torch, numpy.random and random are "
+    "seeded: draw from these"
 )
 
 
@@ -63,7 +67,16 @@ def examine_model(
         examine_storage(build_to_train(configuration, task, seed))
         inputs = task.training_batch(seed, 0, SEQUENCES).to(device).inputs
         build = lambda: build_model(configuration, task, seed).to(device)  # noqa: E731
-        _examined[key] = examine_repeatability(build, inputs, device)
+        with ExitStack() as running:
+            elsewhere = None
+            models, specification = configuration.models, task.specification()
+            if not is_own(models["_target_"]) and may_differ(models["_target_"]):
+                arguments = (models, specification, seed, inputs)
+                elsewhere = running.enter_context(built_elsewhere(*arguments))
+            changed = examine_repeatability(build, inputs, device)
+            if elsewhere is not None:
+                _refuse_other_process(observed(*arguments, observe), elsewhere())
+        _examined[key] = changed
     changed, devices = _examined[key], configuration.training.devices
     if changed and devices > 1:
         raise UnfitModel(
@@ -99,7 +112,7 @@ def _examine(
     model, same = build(), build()
     _refuse_other_weights(model.state_dict(), same.state_dict())
     for one in (model, same):
-        _disturb(one, device)
+        _disturb(one, 0, device)
     before = {name: b.detach().clone() for name, b in model.named_buffers()}
     short = inputs[:, :POSITIONS]
     try:
@@ -108,15 +121,16 @@ def _examine(
         short = inputs
         model, same = build(), build()
         for one in (model, same):
-            _disturb(one, device)
+            _disturb(one, 0, device)
         outputs = _training_pass(model, short, 0, device)
     if not _near(outputs, _training_pass(same, short, 0, device)):
         raise UnfitModel(
-            "two models built from one seed, with equal weights, give other outputs in training "
-            f"for the same inputs and seeds: the model draws from {OTHER_SOURCES}"
+            "the model, built twice from one seed with equal weights, gives two outputs in "
+            f"training for the same inputs and seeds: it depends on {OTHER_SOURCES}"
         )
     after_first = _values(model)
     for number in range(1, PASSES + 1):
+        _disturb(model, number, device)  # what was computed from the first weights is out of date
         outputs = _training_pass(model, short.roll(number, 1), number, device)
         if outputs.is_floating_point():
             outputs.float().square().mean().backward()
@@ -129,7 +143,7 @@ def _examine(
     )
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
-    if not _goes_on_alike(model, resumed, short, device):
+    if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
         names = _lost(after_first, _values(model), state)
         raise UnfitModel(
             f"training changes {names}, and its outputs depend on that, but no checkpoint keeps "
@@ -144,13 +158,37 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
     other += [name for name in second if name not in first]
     if other:
         raise UnfitModel(
-            f"built twice from one seed, the model has two different {_listed(other)}: it draws "
-            f"them from {OTHER_SOURCES}"
+            f"the model is not the same when it is built twice from one seed ({_listed(other)}): "
+            f"it depends on {OTHER_SOURCES}"
         )
 
 
-def _disturb(model: nn.Module, device: torch.device) -> None:
-    seed_generators(0, device)
+def observe(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    """What two processes compare: the state dict of a new model, and its outputs in training."""
+    seen = {f"{STATE}{name}": value.detach().clone() for name, value in model.state_dict().items()}
+    _disturb(model, 0, CPU)
+    outputs = _training_pass(model, inputs[:SEQUENCES], 0, CPU)
+    return {**seen, OUTPUTS: outputs.detach().contiguous().clone()}
+
+
+def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | None) -> None:
+    if there is None:
+        return
+    other = [
+        name.removeprefix(STATE)
+        for name in here
+        if name != OUTPUTS and not (name in there and _equal(here[name], there[name]))
+    ]
+    if other or not _near(here[OUTPUTS], there[OUTPUTS]):
+        what = _listed(other) if other else "its outputs in training"
+        raise UnfitModel(
+            f"the model is not the same when two processes build it from one seed ({what}): it "
+            f"depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
+        )
+
+
+def _disturb(model: nn.Module, seed: int, device: torch.device) -> None:
+    seed_generators(seed, device)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad and parameter.is_floating_point():

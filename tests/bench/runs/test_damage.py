@@ -23,7 +23,7 @@ from bench import train
 from bench.records.schema import read_record
 from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
 from bench.runs.obtain import identify
-from bench.training.building import read_weights
+from bench.training.weights import read_weights
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import UserError
 from ground.files import write_sealed
