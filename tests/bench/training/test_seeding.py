@@ -101,9 +101,7 @@ def train(
     task = build_task(configuration)
     model = build_model(configuration, task, 0)
     settings = configuration.training
-    report = fit(
-        model, task, settings, seed=0, device=CPU, checkpoint=checkpoint, report=kill
-    )
+    report = fit(model, task, settings, seed=0, device=CPU, checkpoint=checkpoint, report=kill)
     return dataclasses.replace(report, seconds=0.0), model.state_dict(), model
 
 
