@@ -17,7 +17,7 @@ from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from ground.seeding import seed_python_generators, state_of_python_generators
+from ground.seeding import next_python_draws, seed_python_generators
 
 
 class NotStackable(Exception):
@@ -33,9 +33,10 @@ def no_python_draws() -> Iterator[None]:
             to all of them, where each has its own alone.
     """
     seed_python_generators(0)
-    before = state_of_python_generators()
+    first = next_python_draws()
+    seed_python_generators(0)
     yield
-    if state_of_python_generators() != before:
+    if next_python_draws() != first:
         raise NotStackable("a model draws from numpy.random or random")
 
 

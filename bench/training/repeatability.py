@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
 from bench.training.fresh_process import CPU, built_elsewhere, may_differ, observed
-from bench.training.probe import UnfitModel
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
     count_parameters,
@@ -28,6 +27,7 @@ from bench.training.storage import (
     packed,
     with_second_names,
 )
+from bench.training.unfit import UnfitModel
 from settings.settings import Configuration
 from tasks.interface import Task
 
@@ -132,7 +132,7 @@ def _examine(
     for number in range(1, PASSES + 1):
         _disturb(model, number, device)  # what was computed from the first weights is out of date
         outputs = _training_pass(model, short.roll(number, 1), number, device)
-        if outputs.is_floating_point():
+        if outputs.requires_grad:
             outputs.float().square().mean().backward()
         model.zero_grad(set_to_none=True)
     state = model.state_dict()
@@ -197,7 +197,7 @@ def _disturb(model: nn.Module, seed: int, device: torch.device) -> None:
 
 def _training_pass(model: nn.Module, inputs: Tensor, seed: int, device: torch.device) -> Tensor:
     seed_generators(seed, device)
-    outputs: Tensor = model.train()(inputs)
+    outputs: Tensor = model.train()(inputs.clone())  # it may write into them
     return outputs
 
 
@@ -224,7 +224,7 @@ def _goes_on_alike(
         evaluated = []
         for one in (model, resumed):
             seed_generators(0, device)
-            evaluated.append(one.eval()(inputs))
+            evaluated.append(one.eval()(inputs.clone()))
     if not _near(*evaluated):
         return False
     return _near(*(_training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))

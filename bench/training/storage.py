@@ -19,7 +19,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from bench.training.probe import UnfitModel
+from bench.training.unfit import UnfitModel
 
 
 def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:

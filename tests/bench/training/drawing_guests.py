@@ -45,6 +45,12 @@ class Guest(nn.Module):
         return self.out(self.change(self.hidden_of(inputs)))
 
 
+class Tied(Guest):
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.out.weight = self.embed.weight
+
+
 class WithBuffer(Guest):
     """What ``drawn`` gives is a fixed factor of the hidden vectors."""
 

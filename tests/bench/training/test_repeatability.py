@@ -14,8 +14,8 @@ import torch
 
 from bench.training import repeatability
 from bench.training.building import build_task
-from bench.training.probe import UnfitModel
 from bench.training.repeatability import examine_model, examine_repeatability
+from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from settings.config import compose
 from settings.settings import Configuration
@@ -38,6 +38,7 @@ def examined(kind: type[guests.Guest]) -> tuple[str, ...]:
     "kind",
     [
         guests.Guest,
+        guests.Tied,
         guests.WithBuffer,  # drawn from numpy.random
         guests.PythonBuffer,
         guests.SeededNoise,

@@ -19,7 +19,7 @@ from bench.training.loop import fit
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.stack import Member, fit_together
 from bench.training.training import TrainingReport
-from ground.seeding import derive_seed, state_of_python_generators
+from ground.seeding import derive_seed
 from settings.config import compose
 from settings.settings import Configuration
 from tests.bench.training import drawing_guests as guests
@@ -27,6 +27,10 @@ from tests.models.built import CHANNELS_ALONE, NAMES, SMALL, hyperparameters
 
 CPU = torch.device("cpu")
 STEPS = 6
+
+
+def state_of_python_generators() -> tuple[object, str]:
+    return random.getstate(), str(np.random.get_state())  # noqa: NPY002
 
 
 def draw() -> list[float]:
@@ -159,7 +163,7 @@ def test_an_evaluation_that_draws_is_the_same_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "together"), [(guests.SeededNoise, 1), (guests.Running, 1), (guests.Guest, 2)]
+    ("kind", "together"), [(guests.SeededNoise, 1), (guests.Running, 1), (guests.Tied, 2)]
 )
 def test_stacked_trainings_are_those_alone(
     kind: type[guests.Guest], together: int, tmp_path: Path

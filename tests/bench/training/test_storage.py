@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from bench.training.optimisation import build_optimizer
-from bench.training.probe import UnfitModel
 from bench.training.storage import (
     count_numbers,
     count_parameters,
@@ -23,6 +22,7 @@ from bench.training.storage import (
     packed,
     shared_names,
 )
+from bench.training.unfit import UnfitModel
 from bench.training.weights import load_weights
 from settings.config import compose
 from tests.models.built import NAMES, SPECIFICATIONS, small_model
