@@ -105,7 +105,7 @@ def _measured(
         )
     splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
     evaluations: dict[str, Evaluation] = {
-        s: evaluate(task, saved.model, s, saved.device) for s in splits
+        s: evaluate(task, saved.model, s, saved.device, record.seed) for s in splits
     }
     return record, measured_fields(task, evaluations, splits[-1])["metrics"]
 

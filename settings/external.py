@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError, place_of
+from ground.seeding import derive_seed, kept_python_generators, seed_python_generators
 from settings.groups import card, choices, model_groups
 
 OURS = ("models", "tasks")  # packages
@@ -96,7 +97,12 @@ def load_class(target: str) -> type:
     if not is_ours and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
-        module = importlib.import_module(module_name)
+        if is_ours or module_name in sys.modules:
+            module = importlib.import_module(module_name)
+        else:
+            with kept_python_generators():  # a module may draw as it is imported
+                seed_python_generators(derive_seed(0, "import"))
+                module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
         raise UserError(_not_imported(target, error)) from None
     loaded = getattr(module, class_name, None)

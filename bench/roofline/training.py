@@ -15,6 +15,7 @@ from bench.roofline.seconds import STACKED_UPDATE_LAUNCHES
 from bench.roofline.work import Operation, Work, count_here, count_meta
 from bench.training.building import build_model, build_task, resolve_device
 from bench.training.optimisation import build_optimizer
+from bench.training.storage import count_numbers
 from bench.training.training import set_numerics, total_steps
 from ground.errors import UserError
 from settings.settings import Configuration
@@ -219,8 +220,9 @@ def _count_shape(configuration: Configuration, task: Task, batch: Batch, here: b
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{configuration.label} cannot be counted by shapes: {first}") from error
     rows, length = batch.inputs.shape[:2]
-    trained = [p.numel() for p in model.parameters() if p.requires_grad]
-    return _Shape(rows, length, step, own, forward, sum(trained), len(trained), kept.most)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    numbers = count_numbers(trained)
+    return _Shape(rows, length, step, own, forward, numbers, len(trained), kept.most)
 
 
 def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
@@ -234,9 +236,9 @@ def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
 
 def _fused_update(model: nn.Module) -> Work:
     """Clipping and PyTorch's fused AdamW, by kernels over many tensors."""
-    weights = [p.numel() for p in model.parameters() if p.requires_grad]
-    kernels = max(1, -(-len(weights) // MULTI_TENSOR))
-    moved = float(sum(weights) * BYTES) / kernels
+    trained = [p for p in model.parameters() if p.requires_grad]
+    kernels = max(1, -(-len(trained) // MULTI_TENSOR))
+    moved = float(count_numbers(trained) * BYTES) / kernels
     passes = (1, 2, UPDATE_PASSES)  # the norm, the factor of the clip, AdamW
     return Work({Operation(0.0, n * moved): kernels for n in passes})
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from pydantic import TypeAdapter
-from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
 from bench.records.identity import Identity
@@ -22,12 +21,14 @@ from bench.training.building import (
     build_model,
     build_task,
     build_to_train,
-    load_weights,
-    read_weights,
 )
 from bench.training.flops import count_training_flops, typical_batch
 from bench.training.probe import probe
+from bench.training.repeatability import examine_model
+from bench.training.seeding import kept_random_state, seed_generators
+from bench.training.storage import count_parameters, packed
 from bench.training.training import Diverged, TrainingReport, total_steps
+from bench.training.weights import load_weights, read_weights
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
     flush_folder,
@@ -148,7 +149,7 @@ class TrainingRun(Run):
         self.model = self._model_with_weights(self.trained)
 
     def measure(self, split: Split) -> Evaluation:
-        return evaluate(self.task, self.model, split, self.device)
+        return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
@@ -178,6 +179,7 @@ class TrainingRun(Run):
 
         settings, seed = self.configuration.training, self.configuration.seed
         cost = self.cost = self._count_cost()
+        self._examine()
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
         failure: Diverged | None = None
         for k in range(settings.restarts):
@@ -231,6 +233,11 @@ class TrainingRun(Run):
         configuration = self.configuration
         seed, checkpoint = configuration.seed, self.work / "checkpoint-0.pt"
         model = build_to_train(configuration, self.task, seed)
+        try:
+            if self._examine():
+                return None  # buffers that training changes are those of one model
+        except Exception:  # its own run says so
+            return None
         return Member(model, self.task, configuration.training, seed, checkpoint)
 
     def end_diverged(self, failure: Diverged) -> None:
@@ -260,7 +267,7 @@ class TrainingRun(Run):
         tried: list[tuple[int, TrainingReport, dict[str, Tensor]]],
     ) -> _Trained:
         cost = _spent(cost, tried)
-        content = save_weights({k: v.detach().cpu().contiguous() for k, v in weights.items()})
+        content = packed(weights)
         sha256 = hashlib.sha256(content).hexdigest()
         trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
         write_atomically(self.work / "weights.safetensors", content)
@@ -295,13 +302,27 @@ class TrainingRun(Run):
             checkpoint.unlink()
         flush_folder(self.work)
 
+    def _examine(self) -> tuple[str, ...]:
+        """Names of the buffers that training changes, of a model that can be trained, saved and
+        made again.
+
+        Raises:
+            UnfitModel: it cannot; says why.
+        """
+        self.report(f"{self.description}: examining the model", 0, 1)
+        return examine_model(self.configuration, self.task, self.device)
+
     def _count_cost(self) -> Cost:
         self.report(f"{self.description}: counting a step", 0, 1)
         return count_cost(self.configuration, self.task, self.device)
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
-        model = build_model(self.configuration, self.task, self.configuration.seed)
+        kept = (restart.seed for restart in trained.restarts if restart.kept)
+        # What a model draws and no file holds, such as a buffer that is not persistent, is that
+        # of the start whose weights were kept.
+        seed = next(kept, self.configuration.seed)
+        model = build_model(self.configuration, self.task, seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
 
@@ -323,7 +344,7 @@ def count_cost(configuration: Configuration, task: Task, device: torch.device) -
     length = task.specification().maximum_length
     state_bytes = getattr(model, "state_bytes", None)
     return Cost(
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=count_parameters(model),
         position_parameters=getattr(model, "position_parameters", int)(),
         state_bytes=state_bytes(length) if state_bytes else None,
         state_length=length if state_bytes else None,
@@ -345,9 +366,16 @@ def only_one(work: Path) -> Iterator[None]:
         yield
 
 
-def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
-    """The task's protocol on one split, without gradients and dropout."""
-    with torch.no_grad():
+def evaluate(
+    task: Task, model: nn.Module, split: Split, device: torch.device, seed: int
+) -> Evaluation:
+    """The task's protocol on one split, without gradients and dropout.
+
+    Args:
+        seed: of the run; a model that draws as it is evaluated draws the same each time.
+    """
+    with torch.no_grad(), kept_random_state(device):
+        seed_generators(derive_seed(seed, "evaluation", split), device)
         return task.evaluate(model.eval(), split, device)
 
 

@@ -10,7 +10,9 @@ from bench.records.identity import Identity
 from bench.records.schema import Cost
 from bench.runs.recording import Run
 from bench.training.building import build_measurement, model_builder
+from bench.training.seeding import seed_generators
 from ground.progress import Report
+from ground.seeding import derive_seed
 from tasks.interface import Evaluation, Split
 from tasks.measurement import Measurement
 
@@ -28,6 +30,7 @@ class MeasuringRun(Run):
 
         build = model_builder(self.configuration, self.device)
         seed = self.configuration.seed
+        seed_generators(derive_seed(seed, "measurement", split), self.device)
         return self.task.measure(build, split, seed, self.device, report)
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:

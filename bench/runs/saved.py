@@ -22,12 +22,11 @@ from bench.runs.obtain import LOCATIONS
 from bench.training.building import (
     build_task,
     build_to_train,
-    load_weights,
     prepare_data,
-    read_weights,
     resolve_device,
 )
 from bench.training.training import set_numerics
+from bench.training.weights import load_weights, read_weights
 from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
@@ -128,7 +127,8 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    model = build_to_train(configuration, task, record.seed, copies=1)
+    kept = (restart.seed for restart in record.restarts if restart.kept)
+    model = build_to_train(configuration, task, next(kept, record.seed), copies=1)
     load_weights(model, weights, path, edited=_edited(record))
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)

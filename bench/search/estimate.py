@@ -27,6 +27,7 @@ from bench.search.plan import Entry, Plan
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
+from bench.training.storage import count_parameters
 from bench.training.training import total_steps
 from ground.errors import UserError, place_of
 from ground.progress import Report, duration, progress
@@ -166,7 +167,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
         if len(ends) > 2 and ends[-1] - ends[0] > PROBE_SECONDS:
             break
     seconds = statistics.median(b - a for a, b in itertools.pairwise(ends[1:]))
-    return sum(parameter.numel() for parameter in model.parameters()), flops, seconds
+    return count_parameters(model), flops, seconds
 
 
 def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> None:

@@ -19,6 +19,7 @@ from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
+from bench.training.storage import count_parameters
 from ground.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
 from ground.progress import Report, now_and_then
 from models.generation import evaluation_mode
@@ -280,7 +281,7 @@ def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str
         getattr(one, passes[0])()
     state = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
     return {
-        "parameters": sum(p.numel() for p in one.model.parameters()),
+        "parameters": count_parameters(one.model),
         "flops": flops,
         "peak_memory_bytes": memory.peak,
         "kept_for_backward_bytes": kept,

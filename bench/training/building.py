@@ -1,12 +1,12 @@
-"""Tasks, models and devices from a configuration; weights from their file."""
+"""Tasks, models and devices from a configuration."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from inspect import Parameter, signature
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
-from safetensors import SafetensorError
-from safetensors.torch import load
-from torch import Tensor, nn
+from torch import nn
 
 from bench.training.compiled import with_padded_batches
+from bench.training.seeding import kept_random_state, seed_generators
+from bench.training.storage import count_numbers, make_whole
 from ground.errors import (
     RUN_FAILED,
     UserError,
@@ -28,9 +28,10 @@ from ground.errors import (
     nearest,
     place_of,
 )
-from ground.files import NOT_REGULAR, open_regular
+from ground.files import NOT_REGULAR
 from ground.progress import Report
 from ground.seeding import derive_seed
+from models.specification import SequenceSpecification
 from settings import groups
 from settings.external import OURS, load_class, refuse_what_is_missing
 from settings.limits import memory_here
@@ -62,11 +63,6 @@ def resolve_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise UserError("device=cuda, but PyTorch finds no GPU here: use device=auto or device=cpu")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
-
-
-def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
-    """Leave PyTorch's random state as it was; other GPUs than ``device`` are not touched."""
-    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def build_task(configuration: Configuration) -> Task:
@@ -152,12 +148,11 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
     Raises:
         UserError: the model refuses its settings, or lacks a method that the task needs.
     """
-    with kept_random_state(resolve_device(configuration.device)):
-        torch.manual_seed(derive_seed(seed, "initial weights"))
-        try:
-            model: nn.Module = _construct(configuration.models, "models", task.specification())
-        except UserError as error:
-            raise UserError(f"{error}{_set_by_preset(configuration, error)}") from error
+    device = resolve_device(configuration.device)
+    try:
+        model = initial_model(configuration.models, task.specification(), seed, device)
+    except UserError as error:
+        raise UserError(f"{error}{_set_by_preset(configuration, error)}") from error
     missing = [name for name in configuration.needs if not hasattr(model, name)]
     if missing:
         fit = [name for name in configuration.sweep.models if name != configuration.model]
@@ -165,6 +160,27 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
             f"{configuration.label} has no {missing[0]}, which task '{configuration.task}' "
             f"measures: choose {' or '.join(fit) or 'a model that offers it'}"
         )
+    return model
+
+
+def initial_model(
+    models: Mapping[str, Any],
+    specification: SequenceSpecification,
+    seed: int,
+    device: torch.device,
+) -> nn.Module:
+    """The model of a class, ``_target_``, and its settings, with the initial weights of ``seed``.
+
+    Args:
+        device: whose generator is seeded and left as it was, beside those of the CPU.
+
+    Raises:
+        UserError: the model refuses its settings.
+    """
+    with kept_random_state(device):
+        seed_generators(derive_seed(seed, "initial weights"), device)
+        model: nn.Module = _construct(models, "models", specification)
+    make_whole(model)
     return model
 
 
@@ -203,10 +219,13 @@ def check_fits(
     """
     try:
         with kept_random_state(torch.device("cpu")), torch.device("meta"):
-            sizes = [p.numel() * p.element_size() for p in build().parameters()]
+            by_size: dict[int, list[nn.Parameter]] = defaultdict(list)
+            for parameter in build().parameters():
+                by_size[parameter.element_size()].append(parameter)
+            weights = sum(size * count_numbers(same) for size, same in by_size.items())
     except Exception:  # it is refused, or looks at values: building it says why
         return
-    held = copies * sum(sizes)
+    held = copies * weights
     on_gpu = device.type == "cuda"
     memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
     if held > memory:
@@ -216,7 +235,7 @@ def check_fits(
             else ""
         )
         raise UserError(
-            f"{name} has {sum(sizes) / 2**30:,.1f} GiB of weights{training}, but there are "
+            f"{name} has {weights / 2**30:,.1f} GiB of weights{training}, but there are "
             f"{memory / 2**30:,.1f} GiB of memory here: lower models.layers or models.width"
         )
 
@@ -226,7 +245,7 @@ def model_builder(configuration: Configuration, device: torch.device) -> Build:
 
     def build(*sizes: Any, seed: int = 0) -> nn.Module:
         with kept_random_state(device):
-            torch.manual_seed(derive_seed(seed, "initial weights"))
+            seed_generators(derive_seed(seed, "initial weights"), device)
             try:
                 model: nn.Module = _construct(configuration.models, "models", *sizes)
             except UserError as error:
@@ -343,57 +362,3 @@ def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
                 wanted = first["msg"].removeprefix("Input ")
                 return f"{group}.{key}={value}: {first['input']!r} {wanted}"
     return None
-
-
-def load_weights(
-    model: nn.Module, weights: Mapping[str, Tensor], path: Path, *, edited: bool = False
-) -> None:
-    """Give a model what :func:`read_weights` has read at ``path``.
-
-    Args:
-        edited: whether the code of the model is not that which trained them.
-
-    Raises:
-        UserError: these are weights of another model.
-    """
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError:
-        if edited:
-            raise UserError(
-                f"the weights {path} are of other code than the model has now, and do not fit it: "
-                "go back to the code that the record names by its hash, or train again with this",
-                RUN_FAILED,
-            ) from None
-        raise UserError(
-            f"the weights {path} do not fit the model of their record: delete the folder "
-            f"{path.parent}, and the record if it is still there, then train again",
-            RUN_FAILED,
-        ) from None
-
-
-def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
-    """Weights of a record, if they are the ones that it names.
-
-    Raises:
-        UserError: the file is missing or is not the one that was saved.
-    """
-    try:
-        with open_regular(path) as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise UserError(
-            f"the weights {path} are missing: train again with the record's command "
-            "(delete its record first), put the file back, or name the store that has it by store=",
-            RUN_FAILED,
-        ) from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError(
-            f"the weights {path} are not the ones that were trained (SHA-256 differs): delete the "
-            f"folder {path.parent}, and the record if it is still there, then train again",
-            RUN_FAILED,
-        )
-    try:
-        return load(content)
-    except SafetensorError as error:
-        raise UserError(f"the weights {path} are no safetensors ({error})", RUN_FAILED) from None

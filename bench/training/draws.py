@@ -7,18 +7,62 @@ way: the layer of an LSTM, which has no batching rule, and hooks on gradients, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from ground.seeding import next_python_draws, seed_python_generators
+
 
 class NotStackable(Exception):
     """These trainings cannot be computed as one; says why."""
+
+
+@contextmanager
+def no_python_draws() -> Iterator[None]:
+    """Inside, models that differ in their seeds are computed as one.
+
+    Raises:
+        NotStackable: they drew from ``random`` or NumPy's global generator, which gives one number
+            to all of them, where each has its own alone.
+    """
+    seed_python_generators(0)
+    first = next_python_draws()
+    seed_python_generators(0)
+    yield
+    if next_python_draws() != first:
+        raise NotStackable("a model draws from numpy.random or random")
+
+
+@contextmanager
+def unchanged_buffers(model: nn.Module) -> Iterator[None]:
+    """Inside, ``model`` stands for several, with their parameters and its own buffers; these are
+    afterwards as they were.
+
+    Raises:
+        NotStackable: they were changed, by one of the models or by all of them at once.
+    """
+    buffers = dict(model.named_buffers())
+    before = {name: buffer.clone() for name, buffer in buffers.items()}
+    changed = []
+    try:
+        yield
+    finally:
+        after = dict(model.named_buffers())
+        for name, buffer in buffers.items():
+            if after.get(name) is not buffer or not buffer.equal(before[name]):
+                changed.append(name)
+                buffer.copy_(before[name])
+                module, _, own_name = name.rpartition(".")
+                setattr(model.get_submodule(module), own_name, buffer)
+    if changed:
+        raise NotStackable(f"training changes {changed[0]}, which is no parameter")
 
 
 class AsAlone(TorchFunctionMode):

@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
+from bench.training.seeding import seed_generators
 from bench.training.trainer import (
     LightningEnvironment,
     LightningModule,
@@ -40,7 +41,6 @@ from bench.training.training import (
     Diverged,
     Stopped,
     TrainingReport,
-    seed_draws,
     set_numerics,
     total_steps,
 )
@@ -109,10 +109,11 @@ class TrainingModule(LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         set_learning_rate(self.optimizer, self.rate_at(self.step))
-        seed_draws(self.draw_seed(), self.device)
+        seed_generators(self.draw_seed(), self.device)
 
     def draw_seed(self, part: int = 0) -> int:
-        """What dropout of this step is drawn from, in one of its passes."""
+        """The seed of whatever the model draws in this step, such as dropout, in one of its
+        passes."""
         names = ("dropout", self.ranks.rank, self.step)
         return derive_seed(self.seed, *names, *([part] if part else []))
 
@@ -151,7 +152,7 @@ class TrainingModule(LightningModule):
         parts = []
         for number, part in enumerate(own.split(size)):
             if number:
-                seed_draws(self.draw_seed(number), own.inputs.device)
+                seed_generators(self.draw_seed(number), own.inputs.device)
             loss = self.loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())
@@ -187,6 +188,8 @@ class TrainingModule(LightningModule):
         self.record.losses.append(loss)
 
     def _validate(self) -> None:
+        # Beside other members of a stack the generators are where these have left them.
+        seed_generators(derive_seed(self.seed, "validation", self.step), self.device)
         self.model.eval()
         with torch.no_grad():
             loss = self.task.validation_loss(self.model, self.device)

@@ -51,11 +51,17 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim
     the kernels of state-space models: ``{"name": {"weight_decay": 0.0, "maximum_lr": 1e-3}}``.
     """
     options: dict[str, dict[str, float]] = getattr(model, "parameter_options", dict)()
+    # A parameter that several modules share may be named there by any of its names.
+    by_parameter = {
+        parameter: options[name]
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if name in options
+    }
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
+    for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        own = options.get(name, {})
+        own = by_parameter.get(parameter, {})
         decays = settings.weight_decay_on == "all" or parameter.ndim >= 2
         decay = own.get("weight_decay", settings.weight_decay if decays else 0.0)
         groups.setdefault((decay, own.get("maximum_lr", math.inf)), []).append(parameter)

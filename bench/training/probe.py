@@ -6,14 +6,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bench.training.unfit import UnfitModel
 from tasks.interface import Batch, Task
 
 # Relative to the largest output. A transform that mixes positions (FFT) moves the past by 1e-6.
 TOLERANCE = 1e-3
-
-
-class UnfitModel(Exception):
-    """The model breaks the contract of ``models/specification.py``; says how."""
 
 
 def probe(model: nn.Module, task: Task, batch: Batch) -> None:

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.data import DataLoader, IterableDataset
 
-from bench.training.draws import AsAlone, NotStackable
+from bench.training.draws import AsAlone, NotStackable, no_python_draws, unchanged_buffers
 from bench.training.loop import TrainingModule, stop_on_signal, trainer_of
 from bench.training.optimisation import set_learning_rate
 from bench.training.parallel import Ranks
+from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningModule, SIGTERMException
-from bench.training.training import Diverged, Stopped, seed_draws
+from bench.training.training import Diverged, Stopped
 from ground.progress import Report, silent
 from settings.settings import TrainingSettings
 from tasks.interface import Batch, Task
@@ -272,7 +273,9 @@ class _Stack(LightningModule):
         batches = tuple(batches[place] for place in self._places())
         names = list(self.groups)
         try:
-            losses = self._losses(batches)
+            # What a buffer does in the first step it does in all.
+            with nullcontext() if self.checked else unchanged_buffers(self.going[0].model):
+                losses = self._losses(batches)
             found = torch.autograd.grad(
                 losses.sum(), [self.parameters_of_all[name] for name in names], allow_unused=True
             )
@@ -309,7 +312,7 @@ class _Stack(LightningModule):
             return functional_call(loss, named, (batch,))
 
         if self._same_draws:
-            seed_draws(self.going[0].draw_seed(), self.device)
+            seed_generators(self.going[0].draw_seed(), self.device)
 
             def on_one_batch(of_one: dict[str, Tensor], place: Tensor) -> Tensor:
                 with AsAlone(place, None):
@@ -324,14 +327,15 @@ class _Stack(LightningModule):
             with AsAlone(place, generators):
                 return with_parameters(of_one, batch)
 
-        return vmap(on_own_batch)(self.parameters_of_all, self.places, stacked)
+        with no_python_draws():
+            return vmap(on_own_batch)(self.parameters_of_all, self.places, stacked)
 
     def _compare(
         self, batches: Sequence[Batch], losses: Tensor, gradients: dict[str, Tensor]
     ) -> None:
         """Refuse to go on with members whose first gradients are not those that they have alone."""
         for place, (module, batch) in enumerate(zip(self.going, batches, strict=True)):
-            seed_draws(module.draw_seed(), self.device)
+            seed_generators(module.draw_seed(), self.device)
             loss = module.task.training_loss(module.model, batch)
             own = dict(module.model.named_parameters())
             alone = torch.autograd.grad(loss, [own[name] for name in gradients])

@@ -22,15 +22,6 @@ def set_numerics(threads: int) -> None:
     os.environ["TRITON_F32_DEFAULT"] = "tf32x3"
 
 
-def seed_draws(seed: int, device: torch.device) -> None:
-    """What ``torch.manual_seed`` does, for a CPU without the stack trace that it formats for each
-    kind of accelerator that is not in use: milliseconds in every step."""
-    if device.type == "cpu":
-        torch.default_generator.manual_seed(seed)
-    else:
-        torch.manual_seed(seed)
-
-
 class Diverged(measurement.Diverged):
     """A loss is no longer a number; ``report`` says how far the training had come."""
 

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 import models
+from bench.training.seeding import seed_generators
 from ground.errors import UserError
 from models.specification import SequenceSpecification
 from settings.external import load_class
@@ -64,13 +65,13 @@ def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
     """
     own = hyperparameters(name)
     small = {key: SMALL.get(key, value) for key, value in own.items()}
-    torch.manual_seed(seed)
+    seed_generators(seed, torch.device("cpu"))
     try:
         return constructor(name)(SPECIFICATIONS[kind], **small)
     except ValueError:
         if "heads" not in own:
             raise
-        torch.manual_seed(seed)
+        seed_generators(seed, torch.device("cpu"))
         return constructor(name)(SPECIFICATIONS[kind], **small | {"heads": own["heads"]})
 
 

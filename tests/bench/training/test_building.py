@@ -22,6 +22,7 @@ from bench.training.building import (
     model_builder,
     prepare_data,
 )
+from bench.training.weights import load_weights
 from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose
@@ -211,5 +212,5 @@ def test_weights_that_do_not_fit_say_whether_the_code_was_edited(
 ) -> None:
     model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)
     with pytest.raises(UserError, match=sentence):
-        building.load_weights(model, other.state_dict(), Path("w"), edited=edited)
-    building.load_weights(model, torch.nn.Linear(2, 2).state_dict(), Path("w"), edited=edited)
+        load_weights(model, other.state_dict(), Path("w"), edited=edited)
+    load_weights(model, torch.nn.Linear(2, 2).state_dict(), Path("w"), edited=edited)

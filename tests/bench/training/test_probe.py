@@ -5,7 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.training.building import build_model, build_task
-from bench.training.probe import UnfitModel, probe
+from bench.training.probe import probe
+from bench.training.unfit import UnfitModel
 from settings.config import compose, models_of
 from settings.groups import choices
 

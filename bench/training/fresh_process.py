@@ -1,0 +1,141 @@
+"""A model built in another process, where strings have other hashes and modules are imported anew.
+
+Within one process two things look the same that are not: what is drawn once, while a module is
+imported, and what follows the order of a set or the hash of a string. A process costs seconds, so
+one is started only for a class of another package whose source names such a source, and it works
+beside this one. As a program it is that other process: ``FOLDER`` holds what is asked of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bench.records.code import imported_modules, is_own
+from bench.training.building import initial_model
+from bench.training.seeding import kept_random_state
+from bench.training.training import set_numerics
+from ground.processes import module_command
+from models.specification import SequenceSpecification
+
+SECONDS = 60.0  # after which the other process is given up, and nothing is known
+REQUEST, INPUTS, RESULT = "request.json", "inputs.safetensors", "result.safetensors"
+# What a source may import or call to have numbers that another process has otherwise.
+MODULES = {"secrets", "uuid", "time", "datetime"}
+CALLS = {
+    *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
+    *("Random", "default_rng", "RandomState", "SeedSequence"),
+}
+CPU = torch.device("cpu")
+
+# A model's tensors and its outputs, by name, of (model, inputs).
+Observe = Callable[[torch.nn.Module, Tensor], dict[str, Tensor]]
+
+
+def may_differ(target: str) -> bool:
+    """Whether the source of a class of another package, or of what it imports from that package,
+    names a source of numbers that are others in another process."""
+    for name, path in imported_modules(target.rpartition(".")[0]).items():
+        if is_own(name):
+            continue
+        if any(map(_names_a_source, ast.walk(ast.parse(path.read_bytes())))):
+            return True
+    return False
+
+
+def _names_a_source(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name in MODULES for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.module in MODULES or any(alias.name in CALLS for alias in node.names)
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        return (called.id if isinstance(called, ast.Name) else called) in CALLS
+    return isinstance(node, ast.Set | ast.SetComp)
+
+
+@contextmanager
+def built_elsewhere(
+    models: Mapping[str, Any], specification: SequenceSpecification, seed: int, inputs: Tensor
+) -> Iterator[Callable[[], dict[str, Tensor] | None]]:
+    """Start a process that builds a model and observes it; a call waits for what it saw, which is
+    None where it could not.
+
+    Args:
+        models: the class as ``_target_``, and its settings.
+    """
+    mine = os.environ.get("PYTHONHASHSEED")
+    with tempfile.TemporaryDirectory(prefix="examination-") as name:
+        folder = Path(name)
+        save_file({"inputs": inputs.cpu().contiguous()}, folder / INPUTS)
+        request = {
+            "models": dict(models),
+            "specification": dataclasses.asdict(specification),
+            "seed": seed,
+            "threads": torch.get_num_threads(),
+            "path": sys.path,
+        }
+        (folder / REQUEST).write_text(json.dumps(request))
+        process = subprocess.Popen(
+            module_command("bench.training.fresh_process", [str(folder)]),
+            env={**os.environ, "PYTHONHASHSEED": "1" if mine == "0" else "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def result() -> dict[str, Tensor] | None:
+            try:
+                ended = process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return None
+            return load_file(folder / RESULT) if ended == 0 else None
+
+        try:
+            yield result
+        finally:
+            process.kill()
+            process.wait()
+
+
+def observed(
+    models: Mapping[str, Any],
+    specification: SequenceSpecification,
+    seed: int,
+    inputs: Tensor,
+    observe: Observe,
+) -> dict[str, Tensor]:
+    """What ``observe`` sees of the model of one seed on a CPU; no global generator is moved."""
+    with kept_random_state(CPU):
+        return observe(initial_model(models, specification, seed, CPU), inputs.cpu())
+
+
+def main(words: list[str]) -> None:
+    """Build, observe and write what is asked for in the folder that is named."""
+    from bench.training.repeatability import observe
+
+    folder = Path(words[0])
+    request = json.loads((folder / REQUEST).read_text())
+    sys.path[:] = request["path"]
+    set_numerics(request["threads"])
+    specification = SequenceSpecification(**request["specification"])
+    inputs = load_file(folder / INPUTS)["inputs"]
+    seen = observed(request["models"], specification, request["seed"], inputs, observe)
+    save_file(seen, folder / RESULT)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

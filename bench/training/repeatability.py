@@ -1,0 +1,282 @@
+"""Whether a model is a function of its seed, and whether its state dict is all that training makes.
+
+A run is repeated, taken up again after a kill and evaluated by building the model again, seeding
+every generator, and loading a state dict. So before training the same is done in small: what is
+built twice must be equal, and what is built anew and given the state dict of a model that has made
+some passes must go on as that one does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from bench.records.code import is_own
+from bench.training.building import build_model, build_to_train
+from bench.training.fresh_process import CPU, built_elsewhere, may_differ, observed
+from bench.training.seeding import kept_random_state, seed_generators
+from bench.training.storage import (
+    count_parameters,
+    examine_storage,
+    packed,
+    with_second_names,
+)
+from bench.training.unfit import UnfitModel
+from settings.settings import Configuration
+from tasks.interface import Task
+
+SEQUENCES, POSITIONS = 2, 64  # of a batch, that are looked at
+PASSES = 2  # that stand for a training
+# Added to the parameters: what a gate that starts at 0 keeps from the outputs is seen as well.
+AS_TRAINED = 0.05
+# Differences of the outputs that are rounding, in units of the last place of the largest output.
+# A CPU makes none; a GPU may add in another order each time. What is drawn differs by much more.
+ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
+LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
+NAMED = 3  # of several tensors
+STATE, OUTPUTS = "state ", "outputs"  # names of what is observed
+
+_examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
+
+OTHER_SOURCES = (
+    "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
+    "the order of a set, a class counter, memory that is not written (torch.empty), or a generator "
+    "of its own (numpy.random.default_rng() without a seed); torch, numpy.random and random are "
+    "seeded: draw from these"
+)
+
+
+def examine_model(
+    configuration: Configuration, task: Task, device: torch.device
+) -> tuple[str, ...]:
+    """Names of the buffers that training changes; once in a process for each setting of a model,
+    since the rates and seeds of a sweep change nothing of it.
+
+    Raises:
+        UnfitModel: it cannot be trained, saved or made again; says why.
+    """
+    key = json.dumps([configuration.models, repr(task.specification()), str(device)])
+    if key not in _examined:
+        seed = configuration.seed
+        examine_storage(build_to_train(configuration, task, seed))
+        inputs = task.training_batch(seed, 0, SEQUENCES).to(device).inputs
+        build = lambda: build_model(configuration, task, seed).to(device)  # noqa: E731
+        with ExitStack() as running:
+            elsewhere = None
+            models, specification = configuration.models, task.specification()
+            if not is_own(models["_target_"]) and may_differ(models["_target_"]):
+                arguments = (models, specification, seed, inputs)
+                elsewhere = running.enter_context(built_elsewhere(*arguments))
+            changed = examine_repeatability(build, inputs, device)
+            if elsewhere is not None:
+                _refuse_other_process(observed(*arguments, observe), elsewhere())
+        _examined[key] = changed
+    changed, devices = _examined[key], configuration.training.devices
+    if changed and devices > 1:
+        raise UnfitModel(
+            f"training changes the buffer {changed[0]}, by a part of each batch in each of "
+            f"training.devices={devices} processes: train it in one"
+        )
+    return changed
+
+
+def examine_repeatability(
+    build: Callable[[], nn.Module], inputs: Tensor, device: torch.device
+) -> tuple[str, ...]:
+    """Build a model two or three times, and compare.
+
+    Args:
+        build: gives the model on ``device`` with the initial weights of one seed.
+        inputs: (batch, time) or (batch, time, channels), on ``device``; a few of them are used.
+
+    Returns:
+        The names of the buffers that training changes; they are part of the state dict.
+
+    Raises:
+        UnfitModel: it is another one each time, or state that training changes is not in its state
+            dict; says what.
+    """
+    with kept_random_state(device):
+        return _examine(build, inputs[:SEQUENCES], device)
+
+
+def _examine(
+    build: Callable[[], nn.Module], inputs: Tensor, device: torch.device
+) -> tuple[str, ...]:
+    model, same = build(), build()
+    _refuse_other_weights(model.state_dict(), same.state_dict())
+    for one in (model, same):
+        _disturb(one, 0, device)
+    before = {name: b.detach().clone() for name, b in model.named_buffers()}
+    short = inputs[:, :POSITIONS]
+    try:
+        outputs = _training_pass(model, short, 0, device)
+    except Exception:  # a model may want whole sequences; if not, they raise the same
+        short = inputs
+        model, same = build(), build()
+        for one in (model, same):
+            _disturb(one, 0, device)
+        outputs = _training_pass(model, short, 0, device)
+    if not _near(outputs, _training_pass(same, short, 0, device)):
+        raise UnfitModel(
+            "the model, built twice from one seed with equal weights, gives two outputs in "
+            f"training for the same inputs and seeds: it depends on {OTHER_SOURCES}"
+        )
+    after_first = _values(model)
+    for number in range(1, PASSES + 1):
+        _disturb(model, number, device)  # what was computed from the first weights is out of date
+        outputs = _training_pass(model, short.roll(number, 1), number, device)
+        if outputs.requires_grad:
+            outputs.float().square().mean().backward()
+        model.zero_grad(set_to_none=True)
+    state = model.state_dict()
+    changed = tuple(
+        name
+        for name, buffer in model.named_buffers()
+        if name in before and name in state and not _equal(before[name], buffer)
+    )
+    resumed = same if count_parameters(model) > LARGE else build()
+    _load_as_from_a_file(resumed, state)
+    if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
+        names = _lost(after_first, _values(model), state)
+        raise UnfitModel(
+            f"training changes {names}, and its outputs depend on that, but no checkpoint keeps "
+            "it, since the state dict does not have it: register it as a persistent buffer, "
+            "register_buffer(name, tensor), or do without it"
+        )
+    return changed
+
+
+def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    other = [name for name in first if name not in second or not _equal(first[name], second[name])]
+    other += [name for name in second if name not in first]
+    if other:
+        raise UnfitModel(
+            f"the model is not the same when it is built twice from one seed ({_listed(other)}): "
+            f"it depends on {OTHER_SOURCES}"
+        )
+
+
+def observe(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    """What two processes compare: the state dict of a new model, and its outputs in training."""
+    seen = {f"{STATE}{name}": value.detach().clone() for name, value in model.state_dict().items()}
+    _disturb(model, 0, CPU)
+    outputs = _training_pass(model, inputs[:SEQUENCES], 0, CPU)
+    return {**seen, OUTPUTS: outputs.detach().contiguous().clone()}
+
+
+def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | None) -> None:
+    if there is None:
+        return
+    other = [
+        name.removeprefix(STATE)
+        for name in here
+        if name != OUTPUTS and not (name in there and _equal(here[name], there[name]))
+    ]
+    if other or not _near(here[OUTPUTS], there[OUTPUTS]):
+        what = _listed(other) if other else "its outputs in training"
+        raise UnfitModel(
+            f"the model is not the same when two processes build it from one seed ({what}): it "
+            f"depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
+        )
+
+
+def _disturb(model: nn.Module, seed: int, device: torch.device) -> None:
+    seed_generators(seed, device)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad and parameter.is_floating_point():
+                parameter.add_(AS_TRAINED * torch.randn_like(parameter))
+
+
+def _training_pass(model: nn.Module, inputs: Tensor, seed: int, device: torch.device) -> Tensor:
+    seed_generators(seed, device)
+    outputs: Tensor = model.train()(inputs.clone())  # it may write into them
+    return outputs
+
+
+def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """What a run does between training and evaluation."""
+    try:
+        if count_parameters(model) <= LARGE:
+            state = with_second_names(load(packed(state)), model.state_dict())
+        model.load_state_dict(state)
+    except (SafetensorError, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise UnfitModel(
+            "the state dict that the model has after some steps cannot be saved and loaded into "
+            f"one that is built anew ({' '.join(lines[:2])[:300]}): it must have the same names "
+            "and shapes from the start"
+        ) from error
+
+
+def _goes_on_alike(
+    model: nn.Module, resumed: nn.Module, inputs: Tensor, device: torch.device
+) -> bool:
+    """Whether both give the same outputs, evaluated and in a further step of training."""
+    with torch.no_grad():
+        evaluated = []
+        for one in (model, resumed):
+            seed_generators(0, device)
+            evaluated.append(one.eval()(inputs.clone()))
+    if not _near(*evaluated):
+        return False
+    return _near(*(_training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))
+
+
+def _values(model: nn.Module) -> dict[str, Tensor]:
+    """Copies of all tensors that modules hold beside their parameters: buffers and attributes."""
+    held = dict(model.named_buffers())
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                held[f"{prefix}.{name}" if prefix else name] = value
+    return {name: tensor.detach().clone() for name, tensor in held.items()}
+
+
+def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Iterable[str]) -> str:
+    """What a state dict lacks of the tensors that changed, in words."""
+    names = [
+        name
+        for name, value in after.items()
+        if name not in set(state) and not (name in before and _equal(before[name], value))
+    ]
+    if names:
+        return f"{_listed(names)} (a buffer with persistent=False, or an attribute)"
+    return "state that is no tensor of the model (a counter, a list or a generator of its own)"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    """Bit for bit, but for the kind of NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _near(a: Tensor, b: Tensor) -> bool:
+    """Equal but for rounding; what is no number must be none in both."""
+    if a.shape != b.shape:
+        return False
+    a, b = a.detach(), b.detach()
+    if not a.is_floating_point():
+        return bool(torch.equal(a, b))
+    rounding = min(ROUNDING_UNITS * torch.finfo(a.dtype).eps, LARGEST_ROUNDING)
+    a, b = a.double(), b.double()
+    finite = a.isfinite() & b.isfinite()
+    if not _equal(a[~finite], b[~finite]):
+        return False
+    a, b = a[finite], b[finite]
+    if not a.numel():
+        return True
+    return float((a - b).abs().max()) <= rounding * float(torch.maximum(a.abs(), b.abs()).max())
