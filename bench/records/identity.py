@@ -100,7 +100,7 @@ def settled(record: RunRecord) -> RunRecord:
 def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Under their settled names, and of the same run made by several states of equal code one
     record: that of a search before another, then the first that was made."""
-    ordered = sorted(records, key=lambda r: (r.role != "final", r.provenance.started_at, r.run_id))
+    ordered = sorted(records, key=lambda r: (r.study is None, r.provenance.started_at, r.run_id))
     first: dict[tuple[str, int], RunRecord] = {}
     kept = []
     for record in ordered:

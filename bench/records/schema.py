@@ -23,7 +23,8 @@ SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
-# A "control" is made to fail a claim: it stands in no figure, table or board.
+# A "control" is made to fail a claim: it stands in no figure, table or board. A "final" run has the
+# setting that a search chose: its record has the study where the trials were made in its store.
 Role = Literal["single", "trial", "final", "baseline", "control"]
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
