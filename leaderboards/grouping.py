@@ -177,7 +177,7 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
             if (one.identity, one.seed) == (other.identity, other.seed):
                 raise UserError(
                     f"the records {one.run_id} and {other.run_id} have the same identity and seed, "
-                    "so one run would count twice: delete one of them",
+                    "so one run would count twice: leave one of them out",
                     VERIFICATION_FAILED,
                 )
     groups = {group: same[0] for (group, _), same in sorted(by_identity.items())}

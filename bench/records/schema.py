@@ -216,7 +216,7 @@ def write_record(record: RunRecord, folder: Path) -> Path:
 RECORD = Kind(
     "record",
     RunRecord,
-    how="restore it from version control, or delete it and run again",
+    how="restore it from version control or a copy, or move it elsewhere and run again",
     most=MAXIMUM_RECORD_BYTES,
 )
 

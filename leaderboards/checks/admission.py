@@ -140,11 +140,13 @@ def contradiction(run_id: str, what: str, other: str, file: Path | None = None) 
 
 
 def _refused(run_id: str, why: str, file: Path | None = None) -> UserError:
-    """One's own code may have changed since one's own record, which is then in nobody's way but
-    one's own; whoever reads the file names it."""
+    """One's own code may have changed since one's own record was made; whoever reads the file names
+    it. A record of the project is nobody's to delete, and one's own is in nobody's way."""
     how = "make it again with bench.train or bench.sweep"
-    if file is not None and not file.resolve().is_relative_to(COMMON):
-        how = "delete this file, or leave it out by skip_refused=true of leaderboards.build"
+    if file is not None and file.resolve().is_relative_to(COMMON):
+        how = "restore the file from version control, or report it"
+    elif file is not None:
+        how = "to make it again, move the file elsewhere before bench.train or bench.sweep"
     return UserError(f"the record {run_id} is refused because {why}: {how}", RUN_FAILED)
 
 

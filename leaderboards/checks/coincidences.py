@@ -63,7 +63,9 @@ def _differ(study: Study, other: Study) -> bool:
     known = {key_of(trial.parameters): trial for trial in other.trials}
     pairs = ((trial, known.get(key_of(trial.parameters))) for trial in study.trials)
     return any(
-        (one.value, one.outcome) != (two.value, two.outcome) for one, two in pairs if two is not None
+        (one.value, one.outcome) != (two.value, two.outcome)
+        for one, two in pairs
+        if two is not None
     )
 
 
