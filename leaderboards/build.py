@@ -113,6 +113,7 @@ def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: 
 def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
     checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
+    from bench.records.store import Store
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
     from leaderboards.render import PRESETS
@@ -129,7 +130,7 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     ]
     found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
     if local:
-        found.append(Folder(STORE / "records", YOURS))
+        found.append(Folder(Store(STORE).records, YOURS))
         known.insert(0, STORE / OWN)  # of one record the last counts
     # A reproduction with changed settings lies in a folder of another name, and its verdicts are
     # not those of the preset.

@@ -82,6 +82,12 @@ def run_ids_of(record: RunRecord) -> set[str]:
     return {record.run_id, *(make_run_id(*place, one, record.seed) for one in found)}
 
 
+def equal_code_of(record: RunRecord) -> set[str]:
+    """Hashes of the model code that made a record, and of all that is proven to give the same."""
+    everywhere = names(Code.of(record.config, record.provenance), record.config)
+    return {name.code.model_code for name in everywhere}
+
+
 def settled(record: RunRecord) -> RunRecord:
     """A record under the one name that all equal code gives its run; run id and numbers stay."""
     name = settled_name(record.config, record.provenance)

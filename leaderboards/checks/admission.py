@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from bench.records.equivalence import form
+from bench.records.identity import settled
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -29,8 +30,7 @@ from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
-RULES = (
-    *naming.RULES,
+RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,
     *following.RULES,
     *derived.RULES,
@@ -50,8 +50,13 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     """
     for what in ("task", "model", "preset", "run_id"):
         check_name(getattr(record, what), what)
-    for rule in RULES:
+    for rule in naming.RULES:
         if why := rule(record):
+            raise _refused(record.run_id, why, file)
+    # Older code that is proven equal had fewer settings, which the checks of numbers go by.
+    canonical = settled(record)
+    for rule in RULES:
+        if why := rule(canonical):
             raise _refused(record.run_id, why, file)
     return record
 
