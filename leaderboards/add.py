@@ -84,8 +84,9 @@ def plan(name: str, target: Path) -> tuple[RunRecord, Path, Path]:
     destination = target / record.task / record.preset / f"{record.run_id}.json"
     if destination.exists() and read_record(destination) != record:
         raise UserError(
-            f"{destination} already holds another record of that name: delete it first if the new "
-            "one is to replace it"
+            f"{destination} already holds another record of that name, which stays: "
+            "`python -m leaderboards.verify` keeps what a run gives that is made again, and "
+            "to=FOLDER puts the new one elsewhere"
         )
     return record, source, destination
 

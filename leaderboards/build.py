@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from ground.escaping import terminal
 from ground.progress import Report
 from ground.words import wants_help
 from leaderboards.arguments import read
@@ -32,12 +33,14 @@ usage: python -m leaderboards.build [key=value ...] [--check]
                    yours and is not committed
   output=FOLDER    where the board goes (default leaderboards/board.parquet)
   skip_refused=true
-                   name every file that cannot be trusted, and build the board from the others
+                   exit code 0 although files cannot be shown
   drop_stale=true  delete what was verified of records that are gone, or were replaced: it counts
                    for nothing
   --check          write nothing, read everything; exit code 4 if the board differs from what the
                    records give
 
+A file that cannot be shown is named with the reason, and the board is built from the others: no
+record stops it. The exit code is then 4, or 0 with skip_refused=true.
 Only what has changed since the last build is read, by an index beside the board that may be
 deleted. Your runs of a setting that is committed stand beside it, as replications.
 Published numbers (published/) and committed verdicts (leaderboards/verdicts) are always on the
@@ -63,8 +66,8 @@ def main(words: list[str]) -> int:
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
-    refused: list[UserError] | None = [] if given.true("skip_refused") else None
-    if given.true("drop_stale") and (folders or refused is not None or given.flags):
+    may_lack_some = given.true("skip_refused")
+    if given.true("drop_stale") and (folders or may_lack_some or given.flags):
         raise UserError(
             "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
             "--check out"
@@ -75,20 +78,23 @@ def main(words: list[str]) -> int:
 
     own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
     stale: list[Verification] = []
+    refused: list[UserError] = []
     with progress() as report:
         if "--check" in given.flags:
             contents = checked(own, output, local, refused, report, stale)
         else:
             contents = in_words(build(own, output, refused, report, stale), refused)
-    for error in refused or ():
-        print(f"refused: {error}", file=sys.stderr)
+    for error in refused:
+        print(terminal(f"not shown: {error}"), file=sys.stderr)
     if stale and not folders:  # else there are records that were not looked at
-        print(_about_stale(stale, own, local, given.true("drop_stale")), file=sys.stderr)
+        # What a record that is not shown was verified as may count again, once that is mended.
+        unwanted = given.true("drop_stale") and not refused
+        print(_about_stale(stale, own, local, unwanted), file=sys.stderr)
     if "--check" in given.flags:
         print(f"{output} is what its records give ({contents})")
     else:
         print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
-    return OK
+    return VERIFICATION_FAILED if refused and not may_lack_some else OK
 
 
 def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: bool) -> str:
@@ -107,6 +113,7 @@ def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: 
 def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
     checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
+    from bench.records.store import Store
     from leaderboards.data.growing import Inputs
     from leaderboards.data.index import Folder
     from leaderboards.render import PRESETS
@@ -123,7 +130,7 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     ]
     found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
     if local:
-        found.append(Folder(STORE / "records", YOURS))
+        found.append(Folder(Store(STORE).records, YOURS))
         known.insert(0, STORE / OWN)  # of one record the last counts
     # A reproduction with changed settings lies in a folder of another name, and its verdicts are
     # not those of the preset.
@@ -143,7 +150,7 @@ def in_words(board: OpenBoard, refused: list[UserError] | None) -> str:
         (board.count("curves"), "curves"),
         (board.count("claims"), "verdicts"),
         (board.count("replications"), "replications"),
-        (len(refused or ()), "files refused"),
+        (len(refused or ()), "files not shown"),
     ]
     said = (f"{n} {what}" for n, what in counts if n or what not in ("replications", counts[-1][1]))
     return ", ".join(said)

@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
+from leaderboards.checks.coincidences import coincidences
+from leaderboards.checks.seeds import missing_seeds
 from leaderboards.shapes.sketches import OFF_THE_BOARD, SUBMITTED, Sketch
 from leaderboards.standing.levels import REPORTED, Standing
 
@@ -39,6 +41,7 @@ class Place:
         standing: how far its records were checked.
         searched_elsewhere: whether no search chose it, and one of its model, of the same size,
             chose another setting.
+        notes: what a reader must know of its runs beside those of other places, in clauses.
     """
 
     sketches: tuple[Sketch, ...]
@@ -49,6 +52,7 @@ class Place:
     beside: str = ""
     standing: Standing = REPORTED
     searched_elsewhere: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> Sketch:
@@ -69,6 +73,7 @@ class Place:
         contents = [(sketch.content, sketch.origin) for sketch in self.sketches]
         standing = (self.standing.words, self.standing.verified)
         own = [self.group, self.name, self.beside, self.searched_elsewhere, standing, contents]
+        own += [list(self.notes)] if self.notes else []
         text = json.dumps(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -108,6 +113,11 @@ class Setting:
     def marks(self) -> tuple[Mark, ...]:
         """What it lacks for a fair ranking."""
         return marks(self.records, searched_elsewhere=self.place.searched_elsewhere)
+
+    @cached_property
+    def note(self) -> str:
+        """What a reader of its numbers must know beside its marks."""
+        return "; ".join([*self.place.notes, *coincidences(self.records)])
 
     @cached_property
     def metrics(self) -> set[str]:
@@ -167,7 +177,7 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
             if (one.identity, one.seed) == (other.identity, other.seed):
                 raise UserError(
                     f"the records {one.run_id} and {other.run_id} have the same identity and seed, "
-                    "so one run would count twice: delete one of them",
+                    "so one run would count twice: leave one of them out",
                     VERIFICATION_FAILED,
                 )
     groups = {group: same[0] for (group, _), same in sorted(by_identity.items())}
@@ -185,11 +195,45 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
         )
         for key, same in by_identity.items()
     ]
-    return sorted(places, key=_order)
+    return _with_notes(sorted(places, key=_order))
+
+
+def _with_notes(places: Sequence[Place]) -> list[Place]:
+    """Places with what is notable of their runs: seeds that are missing, and the same weights or
+    the same numbers as another place of their table."""
+    by_results: dict[tuple[str, str], list[Place]] = defaultdict(list)
+    for place in places:
+        for result in _results(place):
+            by_results[place.group, result].append(place)
+    noted = []
+    for place in places:
+        alike = [other for result in _results(place) for other in by_results[place.group, result]]
+        names = dict.fromkeys(_called(other) for other in alike if other is not place)
+        notes = [missing_seeds((sketch.data_seed, sketch.seed) for sketch in place.sketches)]
+        notes += [f"equal results to {', '.join(names)}"] if names else []
+        noted.append(replace(place, notes=tuple(filter(None, notes))))
+    return noted
+
+
+def _results(place: Place) -> set[str]:
+    """What its trained runs came to, each run by its weights and by all that it measured."""
+    trained = [sketch for sketch in place.sketches if sketch.weights and sketch.outcome == "ok"]
+    return {
+        result
+        for sketch in trained
+        for result in (sketch.weights, f"{sketch.seed} {sketch.numbers}")
+        if result
+    }
+
+
+def _called(place: Place) -> str:
+    """What a place is called in a note."""
+    name = place.first.label
+    return f"{name} ({place.name})" if place.name else name
 
 
 def _is_searched(sketches: Iterable[Sketch]) -> bool:
-    return any(sketch.role == "final" for sketch in sketches)
+    return any(sketch.searched for sketch in sketches)
 
 
 def _model_of(key: tuple[str, str], sketches: Sequence[Sketch]) -> tuple[str, str, str]:
@@ -203,7 +247,7 @@ def one_of_each(sketches: Iterable[Sketch]) -> list[Sketch]:
     """Of the same run made by several states of equal code one: one that was sent after all others,
     then that of a search before another, then the first that was made, as far as dates tell."""
     ordered = sorted(
-        sketches, key=lambda s: (s.origin == SUBMITTED, s.role != "final", s.started_at, s.run_id)
+        sketches, key=lambda s: (s.origin == SUBMITTED, not s.searched, s.started_at, s.run_id)
     )
     first: dict[tuple[str, int], Sketch] = {}
     kept = []

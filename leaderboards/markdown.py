@@ -22,6 +22,7 @@ from leaderboards.render import (
     covered,
     doubts,
     from_items,
+    noted,
     p_of,
     plain,
     rank,
@@ -147,6 +148,7 @@ def _alone(row: Row) -> str:
         told.append(f"95 % interval {interval}")
     counted = ((row.seeds, "seeds"), (row.parameters, "parameters"), (row.trials, "tuning trials"))
     told += [f"{n:,} {of.removesuffix('s' * (n == 1))}" for n, of in counted if n is not None]
+    told += [markdown(row.note)] if row.note else []
     return f"{_whose(row)}, {', '.join([*told, *_words(row)])}.\n"
 
 
@@ -336,7 +338,8 @@ def table(rows: Sequence[Row], most: int | None = None) -> str:
     alone = Counter(row.label for row in rows if row.kind != SHOWN[-1])
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
-    told = markdown(standing(rows))
+    of_ours = (row for row in rows if not row.source)
+    told = markdown(" ".join(filter(None, (standing(rows), *(f"{n}." for n in noted(of_ours))))))
     return "\n".join(
         [
             f"{_whose(first)}: {metric} on test, {way}, {shown}" + (f". {told}" if told else ""),

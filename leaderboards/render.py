@@ -57,6 +57,11 @@ def name(row: Row) -> str:
     return f"{plain(row.label)} ({row.setting})" if row.setting else plain(row.label)
 
 
+def noted(rows: Iterable[Row]) -> list[str]:
+    """What a reader of some rows must know beside their numbers and marks, a sentence for each."""
+    return list(dict.fromkeys(f"{row.source or name(row)}: {row.note}" for row in rows if row.note))
+
+
 def plain(label: str) -> str:
     """A label for readers: names of predictors in code have underscores."""
     return label.replace("_", " ")

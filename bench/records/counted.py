@@ -12,7 +12,12 @@ from bench.records.schema import Cost, RunRecord
 
 SIZES = ("parameters", "position_parameters", "state_bytes", "state_length")
 WORK = ("training_tokens", "training_flops")
-SAME_WORK = 1.25  # they differ so much at most, by what batches are padded with
+BATCHES = 8  # of which the tokens and padded positions of a training are estimated
+SAME_WORK = 1.25  # they differ so much at most, by what batches are padded with,
+# and, where few sequences were drawn, by how long these happen to be. The means of two draws of n
+# lengths, whose deviation is no larger than their mean, lie 1.4/√n of it apart by one deviation:
+# four of these are a chance of one in ten thousand.
+BY_CHANCE = 6.0
 
 
 class Counted(BaseModel):
@@ -33,6 +38,14 @@ class Counted(BaseModel):
     cost: Cost | None = None
     uncounted: str = ""
     refused: str = ""
+
+
+def same_length(sequences: int) -> float:
+    """By which factor the tokens of two draws of so many sequences may differ.
+
+    Example: 1.25 of 4,800 sequences, and 3 of 9.
+    """
+    return max(SAME_WORK, 1 + BY_CHANCE / max(sequences, 1) ** 0.5)
 
 
 def other_data(record: RunRecord, data: Mapping[str, str]) -> str | None:
@@ -60,8 +73,10 @@ def contradiction(record: RunRecord, counted: Counted) -> str | None:
         said, found = getattr(record.cost, name), getattr(counted.cost, name)
         if said != found:
             return f"its cost.{name} is {said}, and the model of its config has {found}"
+    batch_size = int((record.config.get("training") or {}).get("batch_size") or 1)
+    factor = same_length(BATCHES * batch_size)
     for name in WORK if record.outcome == "ok" else ():
         said, found = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0
-        if max(said, found) > SAME_WORK * min(said, found):
+        if max(said, found) > factor * min(said, found):
             return f"its cost.{name} is {said:g}, and its steps are about {found:g}"
     return None

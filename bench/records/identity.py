@@ -82,6 +82,12 @@ def run_ids_of(record: RunRecord) -> set[str]:
     return {record.run_id, *(make_run_id(*place, one, record.seed) for one in found)}
 
 
+def equal_code_of(record: RunRecord) -> set[str]:
+    """Hashes of the model code that made a record, and of all that is proven to give the same."""
+    everywhere = names(Code.of(record.config, record.provenance), record.config)
+    return {name.code.model_code for name in everywhere}
+
+
 def settled(record: RunRecord) -> RunRecord:
     """A record under the one name that all equal code gives its run; run id and numbers stay."""
     name = settled_name(record.config, record.provenance)
@@ -100,7 +106,7 @@ def settled(record: RunRecord) -> RunRecord:
 def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Under their settled names, and of the same run made by several states of equal code one
     record: that of a search before another, then the first that was made."""
-    ordered = sorted(records, key=lambda r: (r.role != "final", r.provenance.started_at, r.run_id))
+    ordered = sorted(records, key=lambda r: (r.study is None, r.provenance.started_at, r.run_id))
     first: dict[tuple[str, int], RunRecord] = {}
     kept = []
     for record in ordered:

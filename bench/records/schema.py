@@ -23,7 +23,8 @@ SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
-# A "control" is made to fail a claim: it stands in no figure, table or board.
+# A "control" is made to fail a claim: it stands in no figure, table or board. A "final" run has the
+# setting that a search chose: its record has the study where the trials were made in its store.
 Role = Literal["single", "trial", "final", "baseline", "control"]
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
@@ -215,7 +216,7 @@ def write_record(record: RunRecord, folder: Path) -> Path:
 RECORD = Kind(
     "record",
     RunRecord,
-    how="restore it from version control, or delete it and run again",
+    how="restore it from version control or a copy, or move it elsewhere and run again",
     most=MAXIMUM_RECORD_BYTES,
 )
 

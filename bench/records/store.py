@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.records.schema import RunRecord
-from ground.files import ROOT
+from pydantic import BaseModel, Field
 
+from bench.records.schema import RunRecord
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT, write_atomically
+from ground.reading import Kind
+
+LAYOUT = 1  # of the folders of a store; a store of another number is laid out otherwise
+LAYOUT_FILE = "layout.json"  # a store from before there was a number has none, and is of layout 1
 COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
+
+
+class _Layout(BaseModel):
+    layout: int = Field(ge=1)  # what a later layout adds beside it is not for this code to judge
+
+
+_LAYOUT = Kind("layout of a store", _Layout, how="restore it from a copy of the store")
 
 
 @dataclass(frozen=True)
 class Store:
-    """The folders of one store; each is made by whoever first writes into it."""
+    """The folders of one store; each is made by whoever first writes into it.
+
+    Raises:
+        UserError: the store is of a newer layout, which this code would misread.
+    """
 
     root: Path
+
+    def __post_init__(self) -> None:
+        path = self.root / LAYOUT_FILE
+        if not path.is_file():
+            return
+        layout = _LAYOUT.read_json(path).layout
+        if layout > LAYOUT:
+            raise UserError(
+                f"the store {self.root} has layout {layout}, and this version of the project reads "
+                f"layout {LAYOUT}: use the version that wrote it, or a newer one, or another "
+                "store=FOLDER",
+                RUN_FAILED,
+            )
+
+    def state_layout(self) -> None:
+        """Write down how the store is laid out, for whoever opens it with other code."""
+        path = self.root / LAYOUT_FILE
+        if not path.exists():
+            write_atomically(path, (json.dumps({"layout": LAYOUT}) + "\n").encode())
 
     @property
     def records(self) -> Path:

@@ -95,7 +95,7 @@ def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
         return None
     record = read_record(path)
     if record.identity not in expected or record.seed != seed:
-        raise UserError(f"{path} belongs to another run: delete it and run again", RUN_FAILED)
+        raise UserError(f"{path} belongs to another run: move it away and run again", RUN_FAILED)
     return record if record.outcome in FINISHED else None
 
 
@@ -130,6 +130,7 @@ def serve_or_make(
     prepare_data(configuration, report or silent)
     identity = identify(configuration)
     store = Store(configuration.store)
+    store.state_layout()
     run_id = identity.run_id(configuration.seed)
     note_locations(configuration, store.work(run_id))
     found = find(identity, role)
@@ -199,6 +200,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
     task = task_or_measurement(configuration)
     prepare_data(configuration, report or silent)
     store = Store(configuration.store)
+    store.state_layout()
     own = configuration.model_copy(
         update={
             "models": {"_target_": configuration.tasks["_target_"]},

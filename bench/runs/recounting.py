@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.code import code_hash
 from bench.records.command import places_of, words_of
-from bench.records.counted import Counted
+from bench.records.counted import BATCHES, Counted
 from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord
 from bench.runs.making import count_cost
@@ -20,8 +20,6 @@ from ground.words import word
 from settings.config import compose
 from settings.settings import Configuration
 from tasks.interface import Batch, Task
-
-BATCHES = 8  # of which the tokens and padded positions of a training are estimated
 
 
 def recount(

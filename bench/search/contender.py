@@ -334,7 +334,7 @@ class Contender:
         if setting is None:
             self._keep_failure()
             return
-        study = given.study if given else self.study.describe(self.over_seeds)
+        study = None if given else self.study.describe(self.over_seeds)  # of trials made here
         best = self.entry.at(setting)
         self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
         for final in best.final_runs():

@@ -42,6 +42,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
     """
     configuration = plan.entries[0].configuration
     store = Store(configuration.store)
+    store.state_layout()
     with _only_driver(store):
         if configuration.tracking == "mlflow":
             from bench.records.tracking import create_store

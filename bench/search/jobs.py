@@ -13,12 +13,25 @@ from settings.settings import Configuration
 
 @dataclass(frozen=True)
 class Job:
-    """One run, on its way to a worker."""
+    """One run, on its way to a worker.
+
+    A trial, and a final run of a search of this store, are made here whatever is committed: the
+    numbers of another machine would be told as those by which this search chose.
+
+    Attributes:
+        study: the search of this store that chose the run's setting; None for a run that no search
+            chose, or one elsewhere.
+    """
 
     name: str
     configuration: Configuration
     role: Role
     study: Study | None = None
+
+    def __post_init__(self) -> None:
+        if self.role == "trial" or self.study is not None:
+            here = self.configuration.model_copy(update={"committed": False})
+            object.__setattr__(self, "configuration", here)
 
 
 @dataclass(frozen=True)

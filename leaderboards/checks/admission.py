@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from bench.records.equivalence import form
+from bench.records.identity import settled
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -29,8 +30,7 @@ from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
-RULES = (
-    *naming.RULES,
+RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,
     *following.RULES,
     *derived.RULES,
@@ -50,8 +50,13 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     """
     for what in ("task", "model", "preset", "run_id"):
         check_name(getattr(record, what), what)
-    for rule in RULES:
+    for rule in naming.RULES:
         if why := rule(record):
+            raise _refused(record.run_id, why, file)
+    # Older code that is proven equal had fewer settings, which the checks of numbers go by.
+    canonical = settled(record)
+    for rule in RULES:
+        if why := rule(canonical):
             raise _refused(record.run_id, why, file)
     return record
 
@@ -140,11 +145,13 @@ def contradiction(run_id: str, what: str, other: str, file: Path | None = None) 
 
 
 def _refused(run_id: str, why: str, file: Path | None = None) -> UserError:
-    """One's own code may have changed since one's own record, which is then in nobody's way but
-    one's own; whoever reads the file names it."""
+    """One's own code may have changed since one's own record was made; whoever reads the file names
+    it. A record of the project is nobody's to delete, and one's own is in nobody's way."""
     how = "make it again with bench.train or bench.sweep"
-    if file is not None and not file.resolve().is_relative_to(COMMON):
-        how = "delete this file, or leave it out by skip_refused=true of leaderboards.build"
+    if file is not None and file.resolve().is_relative_to(COMMON):
+        how = "restore the file from version control, or report it"
+    elif file is not None:
+        how = "to make it again, move the file elsewhere before bench.train or bench.sweep"
     return UserError(f"the record {run_id} is refused because {why}: {how}", RUN_FAILED)
 
 

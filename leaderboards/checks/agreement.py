@@ -1,25 +1,32 @@
-"""What several records say of the same thing."""
+"""What several records say of the same thing, where they cannot both be right.
+
+Only what is impossible is compared here. What may be a coincidence, or comes from another machine,
+is no contradiction: two settings of which one has no effect train the same weights, and two
+processors of one name may round otherwise. Such things are written beside the row
+(``coincidences.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench.records.code import is_own
-from bench.records.counted import SAME_WORK, data_are_rounded
+from bench.records.counted import data_are_rounded, same_length
 from bench.records.identity import settled
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
-from bench.records.schema import Curve, RunRecord
-from settings.samplers import key_of
+from bench.records.schema import RunRecord
 
 SPEED = "cost.training_flops for each token"
 LENGTH = "cost.training_tokens"  # by what batches are padded with, too
 SCORE = "headline, of a predictor of these data,"  # which needs no training, nor luck
 NEAR = (SPEED, LENGTH, SCORE)
 ROUNDED = 1e-3  # of a number of size 1, on another processor
-TELLING = ("lr", "batch_size", "weight_decay", "betas", "precision")  # change weights, surely
+# Batches of other lengths have more padding and longer attention: a model whose work is all
+# attention does twice as much for each token of batches twice as long.
+SAME_SPEED = 4.0
 
 
 @dataclass
@@ -55,84 +62,111 @@ def agree(what: str, one: Any, other: Any) -> bool:
     """Whether two records say the same of one thing, or nearly so where that is enough."""
     if what == SCORE:
         return bool(abs(one - other) <= ROUNDED * max(1.0, abs(other)))
-    near = what in NEAR
-    return bool(max(one, other) <= SAME_WORK * min(one, other) if near else one == other)
-
-
-def _searched(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
-    """A search that came to the same best value on such a processor is the same one, whatever it
-    chose and however far a record saw it go: each of its trials came to the same end. A search that
-    was made again elsewhere is rounded otherwise, and on an accelerator even there."""
-    study = record.study
-    if study is None or record.provenance.device_class != "cpu":
-        return
-    values = [trial.value for trial in study.trials if trial.value is not None]
-    best = min(values, default=None), max(values, default=None)
-    end = best[record.headline.direction == "maximise"]
-    search = [study.name, record.provenance.device, end]
-    # The same trials may have been chosen from by the first seed, and again by all.
-    yield "study", sha256_of([*search, study.selected_by]), study.sampler
-    for trial in study.trials:
-        of = sha256_of([*search, key_of(trial.parameters)])
-        yield "study in one of its trials", of, (trial.value, trial.outcome, trial.run_id)
-        if trial.over_seeds:
-            count = len(trial.over_seeds)
-            yield f"study in a trial over {count} seeds", of, trial.over_seeds
+    if what == SPEED:
+        return bool(max(one, other) <= SAME_SPEED * min(one, other))
+    if what == LENGTH:
+        (tokens, factor), (other_tokens, _) = one, other
+        return bool(max(tokens, other_tokens) <= factor * min(tokens, other_tokens))
+    return bool(one == other)
 
 
 def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
-    """What is said, of which thing, and how, which must be the same in all records."""
-    data, cost = record.provenance.data, record.cost
+    """What is said, of which thing, and how, which must be the same in all records.
+
+    Settings and code are compared under the one name that all equal code gives them, so that a run
+    that was made by two states of equal code says one thing.
+    """
+    yield "run_id", sha256_of([record.identity, record.seed]), record.run_id
+    record = settled(record)
+    yield from _of_the_task(record)
+    if record.weights_sha256 is not None:
+        yield from _of_the_size(record)
+        yield from _of_the_weights(record)
+
+
+def _of_the_task(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+    """What the task makes of its settings, whichever model it is given."""
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
     text_of_a_user = (known("tasks", record.task) or {}).get("locations")
-    if not text_of_a_user and not data_are_rounded(record):
-        yield "provenance.data", task, data
-    drawn = sha256_of([task, data])
+    # A task of somebody else may draw what every machine draws otherwise.
+    ours = is_own(str(record.config["tasks"].get("_target_")))
+    if ours and not text_of_a_user and not data_are_rounded(record):
+        yield "provenance.data", task, record.provenance.data
+    drawn = sha256_of([task, record.provenance.data])
     for name, values in record.per_sequence.items():
         yield f"number of items in per_sequence.{name:.80}", drawn, len(values)
-    yield from _searched(record)
-    settings = record.label if record.role == "baseline" else record.config["models"]
-    # Data of another seed ask for a model of the same size.
-    of_any_data = {k: v for k, v in record.config["tasks"].items() if k != "data_seed"}
-    codes = record.provenance.task_code, record.provenance.model_code
-    model = sha256_of([record.task, *codes, of_any_data, settings])
-    if record.outcome == "ok" and record.role != "trial":
+    if record.outcome != "ok":
+        return
+    if record.role != "trial":
+        model = _model(record)
         yield "names in per_sequence", model, sorted(record.per_sequence)
         yield "names in curves", model, sorted(record.curves)
-    if record.outcome == "ok" and record.role == "baseline":
+    if record.role == "baseline":
         yield SCORE, sha256_of([drawn, record.label]), record.headline.value
-    if record.weights_sha256 is None:
-        return
-    for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
-        yield f"cost.{name}", model, getattr(cost, name)
-    # A control may take one batch, whose sequences are as long, and padded with each other, as its
-    # seed has them: it agrees with those that take the same.
-    alike = sha256_of([model, data, record.seed]) if record.role == "control" else model
-    if cost.training_flops and cost.training_tokens:
+
+
+def _model(record: RunRecord) -> str:
+    """What decides the size of a model: data of another seed ask for one of the same size."""
+    settings = record.label if record.role == "baseline" else record.config["models"]
+    of_any_data = {k: v for k, v in record.config["tasks"].items() if k != "data_seed"}
+    codes = record.provenance.task_code, record.provenance.model_code
+    return sha256_of([record.task, *codes, of_any_data, settings])
+
+
+def _is_ours(record: RunRecord) -> bool:
+    """Whether a record's model is one of this project, whose code is all hashed. A class of
+    somebody else may lean on a library of another version, of which its hash knows nothing."""
+    return is_own(str(record.config["models"].get("_target_")))
+
+
+def _of_the_size(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+    """Sizes of a trained model, and how much it was trained on."""
+    model, cost = _model(record), record.cost
+    training: Mapping[str, Any] = record.config.get("training") or {}
+    batch_size = int(training.get("batch_size") or 1)
+    if _is_ours(record):
+        for name in ("parameters", "position_parameters", "state_bytes", "state_length"):
+            yield f"cost.{name}", model, getattr(cost, name)
+    if _is_ours(record) and cost.training_flops and cost.training_tokens:
+        # A control may take one batch, whose sequences are as long, and padded with each other, as
+        # its seed has them: it agrees with those that take the same.
+        own = [record.provenance.data, record.seed] if record.role == "control" else []
+        padding = [batch_size, training.get("pad_to_multiple_of")]
+        alike = sha256_of([model, *padding, *own])
         yield SPEED, alike, cost.training_flops / cost.training_tokens
     if record.role != "control":
-        training = record.config.get("training"), cost.training_steps
-        yield LENGTH, sha256_of([model, *training]), cost.training_tokens
-    weights = record.weights_sha256
+        factor = same_length(cost.training_steps * batch_size)
+        alike = sha256_of([model, training, cost.training_steps])
+        yield LENGTH, alike, [cost.training_tokens, factor]
+
+
+def _of_the_weights(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
+    """Which training alone can have given these weights, this curve and these metrics."""
+    weights, ours = record.weights_sha256 or "", _is_ours(record)
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
-        twin = sha256_of([settled(record).identity, record.seed, record.provenance.device])
+        twin = sha256_of([record.identity, record.seed, record.provenance.device])
         yield "weights_sha256 by equal code", twin, weights
-    # Untrained controls keep the weights that their seed begins with: controls that differ in
-    # dropout or positions share them with each other, and never with a run that was trained.
-    rule = record.config.get("training", {})
-    told = [*(rule.get(key) for key in TELLING), record.cost.training_steps]
-    # A class of somebody's package has the same weights under its next name; one of ours has not.
-    ours = is_own(str(record.config["models"].get("_target_")))
-    named = record.model if ours else "a guest"
-    settings = {k: v for k, v in record.config["models"].items() if ours or k != "_target_"}
-    own = None if record.role == "control" else (settings, told)
-    yield "seed or settings with its weights_sha256", weights, (record.seed, named, own)
-    # Another seed has other weights, and other weights another loss.
-    curve = sha256_of([record.identity, record.curves.get("training_loss", Curve(x=[], y=[])).y])
-    yield "weights_sha256 with its curve 'training_loss'", curve, weights
+    if record.role == "control":
+        # Untrained controls keep the weights that their seed begins with: controls that differ in
+        # dropout or positions share them with each other, and never with a run that was trained.
+        yield "seed with its weights_sha256", weights, (record.seed, "control")
+        return
+    losses = record.curves["training_loss"].y if "training_loss" in record.curves else []
+    if len(set(losses)) < 2:  # a training that moved nothing ends where any other does
+        return
+    training, steps = record.config.get("training") or {}, record.cost.training_steps
+    # Of several lengths the best validation may be that of one step.
+    length = steps if training.get("select") == "last" else None
+    rule = [*(training.get(key) for key in ("lr", "batch_size", "precision")), length]
+    yield "training settings with its weights_sha256", weights, rule
+    if not ours:  # it may draw nothing, and have nothing that decays
+        return
+    yield "seed with its weights_sha256", weights, (record.seed, "trained")
+    yield "cost.parameters with its weights_sha256", weights, record.cost.parameters
+    decay = [training.get("weight_decay"), training.get("betas") if steps > 1 else None]
+    yield "weight decay or betas with its weights_sha256", weights, decay
+    # Another seed has other batches, and these another loss.
+    yield "seed with its curve 'training_loss'", sha256_of([record.identity, losses]), record.seed
     if record.metrics.get("test", {}).get("loss"):  # several may be right without any doubt
-        yield (
-            "weights_sha256 with its metrics",
-            sha256_of([record.identity, record.metrics]),
-            weights,
-        )
+        metrics = sha256_of([record.identity, record.metrics])
+        yield "seed with its metrics", metrics, record.seed

@@ -8,6 +8,7 @@ from functools import cache
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
+from ground.statistics import Kind
 from leaderboards.checks.naming import card_of
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")
@@ -17,7 +18,7 @@ LONGEST_RUN = 1e9  # seconds, some 30 years
 FASTEST = 1e19  # floating-point operations a second, ten times those of the fastest computer
 FASTEST_CPU = 1e16  # ten times those of the matrix units of one server's processors
 SMALLEST_PROCESS = 64 * 2**20  # bytes of one that has loaded what computes
-FLOAT32 = 4  # bytes that a weight takes while it is trained
+SMALLEST_WEIGHT = 1  # bytes; of a frozen one that is quantised
 LARGEST_SEED = 2**32 - 1  # that a run can have
 ROUNDING = 1e-6  # of sums in another order
 
@@ -36,7 +37,7 @@ def _metrics(record: RunRecord) -> str | None:
         kind = kind_of(record.task, name)
         if not METRIC.fullmatch(name) or not _is_stated(record.task, name):
             return f"its {place[:80]!a} is a metric that the task's card does not know"
-        wrong = [v for v in values if not kind.low - ROUNDING <= v <= kind.high + ROUNDING]
+        wrong = [value for value in values if not is_in_range(value, kind)]
         if wrong:
             return f"its {place} is {wrong[0]:g}, and no {kind.name}"
     if set(record.metrics) - {"validation", "test"}:
@@ -54,6 +55,11 @@ def _metrics(record: RunRecord) -> str | None:
     return None
 
 
+def is_in_range(value: float, kind: Kind) -> bool:
+    """Whether a number of this kind can be that, but for the rounding of sums."""
+    return kind.low - ROUNDING <= value <= kind.high + ROUNDING
+
+
 @cache
 def _is_stated(task: str, metric: str) -> bool:
     """Whether the card of a task knows a metric; a card that says nothing of numbers knows all."""
@@ -66,7 +72,7 @@ def _curves(record: RunRecord) -> str | None:
         if len(curve.x) != len(curve.y):
             return f"its curve {name[:80]!a} has more x than y, or fewer"
         kind = kind_of(record.task, name)
-        if not all(kind.low - ROUNDING <= y <= kind.high + ROUNDING for y in curve.y):
+        if not all(is_in_range(y, kind) for y in curve.y):
             return f"its curve {name[:80]!a} holds a number that is no {kind.name}"
     return None
 
@@ -100,7 +106,7 @@ def _cost(record: RunRecord) -> str | None:
         record.outcome == "ok" and work > fastest * cost.wall_seconds
     ):
         return f"its cost.wall_seconds is {cost.wall_seconds:g}, which no machine takes for it"
-    least = max(FLOAT32 * cost.parameters, SMALLEST_PROCESS if on_cpu else 0)
+    least = max(SMALLEST_WEIGHT * cost.parameters, SMALLEST_PROCESS if on_cpu else 0)
     if cost.peak_memory_bytes is not None and cost.peak_memory_bytes < least:
         return f"its cost.peak_memory_bytes is {cost.peak_memory_bytes}, in which nothing runs"
     if cost.stacked is not None and cost.stacked < 1:

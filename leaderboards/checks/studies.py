@@ -11,38 +11,60 @@ from typing import Any
 from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord, Study, Trial
+from leaderboards.checks.numbers import is_in_range
 from settings.samplers import choice_of, key_of, tried_by
 
 
 def _study(record: RunRecord) -> str | None:
-    """The setting of a final run is the best one of its study, and with a seed of the study it has
-    the number that it was chosen by. Seeds that were added later had no part in the choice."""
+    """The setting of a final run is the best one of its study, if that was made beside it; a run
+    whose setting was chosen on another machine tells of no study."""
     study = record.study
-    if (record.role == "final") != (study is not None):
-        return f"its role is {record.role}, and it has {'a' if study else 'no'} study"
     if study is None:
         return None
+    if record.role != "final":
+        return f"its role is {record.role}, and it has a study"
     if why := _search(record, study):
         return f"its study {why}"
-    sign = -1 if record.headline.direction == "maximise" else 1
-    tried = [(sign * t.score, t) for t in study.trials if t.score is not None]
-    if not tried:
+    if all(trial.score is None for trial in study.trials):
         return None if record.outcome != "ok" else "its study has no trial with a value"
-    best = min(score for score, _ in tried)
-    own = [t for score, t in tried if score == best and _has(record.config, t.parameters)]
-    if not own:
+    if not _chosen(record):
         return "its config is not the best one of its study's trials"
     # A search may have gone on after the code had changed and was proven equal.
     if record.seed == 0 and run_ids_of(record).isdisjoint(trial.run_id for trial in study.trials):
         return "it has the seed of its study's trials, and is none of them"
-    found = record.metrics.get("validation", {}).get(record.headline.name)
-    chosen_by = own[0].over_seeds or ([own[0].value] if record.seed == 0 else [])
-    known = [value for value in chosen_by if value is not None]
-    if own[0].over_seeds and record.seed - _first_seed(own[0]) >= len(own[0].over_seeds):
-        return None
-    if found is not None and known and not any(_as_good(found, value) for value in known):
-        return f"its metrics.validation.{record.headline.name} is not that of its study"
     return None
+
+
+def _chosen(record: RunRecord) -> list[Trial]:
+    """The trials of a record's study that have its setting, and that no other is better than."""
+    study = record.study
+    sign = -1 if record.headline.direction == "maximise" else 1
+    tried = [(sign * t.score, t) for t in study.trials if t.score is not None] if study else []
+    best = min((score for score, _ in tried), default=math.inf)
+    return [t for score, t in tried if score == best and _has(record.config, t.parameters)]
+
+
+def not_as_chosen(record: RunRecord) -> str:
+    """How a run with a seed of its study came to another number than the one that it was chosen by,
+    in a clause; "" if it did not. Seeds that were added later had no part in the choice.
+
+    The number of the same run on another processor may be any that a run of its setting has, so
+    this refutes nothing.
+    """
+    chosen = _chosen(record)
+    if not chosen:
+        return ""
+    trial = chosen[0]
+    if trial.over_seeds and record.seed - _first_seed(trial) >= len(trial.over_seeds):
+        return ""
+    name = record.headline.name
+    measured = record.metrics.get("validation", {}).get(name)
+    chosen_by = trial.over_seeds or ([trial.value] if record.seed == 0 else [])
+    known = [value for value in chosen_by if value is not None]
+    if measured is None or not known or any(_as_good(measured, value) for value in known):
+        return ""
+    seen = " or ".join(f"{value:.4g}" for value in known)
+    return f"seed {record.seed} has {name} {measured:.4g} on validation, and its search saw {seen}"
 
 
 def _first_seed(trial: Trial) -> int:
@@ -83,7 +105,7 @@ def _search(record: RunRecord, study: Study) -> str | None:
             return f"has trial {trial.number} without a value, and it ended ok"
         if trial.value is None:
             continue
-        if trial.outcome != "ok" or not kind.low <= trial.value <= kind.high:
+        if trial.outcome != "ok" or not is_in_range(trial.value, kind):
             value = f"the value {trial.value:g}, {trial.outcome}"
             return f"has trial {trial.number} with {value}, and no {kind.name} of a run that is ok"
     return _not_over_seeds(record, study) or _not_tried(study)
@@ -100,7 +122,7 @@ def _not_over_seeds(record: RunRecord, study: Study) -> str | None:
         values = trial.over_seeds
         if values[:1] != [trial.value] or len(values) != len(over_seeds[0].over_seeds):
             return f"has trial {trial.number} over other seeds than its own and its rivals'"
-        if any(value is not None and not kind.low <= value <= kind.high for value in values):
+        if any(value is not None and not is_in_range(value, kind) for value in values):
             return f"has trial {trial.number} over seeds with what is no {kind.name}"
     sign = -1 if record.headline.direction == "maximise" else 1
     best = min(sign * t.score if t.score is not None else math.inf for t in study.trials)

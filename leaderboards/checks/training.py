@@ -8,13 +8,15 @@ from itertools import pairwise
 
 from pydantic import ValidationError
 
-from bench.records.registry import model_group
+from bench.records.registry import known_model, model_group
 from bench.records.schema import RunRecord
 from leaderboards.checks.following import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.settings import TrainingSettings
 
-SAME_LOSS = 1e-4  # of one model on the same data, in other batches or on an accelerator
+# How far two losses of one model on the same data lie apart, in other batches or on an accelerator,
+# by the precision of the training: some roundings of it, each magnified by a hundred.
+SAME_LOSS = {"float32": 1e-4, "bfloat16": 1e-2}
 
 
 def is_trained(record: RunRecord) -> bool:
@@ -62,9 +64,12 @@ def _trained(record: RunRecord) -> str | None:
         return None
     if record.weights_sha256 is None:
         return "its weights_sha256 is missing"
-    for name in ("parameters", "training_tokens", "training_steps", "training_flops"):
+    for name in ("parameters", "training_tokens", "training_steps"):
         if (getattr(cost, name) or 0) < 1:
             return f"its cost.{name} is missing"
+    # Every model of this project multiplies matrices; one of somebody else may look all up.
+    if cost.training_flops is None or (cost.training_flops < 1 and known_model(record)):
+        return "its cost.training_flops is missing"
     if not record.metrics.get("validation"):
         return "its metrics.validation are missing"
     if cost.wall_seconds <= 0:
@@ -103,7 +108,8 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
         )
         kept_at = (seen[-1], min(seen))  # the weights of the last step, or of the best one
         if loss is not None and not any(
-            math.isclose(loss, y, rel_tol=SAME_LOSS, abs_tol=EXACT) for y in kept_at
+            math.isclose(loss, y, rel_tol=SAME_LOSS[settings.precision], abs_tol=EXACT)
+            for y in kept_at
         ):
             return f"its metrics.validation.loss is {loss:g}, and its curve has {seen[-1]:g}"
     if steps > settings.steps * starts or (None not in losses and steps != settings.steps * starts):

@@ -160,9 +160,10 @@ class _Published:
         self, inputs: Inputs, index: Index, refused: list[UserError] | None = None
     ) -> None:
         known = index.note(PUBLISHED)
-        if known is None or refused:
+        if known is None:
+            before = len(refused or ())
             self._files = read_published(inputs.published, refused)
-            if refused is None:
+            if len(refused or ()) == before:  # else what was refused is to be named again
                 index.note(PUBLISHED, _FILES.dump_json(self._files).decode())
         else:
             self._files = _FILES.validate_json(known)
@@ -325,10 +326,12 @@ def _claims(
             b"".join(hashlib.sha256(p.read_bytes()).digest() for p in kind if p.is_file())
         )
         digest.update(b"\n")  # so that it matters whose a file is
-    if last is not None and index.note(VERDICTS) == digest.hexdigest() and not refused:
+    if last is not None and index.note(VERDICTS) == digest.hexdigest():
         return None
+    before = len(refused or ())
     found = table_of(ClaimLine, _claim_lines(inputs, refused))
-    index.note(VERDICTS, digest.hexdigest())
+    whole = len(refused or ()) == before  # else what was refused is to be named again
+    index.note(VERDICTS, digest.hexdigest() if whole else "")
     return found
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.records.schema import RECORD, RunRecord, read_record
-from ground.errors import UserError
+from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
@@ -47,15 +47,18 @@ TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, place INTEGER, path TEXT UNIQUE, state TEXT, bytes TEXT,
-    task TEXT, run_id TEXT, family TEXT, shown INTEGER, sketch TEXT);
+    task TEXT, run_id TEXT, family TEXT, run TEXT, shown INTEGER, sketch TEXT);
 CREATE TABLE facts (identity TEXT PRIMARY KEY, content TEXT);
 CREATE TABLE said (what TEXT, key BLOB, value TEXT, file INTEGER);
 CREATE INDEX of_task ON files (task);
-CREATE INDEX of_run ON files (run_id);
+CREATE INDEX of_run_id ON files (run_id);
+CREATE INDEX of_run ON files (run);
 CREATE INDEX of_family ON files (family);
 CREATE INDEX of_key ON said (key);
 CREATE INDEX of_file ON said (file);
 """
+# What a check stumbles over where somebody else's numbers or settings have another shape.
+UNSHAPED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _FIELDS = [field.name for field in fields(Sketch) if field.name not in ("facts", "origin")]
 
 
@@ -107,16 +110,15 @@ class Index:
         for place, path, state in counted(new, "reading records", report):
             try:
                 task, said = self._take(place, Path(path), state)
-            except UserError as error:
-                sentence = str(error) if path in str(error) else f"{path}: {error}"
+            except (UserError, *UNSHAPED) as error:
+                refusal = _named(path, error)
                 if refused is None:
-                    raise UserError(sentence, error.exit_code) from None
-                refused.append(UserError(sentence, error.exit_code))
+                    raise refusal from None
+                refused.append(refusal)
                 continue
             keys |= set() if all_of_them else said
             touched.add(task)
-        self._compare(self._doubtful() if all_of_them else keys, refused)
-        return touched
+        return touched | self._compare(self._doubtful() if all_of_them else keys, refused)
 
     def tasks(self) -> list[str]:
         """The tasks of all records."""
@@ -200,25 +202,30 @@ class Index:
         values = [getattr(sketch, name) for name in _FIELDS]
         shown = record.role not in OFF_THE_BOARD
         row = (place, str(path), state, content, record.task, record.run_id, sketch.beside_data)
+        run = f"{sketch.identity} {sketch.seed}"
+        said = [] if self._is_beside(place, run, sketch.beside_data) else [*shared(record)]
         number = self._database.execute(
-            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row, shown, json.dumps(values)),
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, run, shown, json.dumps(values)),
         ).lastrowid
         self._database.execute(
             "INSERT OR IGNORE INTO facts VALUES (?, ?)",
             (sketch.identity, json.dumps([dict(own) for own in sketch.facts])),
         )
-        said = [] if self._is_beside(place, record.run_id, sketch.beside_data) else shared(record)
         rows = [(what, _key(what, of), _value(what, value), number) for what, of, value in said]
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", rows)
         return record.task, {key for _, key, _, _ in rows}
 
-    def _is_beside(self, place: int, run_id: str, family: str) -> bool:
+    def _is_beside(self, place: int, run: str, family: str) -> bool:
         """Whether a run stands beside another: it says the same things with the numbers of its own
-        machine. It is compared with nothing, and changes nothing of what is compared."""
+        machine. It is compared with nothing, and changes nothing of what is compared.
+
+        Args:
+            run: identity and seed, under the name that all equal code gives them.
+        """
         yours = self.folders[place].origin == YOURS
-        query = "SELECT 1 FROM files WHERE place < ? AND (run_id = ? OR (? AND family = ?))"
-        found = self._database.execute(query, (place, run_id, yours, family))
+        query = "SELECT 1 FROM files WHERE place < ? AND (run = ? OR (? AND family = ?))"
+        found = self._database.execute(query, (place, run, yours, family))
         return found.fetchone() is not None
 
     def _doubtful(self) -> set[bytes]:
@@ -226,8 +233,9 @@ class Index:
         query = "SELECT key FROM said GROUP BY key HAVING min(value) != max(value)"
         return {key for (key,) in self._database.execute(query)}
 
-    def _compare(self, keys: Iterable[bytes], refused: list[UserError] | None) -> None:
-        """Of every thing that was said, the first file decides, and the others must agree.
+    def _compare(self, keys: Iterable[bytes], refused: list[UserError] | None) -> set[str]:
+        """Of every thing that was said, the first file decides, and the others must agree; the
+        tasks of those that do not, which are forgotten.
 
         Raises:
             UserError: without ``refused``, for the first file that does not.
@@ -236,7 +244,7 @@ class Index:
             "SELECT what, value, run_id, place, path, files.id FROM said "
             "JOIN files ON files.id = said.file WHERE key = ? ORDER BY place, path"
         )
-        waiting = set(keys)
+        waiting, touched = set(keys), set()
         while waiting:
             wrong = []
             for key in waiting:
@@ -246,13 +254,16 @@ class Index:
                         error = contradiction(run_id, what, said[0][2], Path(place[1]))
                         wrong.append((*place, error))
             if not wrong:
-                return
+                break
             _, path, number, error = min(wrong, key=lambda one: (*one[:2], str(one[3])))
             sentence = UserError(f"{path}: {error}", error.exit_code)
             if refused is None:
                 raise sentence
             refused.append(sentence)
-            waiting |= self._forget([number])[1]
+            tasks, more = self._forget([number])
+            touched |= tasks
+            waiting |= more
+        return touched
 
 
 def made_by(folders: Sequence[Folder]) -> str:
@@ -309,6 +320,15 @@ def _files(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
                         state = f"{at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
                         found.append((place, entry.path, state))
         yield from sorted(found)
+
+
+def _named(path: str, error: Exception) -> UserError:
+    """Why a file is no record that can be shown, with its name."""
+    code = error.exit_code if isinstance(error, UserError) else RUN_FAILED
+    why = str(error)
+    if not isinstance(error, UserError):
+        why = f"holds what no run of this version leaves ({type(error).__name__}: {error!s:.200})"
+    return UserError(why if path in why else f"{path}: {why}", code)
 
 
 def _value(what: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bench.records.numbers import kind_of
 from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
 from ground.statistics import over_seeds as part_over_seeds
+from leaderboards.checks.seeds import missing_seeds
 from leaderboards.grouping import Place, one_of_each
 from leaderboards.shapes.lines import Replication
 from leaderboards.shapes.sketches import OFF_THE_BOARD, YOURS, Sketch, hash_of
@@ -73,10 +74,14 @@ def places_beside(places: Sequence[Place], beside: Sequence[Sketch], kind: str) 
         # Of a data seed that the board lacks it is a run of the same setting nevertheless.
         for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
             found[number].append(sketch)
-    return {
-        number: replace(places[number], sketches=tuple(own), beside=kind)
-        for number, own in found.items()
-    }
+    return {number: _beside(places[number], own, kind) for number, own in found.items()}
+
+
+def _beside(place: Place, own: Sequence[Sketch], kind: str) -> Place:
+    """The place of other runs of a setting, whose seeds may go on from those of the setting."""
+    every = [*place.sketches, *own]
+    note = missing_seeds((sketch.data_seed, sketch.seed) for sketch in every)
+    return replace(place, sketches=tuple(own), beside=kind, notes=(note,) if note else ())
 
 
 def replications(place: Place, beside: Place) -> list[Replication]:

@@ -93,7 +93,7 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
         low=summary.interval.low if summary.interval else None,
         high=summary.interval.high if summary.interval else None,
         reading_error=None,
-        note="",
+        note=setting.note,
         seeds=None if setting.is_reference else len(setting.records),
         outcome=outcome,
         cause=cause,

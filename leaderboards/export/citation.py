@@ -76,7 +76,7 @@ def _line(name: str, row: Row) -> Sequence[str]:
         rank(row) if row.rank_best else "",
         number(row.mean or 0.0) if well else row.cause or row.outcome,
         f"{number(row.low or 0.0)} to {number(row.high or 0.0)}" if known else "",
-        "" if row.seeds is None else str(row.seeds),
+        "" if row.seeds is None else f"{row.seeds} ({row.note})" if row.note else str(row.seeds),
         "" if row.parameters is None else count(row.parameters),
         row.mark,
     )

@@ -37,7 +37,7 @@ class Row:
     low: float | None
     high: float | None
     reading_error: float | None  # of a digitised number
-    note: str  # what a reader of a published number must know
+    note: str  # what a reader of the number must know, beside its marks
     seeds: int | None
     outcome: str
     cause: str | None

@@ -43,6 +43,7 @@ class Sketch:
         group: hash of what has to be equal for a common ranking, besides the length of training.
         line_group: the same without the training size and what follows from it.
         beside_data: what makes a run the same run, without its data and their seed.
+        searched: whether it tells of the search that chose its setting.
         steps: that it was to be trained for, 0 for what is not trained.
         content: hash of the whole record.
         numbers: hash of what it measured, and ``tested`` of its metrics on the test split.
@@ -54,6 +55,7 @@ class Sketch:
     model: str
     label: str
     role: str
+    searched: bool
     outcome: str
     seed: int
     data_seed: int
@@ -98,6 +100,7 @@ def sketch_of(record: RunRecord, origin: str = COMMITTED) -> Sketch:
         model=one.model,
         label=one.label,
         role=one.role,
+        searched=one.study is not None,
         outcome=one.outcome,
         seed=one.seed,
         data_seed=data_seed(one),

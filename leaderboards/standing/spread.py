@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from bench.records.identity import settled
 from bench.records.schema import RunRecord
 from ground.statistics import deviation_of, student_quantile
 from leaderboards.shapes.sketches import beside_data
@@ -45,11 +46,12 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     Args:
         others: records of its task that are trusted, the record itself or not.
     """
+    record = settled(record)  # seeds that were made by equal code are seeds of one setting
     value = record.headline.value
     rounding = ROUNDING * max(1.0, abs(value or 0.0))
     if record.role == "baseline":
         return Spread(rounding, "rounding: a predictor draws nothing")
-    alike = [o for o in others if _alike(record, o) and o.headline.value is not None]
+    alike = [settled(o) for o in others if _alike(record, o) and o.headline.value is not None]
     rows = _by(beside_data, alike)
     own = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
     enough = next((some for some in own if len(some) >= SEEDS and deviation_of(some)), None)

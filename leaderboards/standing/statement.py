@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from bench.records.identity import equal_code_of
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from ground.errors import RUN_FAILED, UserError
@@ -160,7 +161,7 @@ def disagreement(statement: Statement, record: RunRecord) -> str | None:
         return None
     target = str(record.config.get("models", {}).get("_target_"))
     source = statement.sources.get(target)
-    if source is None or source.sha256 != record.provenance.model_code:
+    if source is None or source.sha256 not in equal_code_of(record):
         return f"{record.run_id} is of a code of {target!a:.80} that its statement does not name"
     return None
 

@@ -66,8 +66,15 @@ def main(words: list[str]) -> int:
 def _write(given: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
-    from leaderboards.checks.admission import examine, in_store, is_path, no_such_run
+    from leaderboards.checks.admission import (
+        examine,
+        in_store,
+        is_path,
+        no_such_run,
+        records_beside,
+    )
     from leaderboards.standing.statement import disagreement, read_submission, write_statement
+    from leaderboards.verify.telling import seeds_left_out
 
     target, store = Path(given.one("to", "")), Path(given.one("store", "runs"))
     if target.exists() and any(target.iterdir()):
@@ -81,7 +88,8 @@ def _write(given: Arguments) -> int:
         (read_record(p), p.parent.parent if p.parent.name == "records" else store) for p in paths
     ]
     records = [record for record, _ in found]
-    examine(records)
+    trusted = [*records_beside(records)]
+    examine(records, trusted)
     statement = _statement(given, found)
     for record in records:
         if why := disagreement(statement, record):
@@ -92,6 +100,8 @@ def _write(given: Arguments) -> int:
             _copy(Store(root).weights(record.run_id), Store(target).weights(record.run_id))
     write_statement(statement, target)
     read_submission(target)
+    for line in seeds_left_out(records, trusted):
+        print(f"{line}; verification and the board will say so")
     print(
         f"{target}: records: {len(records)}, with weights: {len(statement.weights)}; look at "
         f"it as others will: python -m leaderboards.verify {shlex.quote(str(target))}"

@@ -166,7 +166,7 @@ def _verify(
     """Verify, tell what was found, and how the board changes."""
     from ground.escaping import terminal
     from leaderboards.verify.report import report
-    from leaderboards.verify.telling import holds, lines_about
+    from leaderboards.verify.telling import holds, lines_about, seeds_left_out
 
     counted = verifier.count([one for batch in batches for one in batch], refused)
     batches = [[one for one in batch if one.record.run_id in counted] for batch in batches]
@@ -178,6 +178,10 @@ def _verify(
             found.append(verification)
             told = lines_about(one.record, verification, verifier.level)
             print("\n".join(told), flush=True)
+            lines += told
+        if any(one.submitted for one in batch):
+            told = seeds_left_out([one.record for one in batch], verifier.trusted)
+            print("\n".join(told), end="\n" * bool(told), flush=True)
             lines += told
     levels = Counter[str](verification.level for verification in found)
     levels.update("refused" for _ in refused or ())

@@ -110,15 +110,9 @@ class Bench:
 
     def run(self, record: RunRecord) -> RunRecord | str:
         """The record of the same run made here, by its command, or why there is none."""
-        target = str(record.config.get("models", {}).get("_target_"))
         try:
             words = words_of(record)
-            own = target.partition(".")[0] in ("models", self.package) or record.role == "baseline"
-            if not own:
-                raise UserError(
-                    f"its model is of the package {target.partition('.')[0]!a}, which is imported "
-                    "only if you name it by package="
-                )
+            self._refuse_strangers(record)
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]
@@ -126,6 +120,21 @@ class Bench:
             return _made(record, Store(self.store), done)
         except UserError as error:
             return str(error)
+
+    def _refuse_strangers(self, record: RunRecord) -> None:
+        """Refuse to import what only the record names.
+
+        Raises:
+            UserError: its model or its task is of a package that nobody has named.
+        """
+        for section in ("tasks", "models"):
+            target = str(record.config.get(section, {}).get("_target_", section))
+            package = target.partition(".")[0]
+            if package not in (section, self.package):
+                raise UserError(
+                    f"its {section[:-1]} is of the package {package!a}, which is imported only if "
+                    "you name it by package="
+                )
 
 
 TOLD = "record: "  # where bench.train says that it has put a record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.records.equivalence import FORMS, form
@@ -36,13 +37,12 @@ def asked(
     if (folder / FILE).exists():
         _, records = read_submission(folder)
         files = [Store(folder).records / f"{record.run_id}.json" for record in records]
-    elif folder.is_dir():
+        placed = (_placed(*pair, to) for pair in zip(records, files, strict=True))
+        return [replace(one, submitted=True) for one in placed]
+    if folder.is_dir():
         read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
         return [_placed(record, path, to) for record, path in read]
-    else:
-        files = _files(name, store)
-        records = [read_record(path) for path in files]
-    return [_placed(record, path, to) for record, path in zip(records, files, strict=True)]
+    return [_placed(read_record(path), path, to) for path in _files(name, store)]
 
 
 def _placed(record: RunRecord, path: Path, to: Path | None) -> Asked:

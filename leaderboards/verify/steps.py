@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from bench.records.counted import Counted, contradiction, other_data
+from bench.records.identity import settled
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -37,12 +39,14 @@ class Asked:
         path: its file.
         to: the folder of verifications that it belongs to.
         own: whether it is neither on the board nor of a submission.
+        submitted: whether it came with others, as a submission.
     """
 
     record: RunRecord
     path: Path
     to: Path
     own: bool = False
+    submitted: bool = False
 
     @property
     def weights(self) -> Path | None:
@@ -111,6 +115,11 @@ class Verifier:
             write(verification, path_of(one.record, one.to))
         return found
 
+    @property
+    def trusted(self) -> Iterator[RunRecord]:
+        """Trusted records of all tasks."""
+        return chain.from_iterable(self.others.values())
+
     def _check(self, level: Checked, passed: bool, **found: object) -> Check:
         here = {
             "device": processor(),
@@ -168,7 +177,8 @@ class Verifier:
             return self._check("re-run", False, told=SERVED)
         trusted = self.others.get(record.task, ())
         # Seeds of a setting that only its submission tells of are those that were made here.
-        known = any(other.identity == record.identity for other in trusted)
+        identity = settled(record).identity
+        known = any(settled(other).identity == identity for other in trusted)
         spread = spread_of(record, trusted if known else [*trusted, *here])
         recorded, value = record.headline.value, again.headline.value
         told = differs(record, again)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
+from bench.records.identity import settled
+from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 from ground.escaping import terminal
+from leaderboards.checks.seeds import missing_seeds
+from leaderboards.shapes.sketches import beside_data
 from leaderboards.standing.levels import Check, Checked, Verification
 
 WIDE = 0.2  # of what is recorded: a bound by seeds that differ by more
@@ -34,6 +40,23 @@ def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[
         lines.append(f"  stays reported until it is run again: {found.open}")
     lines += [f"  {check.level}: {_told(record, check)}" for check in latest(found, level)]
     return [terminal(line) for line in lines]
+
+
+def seeds_left_out(records: Sequence[RunRecord], others: Iterable[RunRecord]) -> list[str]:
+    """For each setting of which seeds are missing, which, in a line for a terminal.
+
+    Args:
+        others: records that the board has, whose seeds count too.
+    """
+    rows: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in (*records, *others):
+        rows[beside_data(settled(record))].append(record)
+    lines = []
+    for setting in dict.fromkeys(beside_data(settled(record)) for record in records):
+        first = rows[setting][0]
+        if missing := missing_seeds((data_seed(one), one.seed) for one in rows[setting]):
+            lines.append(f"{first.label} on {first.task}, preset {first.preset}: {missing}")
+    return list(map(terminal, lines))
 
 
 def _told(record: RunRecord, check: Check) -> str:

@@ -226,6 +226,7 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
             ("peak memory", lambda row: quantity(row.peak_memory_bytes, "B")),
             ("trials in tuning", lambda row: count(row.trials)),
             ("mark", lambda row: row.mark or "–"),
+            ("note", lambda row: row.note or "–"),
         )
     ]
 

@@ -105,6 +105,7 @@ def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dic
             "rank": "" if row.rank_best is None else rank(row),
             "seeds": row.seeds,
             "mark": row.mark,
+            "note": row.note,
             "level": trust_of(row).short,
             "outcome": row.cause or row.outcome,
             "chosen settings": chosen_settings(contents.get(row.run_ids[0], {})),

@@ -224,9 +224,11 @@ def _percent(share: float) -> str:
 
 
 def lacks(row: Row) -> list[str]:
-    """Why a number is not to be relied on: not tuned, one seed, or a test of the machinery."""
+    """Why a number is not to be relied on: not tuned, one seed, seeds that are missing or another
+    note of its row, or a test of the machinery."""
     some = [] if row.mark in ("", TUNED) else [row.mark]
     some += ["one seed"] if row.seeds == 1 else []
+    some += [row.note] if row.note else []
     return some + (["a test of the machinery"] if row.preset == PRESETS[0] else [])
 
 

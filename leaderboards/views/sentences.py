@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.render import PRESETS, covered, name, number
+from leaderboards.render import PRESETS, covered, name, noted, number
 from leaderboards.views.tables import Brief, Table
 
 
@@ -47,7 +47,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
         "without an interval or with a failed seed, rows that are not tuned and converged, "
         "references and published numbers have none.",
-        *dict.fromkeys(f"{row.source}: {row.note}" for row in rows if row.note),
+        *noted(rows),
     ]
 
 

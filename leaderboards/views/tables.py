@@ -234,6 +234,7 @@ def _line(
         "data seeds": row.data_seeds,
         "mark": row.mark,
         "level": trust_of(row).short if row.origin else "",
+        "note": row.note,
         "outcome": row.cause or row.outcome,
         **{word: _why(row, word) for word in reversed(WORDS)},
         "chosen settings": chosen_settings(content),

@@ -16,7 +16,7 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
-from ground.errors import UserError
+from ground.errors import VERIFICATION_FAILED
 from ground.files import ROOT
 from leaderboards import build
 from leaderboards.checks import admission
@@ -198,8 +198,11 @@ def test_a_changed_checkout_makes_everything_again(
     assert bytes_of(output) == before
 
 
-def test_a_failed_build_leaves_board_and_index_as_they_were(
-    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_record_that_contradicts_others_leaves_the_board_as_it_was(
+    records: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "board.parquet"
     words = [f"records={records}", f"output={output}"]
@@ -209,15 +212,13 @@ def test_a_failed_build_leaves_board_and_index_as_they_were(
     record = read_record(first)
     same = another(record, 9, weights_sha256=record.weights_sha256)
     path = write_record(same, first.parent)
-    # One's own record may be deleted; a committed one is made again.
-    for place, how in (
-        (admission.COMMON, "delete this file, or leave it out"),
-        (records, "make it"),
-    ):
+    # A record of the project is restored, and one's own made again; nobody is told to delete one.
+    capsys.readouterr()
+    for place, how in ((admission.COMMON, "to make it again"), (records, "restore the file")):
         monkeypatch.setattr(admission, "COMMON", place)
-        sentence = f"^{re.escape(str(path))}: .* with which it must agree: {how}"
-        with pytest.raises(UserError, match=sentence):
-            build.main(words)
+        assert build.main(words) == VERIFICATION_FAILED
+        sentence = f"not shown: {re.escape(str(path))}: .* with which it must agree: {how}"
+        assert re.search(sentence, capsys.readouterr().err)
         assert bytes_of(output) == before
     assert build.main([*words, "skip_refused=true"]) == 0
     assert bytes_of(output) == before

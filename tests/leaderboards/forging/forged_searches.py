@@ -13,7 +13,6 @@ from tests.leaderboards.forging.changes import (
     put,
     several,
     trials,
-    worse_rivals,
 )
 
 OVER_SEEDS = "wikipedia/laptop/wikipedia-gpt2-laptop-*-s1"
@@ -25,8 +24,8 @@ SEARCHES = {
         "study",
     ),
     "a study in which another was best": Forgery(TRAINED, best_trial, "best one of its study"),
-    "a final run without a study": Forgery(
-        TRAINED, several(put("study", None), put("cost.tuning_trials", 0)), "role is final"
+    "a study of a run that no search chose": Forgery(
+        TRAINED, put("role", "single"), "its role is single, and it has a study"
     ),
     "a study of another name": Forgery(TRAINED, put("study.name", "<b>mine</b>"), "its study is"),
     "two trials of one number": Forgery(TRAINED, trials(number=0), "two trials"),
@@ -61,13 +60,5 @@ SEARCHES = {
     ),
     "a mean over fewer seeds than its rivals'": Forgery(
         OVER_SEEDS, chosen_over(lambda old: old[:2]), "over other seeds than its own"
-    ),
-    "a mean over seeds of which the record is none": Forgery(
-        OVER_SEEDS,
-        chosen_over(lambda old: [old[0], *[one - 0.5 for one in old[1:]]]),
-        "not that of",
-    ),
-    "a search of which the losers lost by more": Forgery(
-        TRAINED, worse_rivals, "its study in one of its trials is not as in"
     ),
 }

@@ -122,11 +122,11 @@ def seed(number: int, **changes: Any) -> Change:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (seed(100), "seed or settings with its weights_sha256"),
+        (seed(100), "seed with its weights_sha256"),
         (seed(101, weights_sha256=A), "curve 'training_loss'"),
         (
             seed(102, weights_sha256=B, curves__training_loss__y=lambda y: [v + 1e-3 for v in y]),
-            "weights_sha256 with its metrics",
+            "seed with its metrics",
         ),
         (
             several(
@@ -149,7 +149,7 @@ def test_a_run_is_not_made_again_by_another_setting_under_another_name(tmp_path:
     """Its weights, curves and metrics stay; the setting that nobody ran would be one more row."""
     changed = Forgery(TRAINED, put("config.training.weight_decay", 0.2), "", identified=True)
     path = forged(changed, tmp_path)
-    with pytest.raises(UserError, match="seed or settings with its weights_sha256"):
+    with pytest.raises(UserError, match="weight decay or betas with its weights_sha256"):
         submit(path, [*honest(TRAINED), read_record(first(TRAINED))])
     of_trial = changed._replace(of=TRAINED.removesuffix("1") + "0")
     with pytest.raises(UserError, match="seed of its study's trials, and is none of them"):
