@@ -12,17 +12,18 @@ from pathlib import Path
 from bench.records.provenance import COMPUTING_LIBRARIES
 from ground.errors import UserError
 from ground.files import ROOT
+from settings.source_files import names_file, place_of_source, source_name
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
 def code_hash(target: str, root: Path = ROOT) -> str:
-    """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
-    imports, directly or not, from its own package, from beside it, or from this project's models
-    and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
-    make results stale. A module that is chosen by name when the program runs does not count.
+    """SHA-256 of the source behind ``package.module.Class`` or ``net.py:Class``: its module and
+    every module that it imports, directly or not, from its own package, from beside it, or from
+    this project's models and tasks. Comments, docstrings and layout do not count, so that a better
+    explanation does not make results stale; nor does the place of a file. A module that is chosen
+    by name when the program runs does not count.
 
     Args:
         root: another checkout of this project, such as an older one.
@@ -30,16 +31,39 @@ def code_hash(target: str, root: Path = ROOT) -> str:
     Raises:
         UserError: a file of them is no Python.
     """
-    module = target.rpartition(".")[0]
+    return _code_hash(target, root, place_of_source(target))
+
+
+@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
+def _code_hash(target: str, root: Path, file: Path | None) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(imported_modules(module, root).items()):
+    for name, path in sorted(modules_behind(target, root).items()):
         digest.update(f"{name}\n{_source(name, path)[0]}\n".encode())
     return digest.hexdigest()
 
 
+def forget_code() -> None:
+    """Read files anew, for a process in which modules were replaced."""
+    _code_hash.cache_clear()
+
+
 def is_own(target: str) -> bool:
-    """Whether a class is one of this project's, not of a package of somebody else."""
-    return target.partition(".")[0] in OWN
+    """Whether a class is one of this project's, not of a package or a file of somebody else."""
+    return source_name(target) in OWN
+
+
+def modules_behind(target: str, root: Path = ROOT) -> dict[str, Path]:
+    """The modules whose source counts for a class, by name; none of a file that nobody named.
+
+    Raises:
+        UserError: a file of them is no Python.
+    """
+    if not names_file(target):
+        return imported_modules(target.rpartition(".")[0], root)
+    file = place_of_source(target)
+    if file is None:
+        return {}
+    return _followed(file.stem, [*_own_places(root), (file.parent, file.parent)])
 
 
 def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
@@ -50,9 +74,17 @@ def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
     """
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
-    places = [(root, root / name) for name in OWN]
-    if not is_own(module):
-        places += home(module)
+    others = [] if module.partition(".")[0] in OWN else home(module)
+    return _followed(module, [*_own_places(root), *others])
+
+
+def _own_places(root: Path) -> list[tuple[Path, Path]]:
+    return [(root, root / name) for name in OWN]
+
+
+def _followed(module: str, places: list[tuple[Path, Path]]) -> dict[str, Path]:
+    """A module and all that it imports from some places: where a name is looked up, and below
+    which folder its file counts."""
     found: dict[str, Path] = {}
     waiting = {module}
     while waiting:
