@@ -18,6 +18,7 @@ from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
 from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
+from settings.source_files import known_places, refuse_files_of_one_name, use_named
 
 JOURNAL = "journal"  # the storage that is a file in the store
 # Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
@@ -102,11 +103,13 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
-    return _made(tuple(words), guests())
+    return _made(tuple(words), guests(), known_places(words))
 
 
-@lru_cache(maxsize=512)  # a figure asks for its sweeps to check, to count, to cost and to run them
-def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
+# A figure asks for its sweeps to check, to count, to cost and to run them; who takes part by
+# default, and where files of classes lie, are part of what is asked.
+@lru_cache(maxsize=512)
+def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]) -> Plan:
     by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
@@ -120,8 +123,11 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     if guests_in(chosen) and "committed" not in by_key:
         shared.append("committed=true")  # a guest is what is asked about, not those beside it
     names = _names(shared, target or chosen)
+    refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
+    names = [_with_file_noted(name) for name in names]
     _refuse_equal_names(names)
     entries = [_entry(name, own, shared, by_key) for name in names]
+    _refuse_equal_labels(entries)
     keys = _model_keys(entry.configuration for entry in entries)
     used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}
     for key in sorted(own.keys() - used):
@@ -161,6 +167,12 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     return found
 
 
+def _with_file_noted(name: str) -> str:
+    """A model of a command line without the path of its file, which is noted."""
+    mark = GUEST if name.startswith(GUEST) else ""
+    return mark + use_named(name.removeprefix(GUEST))
+
+
 def _refuse_equal_names(names: Iterable[str]) -> None:
     """Refuse two classes whose results could not be told apart.
 
@@ -174,6 +186,23 @@ def _refuse_equal_names(names: Iterable[str]) -> None:
             raise UserError(
                 f"results of '{name}' could not be told from those of '{other}': give the class "
                 "a name of its own"
+            )
+
+
+def _refuse_equal_labels(entries: Sequence[Entry]) -> None:
+    """Refuse two classes that say they are called the same.
+
+    Raises:
+        UserError: no table could tell them apart.
+    """
+    first: dict[str, str] = {}
+    for entry in entries:
+        configuration = entry.configuration
+        other = first.setdefault(configuration.label, configuration.model)
+        if other != configuration.model:
+            raise UserError(
+                f"{other} and {configuration.model} both have the label {configuration.label!r}: "
+                "give the attribute label of one of them another value"
             )
 
 
