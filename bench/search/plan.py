@@ -13,6 +13,7 @@ from typing import Any
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
+from settings.budgets import STATE, STATE_BYTES, is_budget, split
 from settings.config import models_of, parse
 from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
@@ -46,7 +47,7 @@ class Entry:
     @cached_property
     def configuration(self) -> Configuration:
         """The configuration before anything is searched."""
-        return compose_seeded(self.words)
+        return compose_seeded(with_width(self.words))
 
     @property
     def settings(self) -> int:
@@ -69,7 +70,7 @@ class Entry:
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
         given = [word(key, value) for key, value in setting.items()]
-        return compose_seeded([*self.words, *given])
+        return compose_seeded(with_width([*self.words, *given]))
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]
     refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
     names = [_with_file_noted(name) for name in names]
     _refuse_equal_names(names)
+    own = _with_state_in_full(own, names, shared)
     entries = [_entry(name, own, shared, by_key) for name in names]
     _refuse_equal_labels(entries)
     keys = _model_keys(entry.configuration for entry in entries)
@@ -140,7 +142,9 @@ def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]
     if sweep.data_seeds > 1 and "data_seed" not in entries[0].configuration.tasks:
         task = entries[0].configuration.task
         raise UserError(f"the data of {task} have no seed: leave data_seeds={sweep.data_seeds} out")
-    searched = {key for key in sweep.search_space if key.startswith("models.")}
+    searched = {
+        key for key in sweep.search_space if key.startswith("models.") and not is_budget(key)
+    }
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
         listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
@@ -151,6 +155,45 @@ def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]
             + nearest(key, keys)
         )
     return Plan(entries, sweep, dry_run, device_like)
+
+
+def with_width(words: Sequence[str]) -> list[str]:
+    """The words of a run with ``models.width=W`` in the place of a budget, ``models.parameters=N``
+    or ``models.state_bytes=N``, if one is asked.
+
+    Raises:
+        UserError: no width meets it, or the model has none.
+    """
+    in_full = list(words)
+    state = next((word for word in words if word.startswith(f"{STATE}=")), None)
+    if state is not None:
+        others = split([one for one in words if one != state])[1]
+        if "state" not in compose_seeded(others).models:
+            in_full = [STATE_BYTES + one[len(STATE) :] if one == state else one for one in words]
+    asked, others = split(in_full)
+    if asked is None:  # counting takes PyTorch to import
+        return in_full
+    from bench.training.budget import width_for
+
+    return [*others, f"models.width={width_for(compose_seeded(others), asked)}"]
+
+
+def _with_state_in_full(
+    own: Mapping[str, str], names: Sequence[str], shared: Sequence[str]
+) -> dict[str, str]:
+    """``models.state`` as the budget that it is short for, where it is no setting of any model."""
+    if STATE not in own:
+        return dict(own)
+    composed = (compose_seeded([_choice(name.removeprefix(GUEST)), *shared]) for name in names)
+    if any("state" in configuration.models for configuration in composed):
+        return dict(own)
+    in_full = STATE_BYTES + own[STATE][len(STATE) :]
+    return {key: word for key, word in own.items() if key != STATE} | {STATE_BYTES: in_full}
+
+
+def _choice(name: str) -> str:
+    """The word that chooses a model; a name with a dot is a class from elsewhere."""
+    return f"models._target_={name}" if "." in name else f"models={name}"
 
 
 def checked_device_like(name: Any, dry_run: bool) -> str | None:
@@ -211,14 +254,20 @@ def _entry(
 ) -> Entry:
     """One model, with those of ``own`` that it has and without the keys that are ``fixed``."""
     guest, name = name.startswith(GUEST), name.removeprefix(GUEST)
-    # A name with a dot is the class of another package.
-    choice = f"models._target_={name}" if "." in name else f"models={name}"
+    choice = _choice(name)
     base = compose_seeded([choice, *shared])
     space = base.sweep.search_space
     _check_space(space)
-    known = [k for k in (*own, *space) if k[:7] != "models." or k.split(".")[1] in base.models]
+    known = [
+        key
+        for key in (*own, *space)
+        if not key.startswith("models.") or is_budget(key) or key.split(".")[1] in base.models
+    ]
     words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    own_space = {key: space[key] for key in space if key in known and key not in fixed}
+    found = {"models.width"} if any(map(is_budget, own)) else set()  # by a budget
+    own_space = {
+        key: space[key] for key in space if key in known and key not in fixed and key not in found
+    }
     entry = Entry(words, own_space, guest)
     entry.check()
     if "." in name and base.takes is None:
