@@ -30,7 +30,8 @@ from settings.settings import Configuration
 from tasks.interface import Task
 
 LARGEST_WIDTH = 2**17
-STEPS = (1, 2, 4, 8, 16, 32, 64, 128)  # between valid widths, for one head
+STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # between valid widths, for one head
+USUAL = (64, 96, 128, 256, 384, 768)  # one of which can be built, if any can
 TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
 
 
@@ -123,14 +124,21 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
             refusals[width] = error
             return None
 
-    own = configuration.models["width"]
-    tried = [width for width in (own, *(8 * step for step in STEPS)) if isinstance(width, int)]
+    own, heads = configuration.models["width"], _heads(configuration)
+    candidates = dict.fromkeys((own, *USUAL, *(heads * width for width in USUAL)))
+    tried = [width for width in candidates if isinstance(width, int) and width > 0]
     if not any(size_at(width) is not None for width in tried):
         raise UserError(
             f"{asked.word}: {configuration.label} cannot be built at any width that was tried "
             f"({', '.join(map(str, tried))}): {next(iter(refusals.values()))}"
         )
     return size_at
+
+
+def _heads(configuration: Configuration) -> int:
+    """By which the width may have to be divisible; 1 where the model has no heads."""
+    heads = configuration.models.get("heads")
+    return heads if isinstance(heads, int) and heads > 0 else 1
 
 
 def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
@@ -157,9 +165,8 @@ def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Ask
 
 def _step_of_widths(configuration: Configuration, size_at: SizeAt) -> int:
     """The smallest step whose multiples are all valid: of heads, say, or of pairs in each head."""
-    heads = configuration.models.get("heads")
-    count = heads if isinstance(heads, int) and heads > 0 else 1
-    for step in sorted({*STEPS, *(count * step for step in STEPS)}):
+    heads = _heads(configuration)
+    for step in sorted({*STEPS, *(heads * step for step in STEPS)}):
         first = max(1, -(-int(configuration.models["width"] or 64) // step))
         if all(size_at((first + more) * step) is not None for more in range(TRIED_IN_A_ROW)):
             return step
