@@ -31,6 +31,14 @@ class Steps(nn.Module):
     def forward(self, inputs: object) -> None: ...
 
 
+class Never(nn.Module):
+    """A model that is refused at every width."""
+
+    def __init__(self, specification: SequenceSpecification, width: int = 12) -> None:
+        super().__init__()
+        raise ValueError("of no size")
+
+
 def counted(configuration: Configuration) -> tuple[int, int]:
     """Parameters and bytes of state of the model that is built for real."""
     task = build_task(configuration)
@@ -91,7 +99,10 @@ def test_rules_of_somebody_else_s_widths_are_found() -> None:
         (["models=gpt2", "models.parameters=9", "models.width=8"], "leave one of them out"),
         (["models=gpt2", "models.parameters=9", "models.state_bytes=8"], "give one of them"),
         (["models=gpt2", "models.parameters=9"], r"no width of GPT2 comes within 5% of .*has "),
-        (["models=gpt2", "models.dropout=2", "models.parameters=9000"], "cannot be built"),
+        (
+            [f"models={__name__}.Never", "models.parameters=90"],
+            "cannot be built at .*of no size",
+        ),
         (["models=memory_unit", "models.parameters=9000"], "models.width, which Memory units does"),
         ([f"models={__name__}.Steps", "models.state_bytes=90"], "it has no state_bytes"),
     ],
