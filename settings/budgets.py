@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ground.errors import UserError
+from settings.settings import Configuration
 
 BUDGETS = {
     "parameters": "parameters",
@@ -65,3 +66,24 @@ def split(words: Sequence[str]) -> tuple[Asked | None, list[str]]:
     if not _NUMBER.fullmatch(value) or not 0 < int(value) <= LARGEST:
         raise UserError(f"{word}: a budget is a whole number, such as {key}=100_000")
     return Asked(key.removeprefix("models."), int(value), word), others
+
+
+Finder = Callable[[Configuration, Asked], int]
+_finder: list[Finder] = []
+
+
+def use_finder(finder: Finder) -> None:
+    """Let a command count models. It builds them, which takes PyTorch: who only reads records or
+    plans does without."""
+    _finder[:] = [finder]
+
+
+def width_for(configuration: Configuration, asked: Asked) -> int:
+    """The width of a model that meets a budget.
+
+    Raises:
+        UserError: no width meets it, the model has none, or the command cannot count.
+    """
+    if not _finder:
+        raise UserError(f"{asked.word} is for bench.train and bench.sweep: give models.width here")
+    return _finder[0](configuration, asked)

@@ -13,7 +13,7 @@ from typing import Any
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
-from settings.budgets import STATE, STATE_BYTES, is_budget, split
+from settings.budgets import STATE, STATE_BYTES, is_budget, split, width_for
 from settings.config import models_of, parse
 from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
@@ -171,10 +171,8 @@ def with_width(words: Sequence[str]) -> list[str]:
         if "state" not in compose_seeded(others).models:
             in_full = [STATE_BYTES + one[len(STATE) :] if one == state else one for one in words]
     asked, others = split(in_full)
-    if asked is None:  # counting takes PyTorch to import
+    if asked is None:
         return in_full
-    from bench.training.budget import width_for
-
     return [*others, f"models.width={width_for(compose_seeded(others), asked)}"]
 
 

@@ -6,6 +6,7 @@ import pytest
 from torch import nn
 
 from bench.search.plan import make_plan, with_width
+from bench.search.widths import find_widths
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
 from ground.errors import UserError
@@ -14,6 +15,7 @@ from settings.budgets import Asked
 from settings.config import compose
 from settings.settings import Configuration
 
+find_widths()  # as the commands do that train
 BASE = ["tasks=state_tracking", "preset=smoke"]
 
 
