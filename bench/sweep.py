@@ -96,9 +96,11 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.search.plan import make_plan
+    from bench.search.widths import find_widths
     from ground.progress import progress
     from settings.network import with_text
 
+    find_widths()
     plan = make_plan(with_text(words))
     note = plan.note_on_trials()
     if note:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT
@@ -41,7 +39,9 @@ from settings.groups import (
 )
 from settings.hints import hint
 from settings.limits import check_counts, check_sizes
+from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
+from settings.source_files import class_name, places_of, quoted, use_named
 
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 
@@ -84,7 +84,8 @@ def compose(words: Sequence[str]) -> Configuration:
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:
-    """What the words set, key by key, with the class of ``models=package.Class`` by its key."""
+    """What the words set, key by key, with the class of ``models=package.Class`` by its key; of
+    ``models=./net.py:Class`` the file is noted, and its path left out."""
     given: dict[str, Any] = {one.key_or_group: one.value() for one in parse(words)}
     model = str(given.get("models"))
     if model.startswith(GUEST):
@@ -94,6 +95,8 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         )
     if "." in model:
         given["models._target_"] = given.pop("models")
+    if isinstance(target := given.get("models._target_"), str):
+        given["models._target_"] = use_named(target)
     return given
 
 
@@ -147,7 +150,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
 
 def _configuration(tree: Mapping[str, Any], chosen: Mapping[str, str]) -> Configuration:
     task, model = tree["tasks"], tree["models"]
-    name = model["_target_"].rpartition(".")[2]
+    name = class_name(model["_target_"])
     with first_problem_in_a_sentence():
         return Configuration(
             task=chosen["tasks"],
@@ -160,6 +163,7 @@ def _configuration(tree: Mapping[str, Any], chosen: Mapping[str, str]) -> Config
             trained_on=task.get("trained_on"),
             needs=task.get("needs", ()),
             locations=task.get("locations", ()),
+            source_files=places_of(task["_target_"], model["_target_"]),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "committed")},
             training=tree["training"],
             sweep=tree["sweep"],
@@ -214,7 +218,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key``, ``~key`` and ``${...}`` are
     refused."""
     parsed = []
-    for word in words:
+    for word in map(quoted, words):
         try:
             override = _parsed(word)
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
@@ -377,24 +381,3 @@ def _all_keys(tree: Mapping[str, Any]) -> Iterator[str]:
 
 def _constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
-
-
-@contextmanager
-def first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
-    try:
-        yield
-    except ValidationError as error:
-        raise UserError(beginning + first_problem(error)) from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """What pydantic refused first, in words of the command line."""
-    first = error.errors()[0]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    place = "".join(parts).removeprefix(".")
-    message = first["msg"].removeprefix("Value error, ")
-    if place in ("", "training", "sweep"):
-        return message
-    if first["type"] == "missing":
-        return f"{place} is missing"
-    return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"

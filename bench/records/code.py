@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -13,17 +14,18 @@ from bench.records.provenance import COMPUTING_LIBRARIES
 from bench.records.source_text import source_text
 from ground.errors import UserError
 from ground.files import ROOT
+from settings.source_files import modules_beside, names_file, place_of_source, source_name
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
 def code_hash(target: str, root: Path = ROOT, *, by_later_python: bool = False) -> str:
-    """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
-    imports, directly or not, from its own package, from beside it, or from this project's models
-    and tasks. Comments, docstrings and layout do not count, so that a better explanation does not
-    make results stale. A module that is chosen by name when the program runs does not count.
+    """SHA-256 of the source behind ``package.module.Class`` or ``net.py:Class``: its module and
+    every module that it imports, directly or not, from its own package, from beside it, or from
+    this project's models and tasks. Comments, docstrings and layout do not count, so that a better
+    explanation does not make results stale; nor does the place of a file. A module that is chosen
+    by name when the program runs does not count.
 
     Args:
         root: another checkout of this project, such as an older one.
@@ -33,17 +35,45 @@ def code_hash(target: str, root: Path = ROOT, *, by_later_python: bool = False) 
     Raises:
         UserError: a file of them is no Python.
     """
-    module = target.rpartition(".")[0]
+    return _code_hash(target, root, place_of_source(target), by_later_python)
+
+
+@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
+def _code_hash(target: str, root: Path, file: Path | None, by_later_python: bool) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(imported_modules(module, root).items()):
+    for name, path in sorted(modules_behind(target, root).items()):
         text, _ = _source(name, path, by_later_python)
         digest.update(f"{name}\n{text}\n".encode())
     return digest.hexdigest()
 
 
+def forget_code() -> None:
+    """Read files anew, for a process in which modules were replaced."""
+    _code_hash.cache_clear()
+
+
 def is_own(target: str) -> bool:
-    """Whether a class is one of this project's, not of a package of somebody else."""
-    return target.partition(".")[0] in OWN
+    """Whether a class is one of this project's, not of a package or a file of somebody else."""
+    return source_name(target) in OWN
+
+
+def modules_behind(target: str, root: Path = ROOT) -> dict[str, Path]:
+    """The modules whose source counts for a class, by name; none of a file that nobody named.
+
+    Raises:
+        UserError: a file of them is no Python.
+    """
+    if not names_file(target):
+        return imported_modules(target.rpartition(".")[0], root)
+    file = place_of_source(target)
+    if file is None:
+        return {}
+    try:
+        beside = modules_beside(file)
+    except SyntaxError as error:
+        place = f"{error.filename}, line {error.lineno},"
+        raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
+    return _followed(beside, [*_own_places(root), (file.parent, file.parent)])
 
 
 def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
@@ -54,11 +84,19 @@ def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
     """
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
-    places = [(root, root / name) for name in OWN]
-    if not is_own(module):
-        places += home(module)
+    others = [] if module.partition(".")[0] in OWN else home(module)
+    return _followed([module], [*_own_places(root), *others])
+
+
+def _own_places(root: Path) -> list[tuple[Path, Path]]:
+    return [(root, root / name) for name in OWN]
+
+
+def _followed(modules: Iterable[str], places: list[tuple[Path, Path]]) -> dict[str, Path]:
+    """Some modules and all that they import from some places: where a name is looked up, and below
+    which folder its file counts."""
     found: dict[str, Path] = {}
-    waiting = {module}
+    waiting = {*modules}
     while waiting:
         name = waiting.pop()
         path = next(filter(None, (_find(name, *place) for place in places)), None)

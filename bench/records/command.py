@@ -12,6 +12,7 @@ from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from ground.words import word
 from settings.config import compose
+from settings.source_files import source_name
 
 PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
 ROUNDS = 4  # settings that bring others with them, such as a protocol
@@ -43,8 +44,8 @@ def words_of(record: RunRecord) -> list[str]:
             "makes it again: check out the commit that it names",
             RUN_FAILED,
         )
-    package = str(today.config.get("models", {}).get("_target_")).partition(".")[0]
-    if why := why_unknown(record, today.config, {"models": package}):  # it is not imported here
+    source = source_name(str(today.config.get("models", {}).get("_target_")))
+    if why := why_unknown(record, today.config, {"models": source}):  # it is not imported here
         raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
     device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
     base = [f"tasks={record.task}", f"preset={record.preset}", f"seed={record.seed}"]

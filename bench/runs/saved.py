@@ -30,9 +30,11 @@ from bench.training.weights import load_weights, read_weights
 from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
-from settings.config import first_problem_in_a_sentence, load_groups
+from settings.config import load_groups
 from settings.limits import check_counts, check_sizes
+from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
+from settings.source_files import places_of, use_trusted
 from tasks.interface import Task
 
 
@@ -104,7 +106,7 @@ def load_run(
         root: the store, which holds the weights too.
         device: None is the kind of device that made the record.
         locations: where the task's data lies; no record is asked.
-        trust: the package that a model of somebody else may be imported from.
+        trust: the package, or the file, that a model of somebody else may be imported from.
 
     Raises:
         UserError: no such run, or its weights are missing or not those of the record.
@@ -155,7 +157,7 @@ def recorded_configuration(
 
     Args:
         locations: where data lies on this machine; without it, the defaults.
-        trust: the package that a model of somebody else may be imported from.
+        trust: the package, or the file, that a model of somebody else may be imported from.
 
     Raises:
         UserError: the record names something that this checkout does not have, a package that is
@@ -163,6 +165,7 @@ def recorded_configuration(
     """
     if record.role == "baseline":
         raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    trust = use_trusted(trust)
     why, config = why_misshapen(record), record.config
     if why is None:
         today = todays_name(record.config, record.provenance)
@@ -170,8 +173,8 @@ def recorded_configuration(
         why = why_unknown(record, config, {"tasks": trust, "models": trust})
     if why is not None:
         hint = (
-            "; trust=PACKAGE (of leaderboards.verify: package=PACKAGE) imports classes of a "
-            "package that you trust"
+            "; trust=PACKAGE or trust=PATH/FILE.py (of leaderboards.verify: package=) imports "
+            "classes of a package, or of a file, that you trust"
         )
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
@@ -213,6 +216,7 @@ def recorded_configuration(
                 "trained_on": task.get("trained_on"),
                 "needs": task.get("needs", ()),
                 "locations": names,
+                "source_files": places_of(str(config["models"].get("_target_"))),
             }
         )
 

@@ -17,6 +17,7 @@ from bench.records.registry import known, known_model, names, why_misshapen, why
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from settings.groups import DESCRIPTIVE, card, model_groups
+from settings.source_files import class_name, source_name
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 FIRST_RECORD = datetime(2024, 1, 1, tzinfo=UTC)  # older than this program
@@ -77,7 +78,7 @@ def _names(record: RunRecord) -> str | None:
     own = Code.of(record.config, record.provenance)
     external = record.role != "baseline" and known_model(record) is None
     if today:
-        trusted = {"models": own.model.partition(".")[0]} if external else {}
+        trusted = {"models": source_name(own.model)} if external else {}
         return why_unknown(record, today.config, trusted) or _incomplete(record, today.config)
     classes = {"tasks": (own.task, record.task)}
     if record.role != "baseline" and not external:
@@ -112,8 +113,8 @@ def _owners() -> dict[str, set[str]]:
 
 
 def _label(record: RunRecord) -> str | None:
-    """A model is called what its card says, a model of another package like its class, and neither
-    that nor a predictor like a model of ours."""
+    """A model is called what its card says, a model of another package what its class says, and
+    neither that nor a predictor like a model of ours."""
     model = known_model(record)
     if model is not None:
         label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
@@ -130,13 +131,11 @@ def _label(record: RunRecord) -> str | None:
 
 
 def _called(record: RunRecord) -> str | None:
-    """A predictor is called by its label, a model of another package by its class."""
+    """A predictor is known by its label, a model of another package by its class."""
     if record.role == "baseline":
         called = "".join(c if c.isalnum() else "_" for c in record.label.lower())
     else:
-        called = str(record.config["models"].get("_target_")).rpartition(".")[2]
-        if record.label != called:
-            return f"its label is {record.label!a}, not {called!a} as its class"
+        called = class_name(str(record.config["models"].get("_target_")))
     return None if record.model == called else f"its model is {record.model!a}, not {called!a}"
 
 

@@ -12,6 +12,7 @@ from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord, Study, Trial
 from leaderboards.checks.numbers import is_in_range
+from settings.budgets import TOLERANCE, is_budget
 from settings.samplers import choice_of, key_of, tried_by
 
 
@@ -41,7 +42,7 @@ def _chosen(record: RunRecord) -> list[Trial]:
     sign = -1 if record.headline.direction == "maximise" else 1
     tried = [(sign * t.score, t) for t in study.trials if t.score is not None] if study else []
     best = min((score for score, _ in tried), default=math.inf)
-    return [t for score, t in tried if score == best and _has(record.config, t.parameters)]
+    return [t for score, t in tried if score == best and _has(record, t.parameters)]
 
 
 def not_as_chosen(record: RunRecord) -> str:
@@ -144,13 +145,17 @@ def _not_tried(study: Study) -> str | None:
     return None
 
 
-def _has(config: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration has these values of "section.key"."""
-    sections = {key: key.partition(".") for key in parameters}
-    return all(
-        config.get(section, {}).get(name) == parameters[key]
-        for key, (section, _, name) in sections.items()
-    )
+def _has(record: RunRecord, parameters: Mapping[str, Any]) -> bool:
+    """Whether a run has these values of "section.key", and the size that a budget asks for."""
+    for key, value in parameters.items():
+        section, _, name = key.partition(".")
+        if is_budget(key):
+            size = getattr(record.cost, name)
+            if size and abs(size - value) > TOLERANCE * value:  # of a run that failed none is known
+                return False
+        elif record.config.get(section, {}).get(name) != value:
+            return False
+    return True
 
 
 RULES = (_study,)

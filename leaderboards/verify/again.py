@@ -24,6 +24,7 @@ from ground.errors import OK, RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.reading import Kind
 from ground.words import word
+from settings.source_files import class_name, place_of_source, source_name, use_trusted
 
 
 class Done(NamedTuple):
@@ -62,7 +63,7 @@ class Bench:
 
     Attributes:
         store: where runs that are made again are kept, so that they go on after an interruption.
-        package: the package of somebody else whose models may be imported.
+        package: the package, or the file, of somebody else whose models may be imported.
         places: "tasks.key" -> where data lie on this machine.
     """
 
@@ -113,6 +114,11 @@ class Bench:
         try:
             words = words_of(record)
             self._refuse_strangers(record)
+            target = str(record.config.get("models", {}).get("_target_"))
+            if place := place_of_source(target):
+                named = word("models._target_", target)
+                by_place = word("models._target_", f"{place}:{class_name(target)}")
+                words = [by_place if one == named else one for one in words]
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]
@@ -127,12 +133,14 @@ class Bench:
         Raises:
             UserError: its model or its task is of a package that nobody has named.
         """
+        trusted = use_trusted(self.package)
         for section in ("tasks", "models"):
             target = str(record.config.get(section, {}).get("_target_", section))
-            package = target.partition(".")[0]
-            if package not in (section, self.package):
+            source = section if target == section else source_name(target)
+            if source not in (section, trusted):
+                what = "file" if source.endswith(".py") else "package"
                 raise UserError(
-                    f"its {section[:-1]} is of the package {package!a}, which is imported only if "
+                    f"its {section[:-1]} is of the {what} {source!a}, which is imported only if "
                     "you name it by package="
                 )
 
