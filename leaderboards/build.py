@@ -72,15 +72,17 @@ def main(words: list[str]) -> int:
     from ground.progress import progress
     from leaderboards.data.growing import build
     from leaderboards.standing.levels import SUBMISSIONS
+    from settings.outside_tasks import use_cards_of
 
     own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
     stale: list[Verification] = []
+    cards = use_cards_of(STORE) if local else []
     with progress() as report:
         if "--check" in given.flags:
             contents = checked(own, output, local, refused, report, stale)
         else:
             contents = in_words(build(own, output, refused, report, stale), refused)
-    for error in refused or ():
+    for error in [*cards, *(refused or ())]:
         print(f"refused: {error}", file=sys.stderr)
     if stale and not folders:  # else there are records that were not looked at
         print(_about_stale(stale, own, local, given.true("drop_stale")), file=sys.stderr)

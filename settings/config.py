@@ -7,7 +7,6 @@ beside each task and each model: dropping a file in is the whole registration.
 from __future__ import annotations
 
 import pickle
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -25,8 +24,8 @@ from pydantic import ValidationError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT
-from ground.words import word as quoted_word
 from settings.automatic import settle
+from settings.class_files import names_file, target_of
 from settings.external import kind_of, use_external_model
 from settings.groups import (
     DESCRIPTIVE,
@@ -38,9 +37,11 @@ from settings.groups import (
     entrants,
     model_groups,
     own_file,
+    task_from_outside,
 )
-from settings.hints import hint
+from settings.hints import hint, how_to_write, shortened
 from settings.limits import check_counts, check_sizes
+from settings.outside_tasks import use_task_from_outside
 from settings.settings import Configuration
 
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
@@ -94,6 +95,10 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         )
     if "." in model:
         given["models._target_"] = given.pop("models")
+    if names_file(given.get("models._target_")):
+        given["models._target_"] = target_of(given["models._target_"])
+    if "." in str(given.get("tasks")):
+        given["tasks"] = use_task_from_outside(str(given["tasks"]))
     return given
 
 
@@ -218,12 +223,12 @@ def parse(words: Sequence[str]) -> list[Override]:
         try:
             override = _parsed(word)
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
-            raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
+            raise UserError(f"cannot read '{shortened(word)}': {how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
                 "key, written key=value; several settings are tried by bench.sweep. "
-                f"If that is one value, {_how_to_write(word)}"
+                f"If that is one value, {how_to_write(word)}"
             )
         if "${" in word:
             raise UserError(
@@ -237,21 +242,6 @@ def parse(words: Sequence[str]) -> list[Override]:
 @lru_cache(maxsize=4096)  # a search composes hundreds of times, mostly of the same words
 def _parsed(word: str) -> Override:
     return OverridesParser.create().parse_override(word)
-
-
-def _shortened(word: str) -> str:
-    return word if len(word) <= 100 else f"{word[:100]}…"
-
-
-def _how_to_write(word: str) -> str:
-    """What the word would be as a setting whose value is plain text."""
-    key, equals, value = word.partition("=")
-    if not equals or not key.replace(".", "").replace("_", "").isalnum():
-        return "settings are written key=value, for example seed=1"
-    ends = {"[": "]", "{": "}"}.get(value[:1], "")
-    closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
-    quoted = shlex.quote(_shortened(quoted_word(key, value)))
-    return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 
 def load_groups(
@@ -294,13 +284,13 @@ def _load(root: Path, group: str | None = None, name: str | None = None) -> dict
 
 def _checked_choice(group: str, name: Any) -> str:
     valid = choices(group)
-    if name in valid:
+    if name in valid or (group == "tasks" and task_from_outside(str(name))):
         return str(name)
     kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
-    own = ONE_OF_YOUR_OWN if kind == "model" else ""
+    own = "" if kind == "preset" else ONE_OF_YOUR_OWN
     more = own if hint.startswith("valid") else " python -m bench lists them all"
     raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 

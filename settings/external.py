@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError, place_of
+from settings.class_files import is_class_file, load_from_file
 from settings.groups import card, choices, model_groups
 
 OURS = ("models", "tasks")  # packages
@@ -89,6 +90,8 @@ def load_class(target: str) -> type:
     Raises:
         UserError: no such module or class.
     """
+    if is_class_file(target):
+        return load_from_file(target)
     module_name, _, class_name = target.rpartition(".")
     if not module_name or not all(map(str.isidentifier, target.split("."))):
         raise UserError(f"'{target}' is no place of a class: give package.module.Class")

@@ -33,6 +33,7 @@ from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.progress import Report, silent
 from settings.config import training_configuration
+from settings.outside_tasks import keep_card
 from settings.settings import Configuration
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
@@ -132,6 +133,7 @@ def serve_or_make(
     store = Store(configuration.store)
     run_id = identity.run_id(configuration.seed)
     note_locations(configuration, store.work(run_id))
+    keep_card(configuration.task, configuration.store)
     found = find(identity, role)
     if found is not None:
         track(found, configuration)
@@ -207,6 +209,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
         }
     )
     collected = identify(own).provenance
+    keep_card(configuration.task, configuration.store)
     config = {"tasks": configuration.resolved()["tasks"]}
     records = []
     baselines = task.baselines()

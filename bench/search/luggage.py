@@ -18,6 +18,7 @@ from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.progress import silent
 from settings.config import group_file, training_configuration
+from settings.groups import choices
 from settings.settings import Configuration
 
 RECORDS = ("records", "trials", "controls")  # folders of a store
@@ -60,7 +61,7 @@ class RunLuggage:
 
     def data(self, job: Job) -> Mapping[str, str]:
         """Files and folders that the user has named, with the hash of what they hold."""
-        default = group_file("tasks", job.configuration.task)
+        default = _defaults(job.configuration)
         given = [
             v for n, v in _paths(job.configuration) if v != default.get(n) and Path(v).exists()
         ]
@@ -81,7 +82,7 @@ class RunLuggage:
             )
         adopt(self.origin)
         configuration = job.configuration
-        default = group_file("tasks", configuration.task)
+        default = _defaults(configuration)
         here = {}
         for name, value in _paths(configuration):  # a path of the driver's means nothing here
             here[name] = str(places[value]) if value in places else default.get(name)
@@ -130,6 +131,11 @@ class RunLuggage:
                 RUN_FAILED,
             )
         track(record, configuration)
+
+
+def _defaults(configuration: Configuration) -> dict[str, Any]:
+    """The file of the task; of one from outside, which a node does not know, nothing."""
+    return group_file("tasks", configuration.task) if configuration.task in choices("tasks") else {}
 
 
 def _folders(configuration: Configuration) -> Iterator[Path]:

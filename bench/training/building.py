@@ -35,6 +35,7 @@ from settings import groups
 from settings.external import OURS, load_class, refuse_what_is_missing
 from settings.limits import memory_here
 from settings.network import note_if_offline
+from settings.outside_tasks import refuse_missing_settings
 from settings.settings import Configuration
 from tasks.interface import Task
 from tasks.measurement import Build, Measurement, Refused
@@ -262,6 +263,8 @@ def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     loaded = load_subclass(node["_target_"], group)
+    if group == "tasks" and node["_target_"].partition(".")[0] not in OURS:
+        refuse_missing_settings(arguments, node["_target_"])
     if group == "models" and node["_target_"].partition(".")[0] not in OURS:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
     with _mistakes_in_sentences(node, group):
