@@ -92,6 +92,19 @@ def module_of(word: str) -> str:
     return _register(found["path"] if found else word)[0]
 
 
+def trusted_packages(word: object) -> str:
+    """What ``trust=`` names, packages and files, as names of packages with commas between them.
+
+    Args:
+        word: ``package``, ``FILE.py``, ``FILE.py:Class``, or a list of such words.
+
+    Raises:
+        UserError: as :func:`target_of`.
+    """
+    words = word if isinstance(word, list) else [word]
+    return ",".join(module_of(one) if names_file(one) else str(one) for one in words)
+
+
 def _register(place: str) -> tuple[str, dict[str, SourceFile]]:
     path = Path(place).expanduser()
     if not path.is_file():

@@ -37,6 +37,7 @@ from settings.groups import (
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
 TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file each
 LONGEST_LABEL = 80
+NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of ground.statistics
 
 # What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
 SIZES: dict[str, dict[str, Any]] = {
@@ -79,11 +80,7 @@ def use_task_from_outside(word: str) -> str:
     name = target.rpartition(".")[2]
     _check_name(name, word)
     settings = _settings(loaded, word)
-    described: dict[str, Any] = {
-        key: copy.deepcopy(value)
-        for key in DESCRIBED
-        if isinstance(value := getattr(loaded, key, None), dict | list | tuple)
-    }
+    described = _attributes(loaded)
     place = _file_beside(loaded)
     if place is not None:
         written = _read_yaml(place)
@@ -136,6 +133,20 @@ def _check_name(name: str, word: str) -> None:
 
 def _label(own: str) -> str:
     return str(card("tasks", own).get("label", own))
+
+
+def _attributes(loaded: type) -> dict[str, Any]:
+    """What attributes of a class say in the place of a YAML file; of a mapping, keys of a base
+    class that the class itself does not have are taken over."""
+    described: dict[str, Any] = {}
+    for part in reversed(loaded.__mro__):
+        for key in DESCRIBED:
+            value = vars(part).get(key)
+            if isinstance(value, dict):
+                described[key] = {**described.get(key, {}), **copy.deepcopy(value)}
+            elif isinstance(value, list | tuple):
+                described[key] = list(value)
+    return described
 
 
 def _settings(loaded: type, word: str) -> dict[str, Any]:
@@ -213,7 +224,7 @@ class StoredCard(BaseModel):
     source: str = ""
     headline: _Headline | None = None
     predictors: list[str] | None = None
-    numbers: dict[str, list[str]] | None = None
+    numbers: dict[NumberKind, list[str]] | None = None
 
 
 CARD = Kind(

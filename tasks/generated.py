@@ -93,6 +93,10 @@ class GeneratedTask(Task):
     evaluation_sequences: int = 256
     data_seed: int = 0
     headline: ClassVar[Metric]
+    # As in the YAML file of a task; a class adds keys of its own, or replaces these.
+    card: ClassVar[dict[str, Any]] = {
+        "numbers": {"share": ["accuracy"], "error": ["error"], "real": ["*"]}
+    }
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -239,18 +243,14 @@ class GeneratedTask(Task):
                 raise ValueError(f"{name} gave {found}, and there are 0 to {size - 1}")
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy, or the mean square, over what is asked for."""
+        """Cross-entropy, or the mean square, over what is asked for; 0 where nothing is."""
+        asked = _asked(batch)
         if not batch.targets.is_floating_point():
-            return functional.cross_entropy(
-                outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
-            )
-        squares = (outputs.float() - batch.targets) ** 2
-        asked = batch.extras.get(MASK)
-        if asked is None:
-            return squares.mean()
-        return torch.where(asked.unsqueeze(-1), squares, 0).sum() / (
-            asked.sum() * squares.shape[-1]
-        )
+            flat, targets = outputs.flatten(0, 1).float(), batch.targets.flatten()
+            total = functional.cross_entropy(flat, targets, ignore_index=IGNORED, reduction="sum")
+            return total / asked.sum().clamp(min=1)
+        squares = ((outputs.float() - batch.targets) ** 2).mean(-1)
+        return torch.where(asked, squares, 0).sum() / asked.sum().clamp(min=1)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """The loss, and the mean of each of :meth:`metrics` over sequences."""

@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from bench.records.code import is_own
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from ground.words import word
+from settings.class_files import is_class_file
 from settings.config import compose
 
 PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
@@ -43,6 +45,8 @@ def words_of(record: RunRecord) -> list[str]:
             "makes it again: check out the commit that it names",
             RUN_FAILED,
         )
+    if known("tasks", record.task) is None and not is_own(today.code.task):
+        return _of_a_task_from_outside(record, today.config)
     package = str(today.config.get("models", {}).get("_target_")).partition(".")[0]
     if why := why_unknown(record, today.config, {"models": package}):  # it is not imported here
         raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
@@ -75,6 +79,29 @@ def words_of(record: RunRecord) -> list[str]:
         given |= own_settings
     words = (word(key, value) for key, value in given.items())
     return [base[0], model, *base[1:], f"device={device}", *words]
+
+
+def _of_a_task_from_outside(record: RunRecord, config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Every setting is named, since what is usual in such a task is not known without its class. Of
+    a class in a file the file is for whoever runs it to name."""
+    target = str(config["tasks"]["_target_"])
+    task = f"FILE.py:{target.rpartition('.')[2]}" if is_class_file(target) else target
+    words = [f"tasks={task}"]
+    settings = {
+        f"{section}.{key}": value
+        for section, part in config.items()
+        for key, value in part.items()
+        if key != "_target_"
+    }
+    if record.role == "baseline":
+        words.append("predictors=true")
+    elif known_model(record) is not None:
+        words.append(f"models={record.model}")
+    else:
+        words.append(word("models._target_", config["models"]["_target_"]))
+    device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
+    words += [f"preset={record.preset}", f"seed={record.seed}", f"device={device}"]
+    return [*words, *(word(key, value) for key, value in settings.items())]
 
 
 _NONE = object()

@@ -64,7 +64,8 @@ def why_unknown(
 
     Args:
         config: the record's, as today's code calls it.
-        trusted: "tasks" or "models" -> the package whose classes are accepted there too.
+        trusted: "tasks" or "models" -> the packages, with commas between them, whose classes are
+            accepted there too.
     """
     task = known("tasks", record.task)
     if task is not None and record.preset not in task.get("presets", {}):
@@ -74,7 +75,7 @@ def why_unknown(
         file = task if section == "tasks" else known_model(record)
         package = str(config[section].get("_target_")).partition(".")[0]
         if file is None or config[section].get("_target_") != file["_target_"]:
-            if package == trusted.get(section):
+            if package in (trusted.get(section) or "").split(","):
                 continue
             if file is None:
                 return (

@@ -31,8 +31,11 @@ from bench.training.training import set_numerics
 from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
+from settings.class_files import is_class_file
 from settings.config import first_problem_in_a_sentence, load_groups
+from settings.groups import task_from_outside
 from settings.limits import check_counts, check_sizes
+from settings.outside_tasks import use_task_from_outside
 from settings.settings import Configuration
 from tasks.interface import Task
 
@@ -155,7 +158,8 @@ def recorded_configuration(
 
     Args:
         locations: where data lies on this machine; without it, the defaults.
-        trust: the package that a model of somebody else may be imported from.
+        trust: the packages, with commas between them, that models and tasks of somebody else may be
+            imported from.
 
     Raises:
         UserError: the record names something that this checkout does not have, a package that is
@@ -173,13 +177,22 @@ def recorded_configuration(
             "; trust=PACKAGE (of leaderboards.verify: package=PACKAGE) imports classes of a "
             "package that you trust"
         )
+        targets = [str(part.get("_target_")) for part in config.values()]
+        if any(map(is_class_file, targets)):
+            hint = (
+                "; trust=FILE.py imports the file that made it, unless it was edited since"
+                if not is_class_file(trust or "")
+                else "; the file that trust= names, or one beside it, is not as it was then"
+            )
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
     check_counts(config["tasks"], "tasks")
     if known_model(record) is not None:
         check_sizes(config["models"])
         check_counts(config["models"], "models")
-    task = known("tasks", record.task) or {}
+    if known("tasks", record.task) is None:  # of a package that is trusted
+        use_task_from_outside(config["tasks"]["_target_"])
+    task = known("tasks", record.task) or task_from_outside(record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:
         if name not in names:
