@@ -1,0 +1,226 @@
+"""Tasks of files and packages elsewhere: trained, swept, measured again, and on the local board."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import evaluate, sweep, train
+from bench.records.schema import RunRecord, read_record, read_records
+from ground.errors import OK, UserError
+from leaderboards import build
+from leaderboards.contents import OpenBoard
+from leaderboards.render import task_label
+from settings import groups
+from settings.class_files import VARIABLE, target_of
+from settings.config import compose
+
+TASK = '''
+"""A task of somebody else."""
+import numpy as np
+
+from tasks.generated import GeneratedTask
+from helper import largest
+
+
+class LoudestChannel(GeneratedTask):
+    """Which channel is the loudest now."""
+
+    channels, classes, length = 3, 3, 8
+    card = {"label": "The loudest of three"}
+    presets = {"smoke": {"training": {"steps": 4, "batch_size": 4}, "models": {"width": 8}}}
+
+    def __init__(self, loudness: float = 1.0, evaluation_sequences: int = 16) -> None:
+        super().__init__(evaluation_sequences)
+        self.loudness = loudness
+
+    def draw(self, generator, count):
+        values = self.loudness * generator.normal(size=(count, self.length, 3))
+        return values, largest(values)
+
+    def metrics(self, answers, targets, asked):
+        at_end = (answers[:, -1].argmax(-1) == targets[:, -1]).float()
+        return {**super().metrics(answers, targets, asked), "at_end": at_end}
+'''
+HELPER = "def largest(values):\n    return values.argmax(-1)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a task, beside the one where commands are given."""
+    monkeypatch.setenv(VARIABLE, "{}")
+    monkeypatch.setattr(groups, "_tasks_from_outside", {})
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    own = tmp_path / "elsewhere"
+    own.mkdir()
+    (own / "task.py").write_text(TASK)
+    (own / "helper.py").write_text(HELPER)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    yield own
+    for name in [name for name in sys.modules if name == "helper" or name.startswith("file_")]:
+        del sys.modules[name]
+
+
+def made(role: str = "single") -> list[RunRecord]:
+    return [r for r in read_records([Path("runs/records")]) if r.role == role]
+
+
+def test_a_task_in_a_file_has_runs_a_sweep_a_table_and_its_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    word = f"tasks={folder}/task.py:LoudestChannel"
+    assert train.main([word, "models=lstm", "preset=smoke", "tasks.loudness=2"]) == OK
+    (record,) = made()
+    assert record.task == "LoudestChannel"
+    assert record.config["tasks"]["loudness"] == 2.0 and record.config["training"]["steps"] == 4
+    assert set(record.metrics["test"]) == {"accuracy", "at_end", "loss"}
+    assert str(folder) not in json.dumps(record.model_dump(mode="json"))  # no path of this machine
+    words = [word, "models=[lstm,gla]", "seeds=2", "n_trials=1", "workers=0", "preset=smoke"]
+    assert sweep.main(words) == OK
+    assert {r.model for r in made("final")} == {"lstm", "gla"}
+    assert [r.label for r in made("baseline")] == ["most_frequent"]
+
+    (Path() / "none").mkdir()
+    assert build.main(["records=none", "local=true"]) == OK
+    groups._tasks_from_outside.clear()  # as in a process that only reads
+    board = OpenBoard(Path("runs/board.parquet"))
+    assert "LoudestChannel" in board.tasks()  # beside published numbers
+    assert task_label("LoudestChannel") == "The loudest of three"
+    rows = board.rows("LoudestChannel", metric="accuracy")
+    assert {row.model for row in rows} == {"lstm", "gla", "most_frequent"}
+    assert {row.metric for row in board.rows("LoudestChannel")} == {"accuracy", "at_end", "loss"}
+
+
+def test_a_run_is_measured_again_by_the_file_that_made_it_and_no_other(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    word = f"tasks={folder}/task.py:LoudestChannel"
+    assert train.main([word, "models=lstm", "preset=smoke"]) == OK
+    (record,) = made()
+    groups._tasks_from_outside.clear()
+    with pytest.raises(UserError, match=r"trust=FILE.py imports the file that made it"):
+        evaluate.main([f"run={record.run_id}"])
+    moved = shutil.copytree(folder, folder.parent / "moved")
+    assert evaluate.main([f"run={record.run_id}", f"trust={moved}/task.py"]) == OK
+    assert "every metric is that of the record" in capsys.readouterr().out
+    (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
+    with pytest.raises(UserError, match="or one beside it, is not as it was then"):
+        evaluate.main([f"run={record.run_id}", f"trust={moved}/task.py"])
+
+
+def test_identity_is_what_the_files_say_and_not_where_they_are(folder: Path) -> None:
+    first = target_of(f"{folder}/task.py:LoudestChannel")
+    moved = shutil.copytree(folder, folder.parent / "moved")
+    (moved / "task.py").rename(moved / "renamed.py")
+    text = (moved / "renamed.py").read_text().replace("A task of", "By")
+    (moved / "renamed.py").write_text(f"# a comment\n{text}")
+    assert target_of(f"{moved}/renamed.py:LoudestChannel") == first
+    (moved / "unrelated.py").write_text("x = 1\n")
+    assert target_of(f"{moved}/renamed.py:LoudestChannel") == first
+    (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
+    assert target_of(f"{moved}/renamed.py:LoudestChannel") != first
+
+
+def test_an_edited_file_is_another_task_in_the_same_process(folder: Path) -> None:
+    """As in a notebook; also where a helper beside another file has the same name."""
+    word = [f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"]
+    from bench.training.building import build_task
+
+    right = build_task(compose(word)).training_batch(0, 0, 4)
+    moved = shutil.copytree(folder, folder.parent / "moved")
+    (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
+    other = [f"tasks={moved}/task.py:LoudestChannel", *word[1:]]
+    wrong = build_task(compose(other)).training_batch(0, 0, 4)
+    assert right.inputs.equal(wrong.inputs)
+    assert right.targets.equal(right.inputs.argmax(-1))
+    assert wrong.targets.equal(wrong.inputs.argmin(-1))
+
+
+def test_a_file_beside_the_class_wins_over_its_attributes(folder: Path) -> None:
+    (folder / "task.yaml").write_text(
+        "card: {label: Another name}\nloudness: 3.0\npresets: {smoke: {training: {steps: 5}}}\n"
+    )
+    word = f"tasks={folder}/task.py:LoudestChannel"
+    found = compose([word, "models=lstm", "preset=smoke"])
+    assert found.tasks["loudness"] == 3.0 and found.training.steps == 5
+    assert task_label("LoudestChannel") == "Another name"
+    (folder / "task.yaml").write_text("loudnes: 3.0\n")
+    with pytest.raises(UserError, match=r"has the key 'loudnes'.*did you mean 'loudness'"):
+        compose([word, "models=lstm", "preset=smoke"])
+
+
+def test_a_task_of_a_package_is_named_by_its_place(folder: Path) -> None:
+    package = Path("my_package")
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "mine.py").write_text(TASK.replace("from helper", "from my_package.helper"))
+    (package / "helper.py").write_text(HELPER)
+    words = ["tasks=my_package.mine.LoudestChannel", "models=gla", "preset=smoke"]
+    assert train.main(words) == OK
+    (record,) = made()
+    assert record.config["tasks"]["_target_"] == "my_package.mine.LoudestChannel"
+    assert evaluate.main([f"run={record.run_id}", "trust=my_package"]) == OK
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("{}/none.py:Task", "there is no file {}/none.py"),
+        ("{}/task.py", r"names a file: name the class in it too, such as {}/task.py:LoudestChannel"),
+        ("{}/task.py:Loudest", r"has no class 'Loudest': did you mean 'LoudestChannel'"),
+        ("{}/broken.py:Task", r"broken.py, line 1, is no Python"),
+        ("{}/stops.py:Task", r"it stops at .*stops.py, line 1 \(ZeroDivisionError"),
+        ("{}/ours.py:Task", "'models' is a package of this project, which comes first"),
+        ("{}/lacking.py:Task", "it imports 'not_there', which is not found: install it"),
+        ("{}/taken.py:RegBench", "could not be told from those of the task RegBench"),
+        ("{}/missing.py:Missing", "Missing has no default for size: add tasks.size=VALUE"),
+        ("{}/plain.py:Plain", "is no task: a task derives from tasks.interface.Task"),
+        ("no_such_package.Task", "cannot import 'no_such_package.Task'"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(folder: Path, word: str, said: str) -> None:
+    base = "from tasks.generated import GeneratedTask\n"
+    texts = {
+        "broken": "class Task(:\n",
+        "stops": "x = 1 / 0\nclass Task: pass\n",
+        "ours": "import models.mine\nclass Task: pass\n",
+        "lacking": "import not_there\nclass Task: pass\n",
+        "taken": f"{base}class RegBench(GeneratedTask): pass\n",
+        "missing": f"{base}class Missing(GeneratedTask):\n    def __init__(self, size): pass\n",
+        "plain": "class Plain:\n    def __init__(self): pass\n",
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "models").mkdir()
+    (folder / "models" / "mine.py").touch()
+    with pytest.raises(UserError, match=said.format(folder)):
+        train.main([f"tasks={word.format(folder)}", "models=lstm", "preset=smoke"])
+
+
+def test_a_card_that_nothing_can_be_made_of_is_told_before_the_run(folder: Path) -> None:
+    text = TASK.replace('{"label": "The loudest of three"}', '{"numbers": {"part": ["accuracy"]}}')
+    (folder / "task.py").write_text(text)
+    with pytest.raises(UserError, match="card.numbers.part.* of the task LoudestChannel cannot"):
+        train.main([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
+    assert not list(Path().rglob("records/*.json"))
+
+
+def test_a_record_says_nothing_that_imports_its_task(folder: Path) -> None:
+    """The local board reads a store without the file of its task."""
+    word = f"tasks={folder}/task.py:LoudestChannel"
+    assert train.main([word, "models=lstm", "preset=smoke"]) == OK
+    shutil.rmtree(folder)
+    sys.modules.pop("helper", None)
+    (Path() / "none").mkdir()
+    groups._tasks_from_outside.clear()
+    assert build.main(["records=none", "local=true"]) == OK
+    assert "LoudestChannel" in OpenBoard(Path("runs/board.parquet")).tasks()
+    (path,) = Path("runs/records").glob("*-lstm-*.json")
+    assert read_record(path).outcome == "ok"
