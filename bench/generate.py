@@ -23,7 +23,8 @@ Let the model of a saved run go on with a text. The run's task must be one of te
   store=FOLDER    (default runs)
   device=cpu|cuda (default: the kind that made the record)
   tasks.KEY=PLACE where the task's data lies, if it is text of your own
-  trust=PACKAGE   import the run's model from this package, if it is not of this project
+  trust=PACKAGE   import the run's model from this package, or this FILE.py, if it is not of this
+                  project
 
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 

@@ -22,7 +22,7 @@ continuations side by side. The task of every run must be one of text.
   store=FOLDER     (default runs)
   device=cpu|cuda  (default: the kind that made the record)
   tasks.KEY=PLACE  where the data of the runs lie, if they are text of your own
-  trust=PACKAGE    import models from this package, if they are not of this project
+  trust=PACKAGE    import models from this package, or this FILE.py, if they are not of this project
 
 example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
 

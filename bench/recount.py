@@ -8,12 +8,13 @@ from ground.errors import OK, VERIFICATION_FAILED, UserError, command
 from ground.words import wants_help
 
 HELP = """\
-usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE]
+usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE|FILE.py]
 
 Make the data and the untrained model of each record again and count: the hash of every split, the
 parameters, the bytes of state, and about how many tokens and FLOPs its training takes. Nothing is
 trained. One line of JSON for each record; exit code 4 when a record says otherwise.
-A model that is not of this project is imported only from the package that trust= names."""
+A model that is not of this project is imported only from the package, or the file, that trust=
+names."""
 
 
 def main(words: list[str]) -> int:

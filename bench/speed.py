@@ -36,7 +36,8 @@ def read_settings(words: list[str]) -> SpeedSettings:
     from omegaconf import OmegaConf
 
     from bench.search.plan import list_models
-    from settings.config import first_problem, parse
+    from settings.config import parse
+    from settings.problems import first_problem
 
     values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
     assert isinstance(values, dict)

@@ -34,9 +34,7 @@ def main(words: list[str]) -> int:
     from bench.search.plan import SHORT_NAMES, warn_of_warmup
     from settings.config import compose, parse
     from settings.network import with_text
-    from settings.outside_tasks import resolved_words
 
-    words = resolved_words(words)
     given = {override.key_or_group: override.value() for override in parse(words)}
     for key in given:
         if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):

@@ -27,6 +27,8 @@ ADDRESSES = ("sweep.storage", "sweep.ray.address", "ray.address")  # among them
 KEPT_HERE = ("store", "output", "storage", "prepared", "tasks.prepared", *ADDRESSES)
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 PATH, ADDRESS = "PATH", "ADDRESS"  # in place of what is not told
+NAMING_FILES = ("models", "models._target_")  # of a class, whose folder is not told
+_FOLDER = re.compile(r"[^,\[\]\"'+]*/(?=[^/,]+\.py:)")
 _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")
 _SIZE = re.compile(r"tried to allocate [\d.]+ ([KMGT]iB|bytes)", re.IGNORECASE)
@@ -52,6 +54,9 @@ def told_word(word: str) -> str:
     Example: ``store=/home/me/runs`` becomes ``store=PATH``, and ``seed=1`` stays.
     """
     key, equals, value = word.partition("=")
+    if key in NAMING_FILES:
+        value = _FOLDER.sub("", value)
+        word = f"{key}={value}"
     if not _KEY.fullmatch(key):
         return ""
     if not equals or word in JOURNAL or (_is_setting(key) and _VALUE.fullmatch(value)):

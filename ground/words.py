@@ -32,7 +32,8 @@ def wants_help(words: Sequence[str]) -> bool:
 SETTINGS_HELP = """\
 settings (key=value, in any order):
   tasks=NAME             the task; `python -m bench` lists them
-  models=NAME            the model; or models._target_=package.Class for one of your own
+  models=NAME            the model; or package.Class or ./FILE.py:Class for one of your own;
+                         models.parameters=N: the width with about so many parameters
   preset=NAME            smoke (default), laptop, gpu, paper; only equal presets are compared
   seed=N                 weights, order of the data and dropout (default 0)
   device=auto|cpu|cuda   store=FOLDER (default runs)   tracking=none|mlflow

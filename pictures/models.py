@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 from ground.errors import UserError, nearest
 from pictures.panels import Line, Marker
 from pictures.style import PALETTE, UNNAMED, between
-from settings.groups import NOT_COMMITTED, card, choices, guests, model_groups
+from settings.groups import NOT_COMMITTED, card, choices, guests, label_of_guest, model_groups
 
 HEXADECIMAL = re.compile("#[0-9a-fA-F]{6}")
 # In the order of guests on a command line; the first is drawn like any other model.
@@ -48,7 +48,7 @@ def label(name: str) -> str:
 
 def own_label(name: str) -> str:
     """The same without a mark: what a source may call it too."""
-    return str((model_card(name) or {}).get("label", name.rpartition(".")[2]))
+    return str((model_card(name) or {}).get("label", label_of_guest(name.rpartition(".")[2])))
 
 
 def look(name: str) -> ModelLook:

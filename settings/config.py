@@ -7,8 +7,8 @@ beside each task and each model: dropping a file in is the whole registration.
 from __future__ import annotations
 
 import pickle
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT
+from ground.words import word as quoted_word
 from settings.automatic import settle
-from settings.class_files import names_file, target_of
 from settings.external import kind_of, use_external_model
 from settings.groups import (
     DESCRIPTIVE,
@@ -39,10 +38,12 @@ from settings.groups import (
     own_file,
     task_from_outside,
 )
-from settings.hints import hint, how_to_write, shortened
+from settings.hints import hint
 from settings.limits import check_counts, check_sizes
 from settings.outside_tasks import use_task_from_outside
+from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
+from settings.source_files import class_name, places_of, quoted, use_named
 
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 
@@ -85,7 +86,8 @@ def compose(words: Sequence[str]) -> Configuration:
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:
-    """What the words set, key by key, with the class of ``models=package.Class`` by its key."""
+    """What the words set, key by key, with the class of ``models=package.Class`` by its key; of
+    ``models=./net.py:Class`` the file is noted, and its path left out."""
     given: dict[str, Any] = {one.key_or_group: one.value() for one in parse(words)}
     model = str(given.get("models"))
     if model.startswith(GUEST):
@@ -95,8 +97,8 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         )
     if "." in model:
         given["models._target_"] = given.pop("models")
-    if names_file(given.get("models._target_")):
-        given["models._target_"] = target_of(given["models._target_"])
+    if isinstance(target := given.get("models._target_"), str):
+        given["models._target_"] = use_named(target)
     if "." in str(given.get("tasks")):
         given["tasks"] = use_task_from_outside(str(given["tasks"]))
     return given
@@ -152,7 +154,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
 
 def _configuration(tree: Mapping[str, Any], chosen: Mapping[str, str]) -> Configuration:
     task, model = tree["tasks"], tree["models"]
-    name = model["_target_"].rpartition(".")[2]
+    name = class_name(model["_target_"])
     with first_problem_in_a_sentence():
         return Configuration(
             task=chosen["tasks"],
@@ -165,6 +167,7 @@ def _configuration(tree: Mapping[str, Any], chosen: Mapping[str, str]) -> Config
             trained_on=task.get("trained_on"),
             needs=task.get("needs", ()),
             locations=task.get("locations", ()),
+            source_files=places_of(task["_target_"], model["_target_"]),
             **{k: tree[k] for k in ("seed", "device", "store", "tracking", "committed")},
             training=tree["training"],
             sweep=tree["sweep"],
@@ -219,16 +222,16 @@ def parse(words: Sequence[str]) -> list[Override]:
     """Parse ``key=value`` words by Hydra's grammar; sweeps, ``+key``, ``~key`` and ``${...}`` are
     refused."""
     parsed = []
-    for word in words:
+    for word in map(quoted, words):
         try:
             override = _parsed(word)
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
-            raise UserError(f"cannot read '{shortened(word)}': {how_to_write(word)}") from None
+            raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
                 "key, written key=value; several settings are tried by bench.sweep. "
-                f"If that is one value, {how_to_write(word)}"
+                f"If that is one value, {_how_to_write(word)}"
             )
         if "${" in word:
             raise UserError(
@@ -242,6 +245,21 @@ def parse(words: Sequence[str]) -> list[Override]:
 @lru_cache(maxsize=4096)  # a search composes hundreds of times, mostly of the same words
 def _parsed(word: str) -> Override:
     return OverridesParser.create().parse_override(word)
+
+
+def _shortened(word: str) -> str:
+    return word if len(word) <= 100 else f"{word[:100]}…"
+
+
+def _how_to_write(word: str) -> str:
+    """What the word would be as a setting whose value is plain text."""
+    key, equals, value = word.partition("=")
+    if not equals or not key.replace(".", "").replace("_", "").isalnum():
+        return "settings are written key=value, for example seed=1"
+    ends = {"[": "]", "{": "}"}.get(value[:1], "")
+    closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
+    quoted = shlex.quote(_shortened(quoted_word(key, value)))
+    return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 
 def load_groups(
@@ -367,24 +385,3 @@ def _all_keys(tree: Mapping[str, Any]) -> Iterator[str]:
 
 def _constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
-
-
-@contextmanager
-def first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
-    try:
-        yield
-    except ValidationError as error:
-        raise UserError(beginning + first_problem(error)) from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """What pydantic refused first, in words of the command line."""
-    first = error.errors()[0]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    place = "".join(parts).removeprefix(".")
-    message = first["msg"].removeprefix("Value error, ")
-    if place in ("", "training", "sweep"):
-        return message
-    if first["type"] == "missing":
-        return f"{place} is missing"
-    return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"

@@ -1,4 +1,4 @@
-"""Classes of other packages, named by their place: ``package.module.Class``."""
+"""Classes from elsewhere, named by their place: ``package.module.Class`` or ``./net.py:Class``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ground.errors import UserError, place_of
-from settings.class_files import is_class_file, load_from_file
-from settings.groups import card, choices, model_groups
+from ground.files import ROOT
+from settings.card_attributes import card_of_class
+from settings.groups import card, choices, model_groups, note_label
+from settings.source_files import (
+    class_name,
+    is_of_this_project,
+    load_module,
+    names_file,
+    source_name,
+)
 
 OURS = ("models", "tasks")  # packages
 
@@ -22,12 +31,20 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
-    _check_name(target)
+    loaded = load_class(target)
+    attributes = {} if source_name(target) in OURS else card_of_class(loaded, target)
+    _check_names(target, attributes.get("label"))
+    defaults: dict[str, Any] = {}
     for parameter in _hyperparameters(target):
         default = None if parameter.default is parameter.empty else parameter.default
         if default is None or kind_of(default):  # a class or function cannot be set by a word
-            model.setdefault(parameter.name, default)
+            defaults[parameter.name] = default
+    for name, default in {**defaults, **attributes.get("defaults", {})}.items():
+        model.setdefault(name, default)
     model["_target_"] = target
+    model["card"] = {**model.get("card", {}), **attributes}
+    if "label" in attributes:
+        note_label(class_name(target), attributes["label"])
 
 
 def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) -> None:
@@ -51,23 +68,53 @@ def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) ->
             )
 
 
-def _check_name(target: str) -> None:
+def refuse_other_sequences(target: str, *sizes: Any) -> None:
+    """Refuse a model whose class says that it takes other sequences than the task has.
+
+    Args:
+        sizes: what the engine gives to the constructor; a task of sequences gives one
+            specification, and of memories their widths, of which nothing is said here.
+
+    Raises:
+        UserError: which it takes.
+    """
+    specification: Any = sizes[0] if len(sizes) == 1 else None
+    taken = card_of_class(load_class(target), target).get("sequences")
+    if taken is None or not hasattr(specification, "vocabulary"):
+        return
+    asked = "channels" if specification.vocabulary is None else "tokens"
+    if asked not in taken:
+        of_task = "real vectors (channels)" if asked == "channels" else "tokens"
+        raise UserError(
+            f"'{target}' takes {' and '.join(taken)}, as its attribute sequences says, and this "
+            f"task has {of_task}: choose another task, or another model"
+        )
+
+
+def _check_names(target: str, label: str | None) -> None:
     """Refuse a class that results would show under the name of a model of this project.
 
     Raises:
-        UserError: its name is taken.
+        UserError: its name, or its label, is taken.
     """
-    package, name = target.partition(".")[0], target.rpartition(".")[2]
-    cards = {
-        (own, card(group, own).get("label", own))
-        for group in model_groups()
-        for own in choices(group)
-    }
-    taken = {text.casefold() for texts in cards for text in texts}
-    if package not in OURS and name.casefold() in taken:
+    if source_name(target) in OURS:
+        return
+    taken: dict[str, str] = {}
+    for group in model_groups():
+        for model in choices(group):
+            for text in (model, str(card(group, model).get("label", model))):
+                taken[text.casefold()] = model
+    name = class_name(target)
+    if name.casefold() in taken:
         raise UserError(
-            f"results of '{target}' could not be told from those of the model {name} of this "
-            "project: give the class a name of its own"
+            f"results of '{target}' could not be told from those of the model "
+            f"{taken[name.casefold()]} of this project: give the class a name of its own, such as "
+            f"My{name}"
+        )
+    if label is not None and label.casefold() in taken:
+        raise UserError(
+            f"the attribute label of '{target}' is {label!r}, which is what the model "
+            f"{taken[label.casefold()]} of this project is called: give it another"
         )
 
 
@@ -84,39 +131,57 @@ def _hyperparameters(target: str) -> list[inspect.Parameter]:
 
 
 def load_class(target: str) -> type:
-    """Import ``package.module.Class``. For a class of somebody else the working directory is
-    searched too, but last: a file there stands in for no library and no installed package.
+    """Import ``package.module.Class`` or ``net.py:Class``. For a class of somebody else's package
+    the working directory is searched too, but last: a file there stands in for no library and no
+    installed package.
 
     Raises:
         UserError: no such module or class.
     """
-    if is_class_file(target):
-        return load_from_file(target)
-    module_name, _, class_name = target.rpartition(".")
-    if not module_name or not all(map(str.isidentifier, target.split("."))):
-        raise UserError(f"'{target}' is no place of a class: give package.module.Class")
-    is_ours = module_name.partition(".")[0] in OURS
-    if not is_ours and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does while it is imported
-        raise UserError(_not_imported(target, error)) from None
-    loaded = getattr(module, class_name, None)
+    module = _import(target)
+    name = class_name(target)
+    loaded = getattr(module, name, None)
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
-        package = module_name.partition(".")[0]
-        own = [
-            name
-            for name, value in vars(module).items()
+        package = module.__name__.partition(".")[0]
+        defined = [
+            key
+            for key, value in vars(module).items()
             if inspect.isclass(value) and value.__module__.partition(".")[0] == package
         ]
-        close = get_close_matches(class_name, own, n=1, cutoff=0)  # the nearest, however far
+        close = get_close_matches(name, defined, n=1, cutoff=0)  # the nearest, however far
         hint = f"the nearest is '{close[0]}'" if close else "it defines none"
-        raise UserError(f"module '{module_name}' has no class '{class_name}': {hint}")
+        where = source_name(target) if names_file(target) else f"module '{module.__name__}'"
+        raise UserError(f"{where} has no class '{name}': {hint}{_hidden_here(target)}")
     if not inspect.isclass(loaded):
         raise UserError(f"'{target}' is not a class: a model or task is a class")
     return loaded
+
+
+def _import(target: str) -> ModuleType:
+    """The module that has a class.
+
+    Raises:
+        UserError: it cannot be imported.
+    """
+    if names_file(target):
+        try:
+            return load_module(target)
+        except UserError:
+            raise
+        except Exception as error:  # whatever the file does while it is imported
+            raise UserError(_stopped(target, error, place_of(error))) from None
+    module_name, _, _ = target.rpartition(".")
+    if not module_name or not all(map(str.isidentifier, target.split("."))):
+        raise UserError(
+            f"'{target}' is no place of a class: give package.module.Class, or FILE.py:Class"
+        )
+    if source_name(target) not in OURS and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:  # whatever the module does while it is imported
+        raise UserError(_not_imported(target, error)) from None
 
 
 def _not_imported(target: str, error: Exception) -> str:
@@ -125,15 +190,39 @@ def _not_imported(target: str, error: Exception) -> str:
     missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
     place = place_of(error)
     if missing or not place:
+        if hidden := _hidden_here(target):
+            return f"cannot import '{target}'{hidden}"
         return (
             f"cannot import '{target}' ({error or type(error).__name__}): give "
             "package.module.Class of a package that is installed, in the working directory, or on "
-            "PYTHONPATH"
+            "PYTHONPATH, or a file by its path, ./FILE.py:Class"
         )
-    said = getattr(error, "msg", None) or error  # of a SyntaxError without its place again
+    return _stopped(target, error, place)
+
+
+def _stopped(target: str, error: Exception, place: str) -> str:
+    message = getattr(error, "msg", None) or error  # of a SyntaxError without its place again
+    where = f"{place}, stops with " if place else ""
     return (
-        f"cannot import '{target}': {place}, stops with {type(error).__name__} ({said}): mend that "
+        f"cannot import '{target}': {where}{type(error).__name__} ({message}): mend that "
         "file, or install what it lacks"
+    )
+
+
+def _hidden_here(target: str) -> str:
+    """A clause about a module of the user's that one of this project hides; "" if none is."""
+    top, *rest = target.split(".")[:-1] if not names_file(target) else [""]
+    here = Path.cwd()
+    if not is_of_this_project(top) or here.resolve() == ROOT:
+        return ""
+    file = here.joinpath(top, *rest).with_suffix(".py")
+    if not file.is_file() and not (here / top).is_dir():
+        return ""
+    name = class_name(target)
+    shown = file.relative_to(here) if file.is_file() else Path(top, "FILE.py")
+    return (
+        f", since '{top}' is the name of a package of this project, which is found before "
+        f"{here / top}: name the file, models=./{shown}:{name}, or give yours another name"
     )
 
 

@@ -2,7 +2,8 @@
 without a configuration.
 
 Example: ``contenders("regbench", "laptop")`` lists the models whose cards name RegBench. A guest,
-``models=+NAME`` or ``models=+package.Class`` on a command line, takes part beside them.
+``models=+NAME``, ``models=+package.Class`` or ``models=+./net.py:Class`` on a command line, takes
+part beside them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from yaml import YAMLError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT
+from settings.source_files import class_name, use_named
 
 GROUPS = {
     "tasks": ROOT / "tasks",
@@ -167,19 +169,20 @@ def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, An
 
 
 GUEST = "+"  # before a model that takes part beside the contenders
-ONE_OF_YOUR_OWN = "; one of your own is package.Class"  # where no name is near
+# Where no name is near.
+ONE_OF_YOUR_OWN = "; one of your own is package.Class, or ./FILE.py:Class"
 NOT_COMMITTED = "not committed"  # how a guest is marked wherever it is shown
 _guests: ContextVar[tuple[str, ...]] = ContextVar("guests", default=())
 
 
 @contextmanager
 def taking_part(models: Iterable[str]) -> Iterator[None]:
-    """Guests, by name or as package.Class, until the block ends; no others.
+    """Guests, by name, as package.Class or as ./net.py:Class, until the block ends; no others.
 
     Raises:
         UserError: there is no such model, or its class cannot be told from another model.
     """
-    given = tuple(models)
+    given = tuple(use_named(model) for model in models)
     for model in given:
         if "." not in model and model not in choices("models"):
             hint = nearest(model, choices("models"))
@@ -207,7 +210,20 @@ def guests() -> tuple[str, ...]:
 
 def record_name(model: str) -> str:
     """What records call a model of a command line: of package.Class the class."""
-    return model.rpartition(".")[2]
+    return class_name(model)
+
+
+_labels: dict[str, str] = {}  # of classes that say what they are called, by their names
+
+
+def note_label(name: str, label: str) -> None:
+    """What a guest is called beside its rivals, as its class says."""
+    _labels[name] = label
+
+
+def label_of_guest(name: str) -> str:
+    """What a model of another package is called: its class, unless that says otherwise."""
+    return _labels.get(name, name)
 
 
 def contenders(task: str, preset: str) -> tuple[str, ...]:

@@ -1,13 +1,11 @@
-"""What was probably meant by a setting that does not exist, or by a word that cannot be read."""
+"""What was probably meant by a setting that does not exist."""
 
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections.abc import Iterable
 
 from ground.errors import nearest
-from ground.words import word as quoted_word
 
 # What other projects call a setting of ours.
 ELSEWHERE = {
@@ -44,19 +42,3 @@ def hint(key: str, known: Iterable[str]) -> str:
     if found:
         return f"did you mean '{found}'?"
     return nearest("", inside) if inside else nearest(key, known)
-
-
-def shortened(word: str) -> str:
-    """A word as an error message shows it."""
-    return word if len(word) <= 100 else f"{word[:100]}…"
-
-
-def how_to_write(word: str) -> str:
-    """What the word would be as a setting whose value is plain text."""
-    key, equals, value = word.partition("=")
-    if not equals or not key.replace(".", "").replace("_", "").isalnum():
-        return "settings are written key=value, for example seed=1"
-    ends = {"[": "]", "{": "}"}.get(value[:1], "")
-    closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
-    quoted = shlex.quote(shortened(quoted_word(key, value)))
-    return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"

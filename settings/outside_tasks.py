@@ -23,7 +23,7 @@ from yaml import YAMLError
 from ground.errors import UserError, nearest
 from ground.files import write_atomically
 from ground.reading import Kind
-from settings.class_files import names_file, target_of
+from settings.card_attributes import card_of_class
 from settings.external import kind_of, load_class
 from settings.groups import (
     PRESETS,
@@ -32,6 +32,7 @@ from settings.groups import (
     choices,
     task_from_outside,
 )
+from settings.source_files import class_name, use_named
 
 # Keys of a YAML file that a task from outside may have beside its settings, and as attributes.
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
@@ -69,15 +70,17 @@ def use_task_from_outside(word: str) -> str:
     """Import the class that a word names, and make its settings known under the name of the class.
 
     Args:
-        word: ``package.module.Task``, ``FILE.py:Task``, or what such a file's class is called.
+        word: ``package.module.Task`` or ``FILE.py:Task``.
 
     Raises:
         UserError: there is no such class, results could not be told from those of a task of ours,
             or what it or the file beside it says cannot be used.
     """
-    target = target_of(word) if names_file(word) else word
+    if word.endswith(".py"):
+        raise UserError(f"'{word}' names a file, and no class in it: give {word}:CLASS")
+    target = use_named(word)
     loaded = load_class(target)
-    name = target.rpartition(".")[2]
+    name = class_name(target)
     _check_name(name, word)
     settings = _settings(loaded, word)
     described = _attributes(loaded)
@@ -93,7 +96,8 @@ def use_task_from_outside(word: str) -> str:
     if unknown := sorted(presets.keys() - PRESETS):
         raise UserError(f"{name} has the preset '{unknown[0]}': {nearest(unknown[0], PRESETS)}")
     first_line = (inspect.getdoc(loaded) or "").partition("\n")[0]
-    usual = {"label": name, "note": first_line, "source": f"{target}, not of this project"}
+    label = card_of_class(loaded, target).get("label", name)
+    usual = {"label": label, "note": first_line, "source": f"{target}, not of this project"}
     content = {
         **described,
         "_target_": target,
@@ -104,22 +108,6 @@ def use_task_from_outside(word: str) -> str:
     }
     add_task_from_outside(name, content)
     return name
-
-
-def resolved_words(words: list[str]) -> list[str]:
-    """The words with ``tasks=FILE.py:Task`` as what its class is called, so that an edited file is
-    another task, whatever was kept of these words before.
-
-    Raises:
-        UserError: there is no such file, or it is no Python.
-    """
-    key = "tasks="
-    return [
-        f"{key}{target_of(word.removeprefix(key))}"
-        if word.startswith(key) and names_file(word.removeprefix(key))
-        else word
-        for word in words
-    ]
 
 
 def _check_name(name: str, word: str) -> None:
@@ -175,8 +163,9 @@ def refuse_missing_settings(given: Mapping[str, Any], target: str) -> None:
     for name, parameter in inspect.signature(load_class(target)).parameters.items():
         takes_any = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if parameter.default is parameter.empty and not takes_any and given.get(name) is None:
-            called = target.rpartition(".")[2]
-            raise UserError(f"{called} has no default for {name}: add tasks.{name}=VALUE")
+            raise UserError(
+                f"{class_name(target)} has no default for {name}: add tasks.{name}=VALUE"
+            )
 
 
 def _file_beside(loaded: type) -> Path | None:

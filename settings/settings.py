@@ -182,6 +182,8 @@ class Configuration(Settings):
         committed: whether a record of the project's own is served where the store has none.
         locations: arguments of the task that say where data lies on this machine. The data are
             known by their content, so these are neither in an identity nor in a record.
+        source_files: where the files lie that classes are named by, as in ``net.py:GRU``. They are
+            known by their content as well.
     """
 
     task: str
@@ -201,6 +203,7 @@ class Configuration(Settings):
     trained_on: str | None = None
     needs: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
+    source_files: dict[str, Path] = Field(default_factory=dict)
 
     @field_validator("store", mode="before")
     @classmethod

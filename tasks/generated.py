@@ -221,7 +221,9 @@ class GeneratedTask(Task):
         time = batch.inputs.shape[1] if batch.inputs.dim() > 1 else 0
         whole = self.vocabulary if self.vocabulary is not None else self.classes
         shapes = {
-            "inputs": (count, time) if self.vocabulary is not None else (count, time, self.channels),
+            "inputs": (count, time)
+            if self.vocabulary is not None
+            else (count, time, self.channels),
             "targets": (count, time) if whole is not None else (count, time, self.outputs),
         }
         for what, wanted in shapes.items():

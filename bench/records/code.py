@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from bench.records.provenance import COMPUTING_LIBRARIES
+from ground.errors import UserError
 from ground.files import ROOT
-from ground.sources import read_source
-from settings.class_files import files_of, is_class_file
+from settings.source_files import names_file, place_of_source, source_name
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
 def code_hash(target: str, root: Path = ROOT) -> str:
-    """SHA-256 of the source behind ``package.module.Class``: its module and every module that it
-    imports, directly or not, from its own package, from beside it, or from this project's models
-    and tasks. Of a class in a file that was named by its path, the path does not count. Comments, docstrings and layout do not count, so that a better explanation does not
-    make results stale. A module that is chosen by name when the program runs does not count.
+    """SHA-256 of the source behind ``package.module.Class`` or ``net.py:Class``: its module and
+    every module that it imports, directly or not, from its own package, from beside it, or from
+    this project's models and tasks. Comments, docstrings and layout do not count, so that a better
+    explanation does not make results stale; nor does the place of a file. A module that is chosen
+    by name when the program runs does not count.
 
     Args:
         root: another checkout of this project, such as an older one.
@@ -28,17 +31,39 @@ def code_hash(target: str, root: Path = ROOT) -> str:
     Raises:
         UserError: a file of them is no Python.
     """
-    module = target.rpartition(".")[0]
+    return _code_hash(target, root, place_of_source(target))
+
+
+@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
+def _code_hash(target: str, root: Path, file: Path | None) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(imported_modules(module, root).items()):
-        text, _ = read_source(path, _package(name, path))
-        digest.update(f"{name}\n{text}\n".encode())
+    for name, path in sorted(modules_behind(target, root).items()):
+        digest.update(f"{name}\n{_source(name, path)[0]}\n".encode())
     return digest.hexdigest()
 
 
+def forget_code() -> None:
+    """Read files anew, for a process in which modules were replaced."""
+    _code_hash.cache_clear()
+
+
 def is_own(target: str) -> bool:
-    """Whether a class is one of this project's, not of a package of somebody else."""
-    return target.partition(".")[0] in OWN
+    """Whether a class is one of this project's, not of a package or a file of somebody else."""
+    return source_name(target) in OWN
+
+
+def modules_behind(target: str, root: Path = ROOT) -> dict[str, Path]:
+    """The modules whose source counts for a class, by name; none of a file that nobody named.
+
+    Raises:
+        UserError: a file of them is no Python.
+    """
+    if not names_file(target):
+        return imported_modules(target.rpartition(".")[0], root)
+    file = place_of_source(target)
+    if file is None:
+        return {}
+    return _followed(file.stem, [*_own_places(root), (file.parent, file.parent)])
 
 
 def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
@@ -49,21 +74,25 @@ def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
     """
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
-    places = [(root, root / name) for name in OWN]
-    if not is_own(module):
-        places += home(module)
+    others = [] if module.partition(".")[0] in OWN else home(module)
+    return _followed(module, [*_own_places(root), *others])
+
+
+def _own_places(root: Path) -> list[tuple[Path, Path]]:
+    return [(root, root / name) for name in OWN]
+
+
+def _followed(module: str, places: list[tuple[Path, Path]]) -> dict[str, Path]:
+    """A module and all that it imports from some places: where a name is looked up, and below
+    which folder its file counts."""
     found: dict[str, Path] = {}
     waiting = {module}
-    if is_class_file(module):
-        files = files_of(module)
-        found = {name: file.path for name, file in files.items()}
-        waiting = {name for file in files.values() for name in file.imports} - found.keys()
     while waiting:
         name = waiting.pop()
         path = next(filter(None, (_find(name, *place) for place in places)), None)
         if path is not None:
             found[name] = path
-            waiting |= read_source(path, _package(name, path))[1] - found.keys()
+            waiting |= _source(name, path)[1] - found.keys()
     return found
 
 
@@ -99,3 +128,31 @@ def home(module: str) -> list[tuple[Path, Path]]:
 
 def _package(module: str, path: Path) -> str:
     return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def _source(module: str, path: Path) -> tuple[str, set[str]]:
+    try:
+        return _read(path.read_bytes(), _package(module, path))
+    except SyntaxError as error:
+        place = f"{path}, line {error.lineno}," if error.lineno else f"{path}"
+        raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
+    except ValueError as error:  # a zero byte
+        raise UserError(f"{path} is no Python ({error}): mend that file") from None
+
+
+@lru_cache(maxsize=512)  # by content: most tasks share most of their modules
+def _read(content: bytes, package: str) -> tuple[str, set[str]]:
+    """The code of a file without its explanations, and the names of what it may import."""
+    tree = ast.parse(content)
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            with suppress(ImportError):  # a relative import that leaves its package finds nothing
+                base = "." * node.level + (node.module or "")
+                base = importlib.util.resolve_name(base, package)
+                names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree), names

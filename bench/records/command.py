@@ -12,8 +12,8 @@ from bench.records.registry import known, known_model, model_group, names, why_u
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from ground.words import word
-from settings.class_files import is_class_file
 from settings.config import compose
+from settings.source_files import source_name
 
 PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
 ROUNDS = 4  # settings that bring others with them, such as a protocol
@@ -47,8 +47,8 @@ def words_of(record: RunRecord) -> list[str]:
         )
     if known("tasks", record.task) is None and not is_own(today.code.task):
         return _of_a_task_from_outside(record, today.config)
-    package = str(today.config.get("models", {}).get("_target_")).partition(".")[0]
-    if why := why_unknown(record, today.config, {"models": package}):  # it is not imported here
+    source = source_name(str(today.config.get("models", {}).get("_target_")))
+    if why := why_unknown(record, today.config, {"models": source}):  # it is not imported here
         raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
     device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
     base = [f"tasks={record.task}", f"preset={record.preset}", f"seed={record.seed}"]
@@ -81,12 +81,13 @@ def words_of(record: RunRecord) -> list[str]:
     return [base[0], model, *base[1:], f"device={device}", *words]
 
 
-def _of_a_task_from_outside(record: RunRecord, config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _of_a_task_from_outside(
+    record: RunRecord, config: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """Every setting is named, since what is usual in such a task is not known without its class. Of
-    a class in a file the file is for whoever runs it to name."""
-    target = str(config["tasks"]["_target_"])
-    task = f"FILE.py:{target.rpartition('.')[2]}" if is_class_file(target) else target
-    words = [f"tasks={task}"]
+    a class in a file the record does not say where the file lies: it is asked for from where the
+    command is given."""
+    words = [word("tasks", config["tasks"]["_target_"])]
     settings = {
         f"{section}.{key}": value
         for section, part in config.items()

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from bench.records.schema import RunRecord, make_run_id
 from settings.external import kind_of
 from settings.groups import DESCRIPTIVE, choices, own_file
+from settings.source_files import source_name
 
 Known = Mapping[str, Any]  # the YAML file of a task or model
 
@@ -64,8 +65,8 @@ def why_unknown(
 
     Args:
         config: the record's, as today's code calls it.
-        trusted: "tasks" or "models" -> the packages, with commas between them, whose classes are
-            accepted there too.
+        trusted: "tasks" or "models" -> the package, or the file, whose classes are accepted there
+            too; several with commas between them.
     """
     task = known("tasks", record.task)
     if task is not None and record.preset not in task.get("presets", {}):
@@ -73,14 +74,15 @@ def why_unknown(
     called = {"tasks": record.task, "models": record.model}
     for section in ("tasks", "models") if "models" in config else ("tasks",):
         file = task if section == "tasks" else known_model(record)
-        package = str(config[section].get("_target_")).partition(".")[0]
+        source = source_name(str(config[section].get("_target_")))
         if file is None or config[section].get("_target_") != file["_target_"]:
-            if package in (trusted.get(section) or "").split(","):
+            if source in (trusted.get(section) or "").split(","):
                 continue
             if file is None:
+                what = "file" if source.endswith(".py") else "package"
                 return (
                     f"{section[:-1]} {called[section]!a} is unknown here (its "
-                    f"config.{section}._target_ is of the package {package!a})"
+                    f"config.{section}._target_ is of the {what} {source!a})"
                 )
         if found := _wrong(section, file, config[section]):
             return found

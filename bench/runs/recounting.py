@@ -19,6 +19,7 @@ from ground.progress import Report, silent
 from ground.words import word
 from settings.config import compose
 from settings.settings import Configuration
+from settings.source_files import source_name, use_trusted
 from tasks.interface import Batch, Task
 
 BATCHES = 8  # of which the tokens and padded positions of a training are estimated
@@ -34,8 +35,9 @@ def recount(
 
     Args:
         places: "tasks.key" -> where its data lie on this machine.
-        trust: the package that a model of somebody else may be imported from.
+        trust: the package, or the file, that a model of somebody else may be imported from.
     """
+    trust = use_trusted(trust)
     try:
         configuration, trained = _configuration(record, places or {}, trust)
         prepare_data(configuration, report)
@@ -66,10 +68,15 @@ def _configuration(
 
 def _stranger(record: RunRecord, trust: str | None) -> str:
     """Why the model of a record is not made here, in a clause; "" if it is."""
-    package = str(record.config.get("models", {}).get("_target_")).partition(".")[0]
-    if record.role == "baseline" or known_model(record) is not None or package == trust:
+    source = source_name(str(record.config.get("models", {}).get("_target_")))
+    if (
+        record.role == "baseline"
+        or known_model(record) is not None
+        or source in (trust or "").split(",")
+    ):
         return ""
-    return f"its model is of the package {package!a:.80}, which is imported only if it is named"
+    what = "file" if source.endswith(".py") else "package"
+    return f"its model is of the {what} {source!a:.80}, which is imported only if it is named"
 
 
 def _check_code(record: RunRecord, target: str) -> None:

@@ -31,12 +31,13 @@ from bench.training.training import set_numerics
 from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
-from settings.class_files import is_class_file
-from settings.config import first_problem_in_a_sentence, load_groups
+from settings.config import load_groups
 from settings.groups import task_from_outside
 from settings.limits import check_counts, check_sizes
 from settings.outside_tasks import use_task_from_outside
+from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
+from settings.source_files import places_of, use_trusted
 from tasks.interface import Task
 
 
@@ -108,7 +109,7 @@ def load_run(
         root: the store, which holds the weights too.
         device: None is the kind of device that made the record.
         locations: where the task's data lies; no record is asked.
-        trust: the package that a model of somebody else may be imported from.
+        trust: the package, or the file, that a model of somebody else may be imported from.
 
     Raises:
         UserError: no such run, or its weights are missing or not those of the record.
@@ -158,8 +159,8 @@ def recorded_configuration(
 
     Args:
         locations: where data lies on this machine; without it, the defaults.
-        trust: the packages, with commas between them, that models and tasks of somebody else may be
-            imported from.
+        trust: the package or the file that a model or a task of somebody else may be imported
+            from; several with commas between them.
 
     Raises:
         UserError: the record names something that this checkout does not have, a package that is
@@ -167,6 +168,7 @@ def recorded_configuration(
     """
     if record.role == "baseline":
         raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
+    trust = use_trusted(trust)
     why, config = why_misshapen(record), record.config
     if why is None:
         today = todays_name(record.config, record.provenance)
@@ -174,24 +176,17 @@ def recorded_configuration(
         why = why_unknown(record, config, {"tasks": trust, "models": trust})
     if why is not None:
         hint = (
-            "; trust=PACKAGE (of leaderboards.verify: package=PACKAGE) imports classes of a "
-            "package that you trust"
+            "; trust=PACKAGE or trust=PATH/FILE.py (of leaderboards.verify: package=) imports "
+            "classes of a package, or of a file, that you trust"
         )
-        targets = [str(part.get("_target_")) for part in config.values()]
-        if any(map(is_class_file, targets)):
-            hint = (
-                "; trust=FILE.py imports the file that made it, unless it was edited since"
-                if not is_class_file(trust or "")
-                else "; the file that trust= names, or one beside it, is not as it was then"
-            )
         how = hint if "_target_" in why else ""
         raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
     check_counts(config["tasks"], "tasks")
     if known_model(record) is not None:
         check_sizes(config["models"])
         check_counts(config["models"], "models")
-    if known("tasks", record.task) is None:  # of a package that is trusted
-        use_task_from_outside(config["tasks"]["_target_"])
+    if known("tasks", record.task) is None:  # of a package or a file that is trusted
+        use_task_from_outside(str(config["tasks"]["_target_"]))
     task = known("tasks", record.task) or task_from_outside(record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:
@@ -226,6 +221,7 @@ def recorded_configuration(
                 "trained_on": task.get("trained_on"),
                 "needs": task.get("needs", ()),
                 "locations": names,
+                "source_files": places_of(*(str(c.get("_target_")) for c in config.values())),
             }
         )
 

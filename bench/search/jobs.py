@@ -9,6 +9,7 @@ from bench.records.store import Store
 from ground.errors import UserError
 from ground.progress import Report
 from settings.settings import Configuration
+from settings.source_files import use_places
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def execute(job: Job | Stack, report: Report) -> Answer | list[Answer]:
         return _execute(job, report)
     from bench.runs.together import train_together
 
+    use_places(job.jobs[0].configuration.source_files)
     train_together([(one.configuration, one.role) for one in job.jobs], report)
     return [_execute(one, report) for one in job.jobs]
 
@@ -57,6 +59,7 @@ def _execute(job: Job, report: Report) -> Answer:
         report(f"{description}, {job.name}", done, total)
 
     configuration = job.configuration
+    use_places(configuration.source_files)
     try:
         record = obtain(configuration, role=job.role, study=job.study, report=report_job)
     except UserError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +20,7 @@ from ground.progress import silent
 from settings.config import group_file, training_configuration
 from settings.groups import choices
 from settings.settings import Configuration
+from settings.source_files import modules_beside
 
 RECORDS = ("records", "trials", "controls")  # folders of a store
 
@@ -32,16 +33,23 @@ class RunLuggage:
         origin: the driver's command and commit, which the records of all nodes tell.
         libraries: versions that every node must have, since they are part of a run's identity.
         device: "cpu" or "cuda", of every run.
+        sources: name of a file that classes come from -> it and the modules beside it that it
+            imports, by their places below its folder.
     """
 
     origin: Origin
     libraries: Mapping[str, str]
     device: str
+    sources: Mapping[str, Files] = field(default_factory=dict)
 
     @classmethod
-    def of_this_process(cls, device: str) -> RunLuggage:
+    def of_this_process(
+        cls, device: str, configurations: Iterable[Configuration] = ()
+    ) -> RunLuggage:
         """What the driver has."""
-        return cls(origin(), library_versions(), device)
+        files = {name: path for c in configurations for name, path in c.source_files.items()}
+        sources = {name: _with_modules_beside(path) for name, path in files.items()}
+        return cls(origin(), library_versions(), device, sources)
 
     def found(self, job: Job) -> Any:
         """The record of a run that the store has."""
@@ -91,9 +99,24 @@ class RunLuggage:
             "tracking": "none",
             "committed": False,
             "device": self.device,
+            "source_files": self._unpack_sources(configuration, folder.parent),
         }
         changes["tasks"] = {**configuration.tasks, **here}
         return replace(job, configuration=configuration.model_copy(update=changes))
+
+    def _unpack_sources(self, configuration: Configuration, folder: Path) -> dict[str, Path]:
+        """Where the files lie on this node that classes come from: all jobs of a process find them
+        in one place, since a module is imported once."""
+        places = {}
+        for name in configuration.source_files:
+            files = self.sources[name]
+            digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:32]
+            place = (folder / "sources" / digest).resolve()
+            for relative, content in files.items():
+                if not (place / relative).exists():
+                    write_atomically(place / relative, content)
+            places[name] = place / name
+        return places
 
     def keep(self, job: Job, files: Files, present: frozenset[str] | None) -> None:
         """Write what came back into the driver's store, records last.
@@ -131,6 +154,11 @@ class RunLuggage:
                 RUN_FAILED,
             )
         track(record, configuration)
+
+
+def _with_modules_beside(path: Path) -> dict[str, bytes]:
+    files = modules_beside(path).values()
+    return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}
 
 
 def _defaults(configuration: Configuration) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ground.errors import UserError
 from ground.progress import Report
 from settings.limits import LARGEST_THREADS
 from settings.settings import Configuration
+from settings.source_files import names_file
 
 
 @contextmanager
@@ -114,7 +115,7 @@ def _cluster(
             "have room on a node: give ray.num_cpus=1, or ray.num_gpus=1 or a part of one"
         )
     on_gpu = settings.num_gpus > 0 and first.device != "cpu"
-    luggage = RunLuggage.of_this_process("cuda" if on_gpu else "cpu")
+    luggage = RunLuggage.of_this_process("cuda" if on_gpu else "cpu", configurations)
     code = sorted(set(_packages(configurations)))
     with (
         Cluster(execute, luggage, settings, workers, report, code) as cluster,
@@ -131,6 +132,8 @@ def _packages(configurations: Iterable[Configuration]) -> Iterator[str]:
     targets = {c.models["_target_"] for c in configurations}
     targets |= {c.tasks["_target_"] for c in configurations}
     for target in targets:
+        if names_file(target):  # RunLuggage has it
+            continue
         module = target.rpartition(".")[0]
         for folder, package in [] if is_own(target) else home(module):
             if "site-packages" in package.parts:

@@ -16,7 +16,6 @@ from ground.words import word
 from settings.config import models_of, parse
 from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
-from settings.outside_tasks import resolved_words
 from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
 
@@ -103,7 +102,7 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
-    return _made(tuple(resolved_words([*words])), guests())
+    return _made(tuple(words), guests())
 
 
 @lru_cache(maxsize=512)  # a figure asks for its sweeps to check, to count, to cost and to run them

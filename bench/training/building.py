@@ -8,35 +8,33 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
-from ground.errors import (
-    RUN_FAILED,
-    UserError,
-    describe_memory_error,
-    is_out_of_memory,
-    nearest,
-    place_of,
-)
+from bench.training.mistakes import way_on
+from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from ground.files import NOT_REGULAR, open_regular
 from ground.progress import Report
 from ground.seeding import derive_seed
 from settings import groups
-from settings.external import OURS, load_class, refuse_what_is_missing
+from settings.external import (
+    OURS,
+    load_class,
+    refuse_other_sequences,
+    refuse_what_is_missing,
+)
 from settings.limits import memory_here
 from settings.network import note_if_offline
 from settings.outside_tasks import refuse_missing_settings
 from settings.settings import Configuration
+from settings.source_files import source_name
 from tasks.interface import Task
 from tasks.measurement import Build, Measurement, Refused
 
@@ -111,13 +109,21 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
-    task = _build_task(json.dumps(configuration.tasks, sort_keys=True))
+    task = _build_task(*_known_by(configuration))
     multiple = configuration.training.pad_to_multiple_of
     return with_padded_batches(task, multiple) if isinstance(task, Task) and multiple > 1 else task
 
 
+def _known_by(configuration: Configuration) -> tuple[str, str]:
+    """What decides a task: its settings, and of a class of somebody else its code, since one
+    process may meet two files of one name, or one that is edited."""
+    target = configuration.tasks["_target_"]
+    code = "" if source_name(target) in OURS else code_hash(target)
+    return json.dumps(configuration.tasks, sort_keys=True), code
+
+
 @lru_cache(maxsize=4)
-def _build_task(text: str) -> Task | Measurement:
+def _build_task(text: str, code: str) -> Task | Measurement:
     return _construct(json.loads(text), "tasks")
 
 
@@ -139,12 +145,12 @@ def data_hashes(configuration: Configuration) -> dict[str, str]:
         UserError: the data that the configuration names cannot be used.
     """
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
+        return _data_hashes(*_known_by(configuration))
 
 
 @lru_cache(maxsize=4)
-def _data_hashes(text: str) -> dict[str, str]:
-    return _build_task(text).data_hashes()
+def _data_hashes(text: str, code: str) -> dict[str, str]:
+    return _build_task(text, code).data_hashes()
 
 
 def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
@@ -263,10 +269,11 @@ def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     loaded = load_subclass(node["_target_"], group)
-    if group == "tasks" and node["_target_"].partition(".")[0] not in OURS:
+    if group == "tasks" and source_name(node["_target_"]) not in OURS:
         refuse_missing_settings(arguments, node["_target_"])
-    if group == "models" and node["_target_"].partition(".")[0] not in OURS:
+    if group == "models" and source_name(node["_target_"]) not in OURS:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
+        refuse_other_sequences(node["_target_"], *positional)
     with _mistakes_in_sentences(node, group):
         return loaded(*positional, **arguments)
 
@@ -303,49 +310,7 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
             f"tasks ({node['_target_']}): {describe_memory_error(error)}", RUN_FAILED
         ) from error
     except TypeError as error:  # in Python's words
-        raise UserError(f"{group} ({node['_target_']}): {_way_on(error, group, node)}") from error
-
-
-def _way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
-    """What to do about a class that cannot be built: the call does not fit it, it is not complete,
-    or it stops inside."""
-    if "abstract class" in str(error):
-        return f"{error}: add to that class what is missing in it"
-    if "multiple values" in str(error) and group == "models":
-        return (
-            f"{error}, since the engine gives the specification of the task before all others: a "
-            "model is built as Model(specification, **settings)"
-        )
-    how = f"give each setting of {group} the name and the kind of value that its YAML file has"
-    place = place_of(error)
-    if Path(place.rpartition(",")[0]).name == Path(__file__).name:  # the call does not fit it
-        if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
-            taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
-            how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
-            return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
-        return f"{error}; {how}"
-    misfit = _misfit(group, node)
-    return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"
-
-
-def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
-    """Which setting is of another kind than its class says; None where all are of theirs, or where
-    it does not say."""
-    try:
-        known = signature(load_class(node["_target_"]), eval_str=True).parameters
-    except NameError:  # it names what is there for a type checker alone
-        return None
-    for key, value in node.items():
-        if key not in known or known[key].annotation is Parameter.empty:
-            continue
-        with suppress(PydanticSchemaGenerationError):  # a class that pydantic does not know
-            try:
-                TypeAdapter(known[key].annotation).validate_python(value)
-            except ValidationError as error:
-                first = error.errors()[0]
-                wanted = first["msg"].removeprefix("Input ")
-                return f"{group}.{key}={value}: {first['input']!r} {wanted}"
-    return None
+        raise UserError(f"{group} ({node['_target_']}): {way_on(error, group, node)}") from error
 
 
 def load_weights(

@@ -17,6 +17,7 @@ from bench.records.registry import known, known_model, names, why_misshapen, why
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from settings.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
+from settings.source_files import class_name, source_name
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 FIRST_RECORD = datetime(2024, 1, 1, tzinfo=UTC)  # older than this program
@@ -79,8 +80,8 @@ def _names(record: RunRecord) -> str | None:
     external = record.role != "baseline" and known_model(record) is None
     if today:
         # What a class from outside takes is not known here: nothing of it is imported.
-        trusted = {"models": own.model.partition(".")[0]} if external else {}
-        trusted |= {"tasks": own.task.partition(".")[0]} if outside else {}
+        trusted = {"models": source_name(own.model)} if external else {}
+        trusted |= {"tasks": source_name(own.task)} if outside else {}
         return why_unknown(record, today.config, trusted) or _incomplete(record, today.config)
     classes = {} if outside else {"tasks": (own.task, record.task)}
     if outside and is_own(own.task):
@@ -117,8 +118,8 @@ def _owners() -> dict[str, set[str]]:
 
 
 def _label(record: RunRecord) -> str | None:
-    """A model is called what its card says, a model of another package like its class, and neither
-    that nor a predictor like a model of ours."""
+    """A model is called what its card says, a model of another package what its class says, and
+    neither that nor a predictor like a model of ours."""
     model = known_model(record)
     if model is not None:
         label = model.get("card", {}).get("label", model["_target_"].rpartition(".")[2])
@@ -135,13 +136,11 @@ def _label(record: RunRecord) -> str | None:
 
 
 def _called(record: RunRecord) -> str | None:
-    """A predictor is called by its label, a model of another package by its class."""
+    """A predictor is known by its label, a model of another package by its class."""
     if record.role == "baseline":
         called = "".join(c if c.isalnum() else "_" for c in record.label.lower())
     else:
-        called = str(record.config["models"].get("_target_")).rpartition(".")[2]
-        if record.label != called:
-            return f"its label is {record.label!a}, not {called!a} as its class"
+        called = class_name(str(record.config["models"].get("_target_")))
     return None if record.model == called else f"its model is {record.model!a}, not {called!a}"
 
 

@@ -12,6 +12,7 @@ from bench.records.registry import model_group
 from bench.records.schema import RunRecord
 from leaderboards.checks.following import EXACT
 from leaderboards.checks.naming import SHA256
+from settings.problems import first_problem
 from settings.settings import TrainingSettings
 
 SAME_LOSS = 1e-4  # of one model on the same data, in other batches or on an accelerator
@@ -48,8 +49,6 @@ def _trained(record: RunRecord) -> str | None:
     try:
         settings = TrainingSettings.model_validate({**given, "checkpoint_every": 1})
     except ValidationError as error:
-        from settings.config import first_problem  # Hydra, which no other check needs
-
         return f"its config.training cannot be: {first_problem(error)}"
     usual = settings.model_dump(mode="json").items()
     if any(json.dumps(v) != json.dumps(given[k]) for k, v in usual if k in given):

@@ -37,8 +37,9 @@ or cannot be made again.
 
   level=consistent|re-scored|re-run
                      how far to go (default re-run)
-  package=PACKAGE    the package whose models may be imported, in a process of its own; nothing
-                     that was submitted is imported otherwise
+  package=PACKAGE|FILE.py
+                     the package, or the file, whose models may be imported, in a process of its
+                     own; nothing that was submitted is imported otherwise
   tasks.KEY=PLACE    where data lie on this machine
   sample=N seed=N    N records of leaderboards/records drawn at random, of those that this checkout
                      can make

@@ -24,6 +24,7 @@ from ground.errors import OK, RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.reading import Kind
 from ground.words import word
+from settings.source_files import class_name, place_of_source, source_name, use_trusted
 
 
 class Done(NamedTuple):
@@ -62,7 +63,7 @@ class Bench:
 
     Attributes:
         store: where runs that are made again are kept, so that they go on after an interruption.
-        package: the package of somebody else whose models may be imported.
+        package: the package, or the file, of somebody else whose models may be imported.
         places: "tasks.key" -> where data lie on this machine.
     """
 
@@ -113,12 +114,17 @@ class Bench:
         target = str(record.config.get("models", {}).get("_target_"))
         try:
             words = words_of(record)
-            own = target.partition(".")[0] in ("models", self.package) or record.role == "baseline"
-            if not own:
+            source, trusted = source_name(target), use_trusted(self.package)
+            if record.role != "baseline" and source not in ("models", trusted):
+                what = "file" if source.endswith(".py") else "package"
                 raise UserError(
-                    f"its model is of the package {target.partition('.')[0]!a}, which is imported "
-                    "only if you name it by package="
+                    f"its model is of the {what} {source!a}, which is imported only if you name it "
+                    "by package="
                 )
+            if source == trusted and (place := place_of_source(target)):
+                named = word("models._target_", target)
+                here = word("models._target_", f"{place}:{class_name(target)}")
+                words = [here if one == named else one for one in words]
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]

@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 
 from bench import evaluate, sweep, train
+from bench.records.code import code_hash, forget_code
 from bench.records.schema import RunRecord, read_record, read_records
+from bench.training.building import build_task
 from ground.errors import OK, UserError
 from leaderboards import build
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
-from settings import groups
-from settings.class_files import VARIABLE, target_of
+from settings import groups, source_files
 from settings.config import compose
+from settings.source_files import forget_edited, use_named
+from tasks.interface import Batch
 
 TASK = '''
 """A task of somebody else."""
@@ -53,7 +56,8 @@ HELPER = "def largest(values):\n    return values.argmax(-1)\n"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a task, beside the one where commands are given."""
-    monkeypatch.setenv(VARIABLE, "{}")
+    monkeypatch.setattr(source_files, "_places", {})
+    monkeypatch.setattr(source_files, "_imported", {})
     monkeypatch.setattr(groups, "_tasks_from_outside", {})
     monkeypatch.setattr(sys, "path", [*sys.path])
     own = tmp_path / "elsewhere"
@@ -64,8 +68,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     here.mkdir()
     monkeypatch.chdir(here)
     yield own
-    for name in [name for name in sys.modules if name == "helper" or name.startswith("file_")]:
-        del sys.modules[name]
+    for name in ("task", "helper", "my_package.mine", "my_package.helper", "my_package"):
+        sys.modules.pop(name, None)
+    forget_code()
 
 
 def made(role: str = "single") -> list[RunRecord]:
@@ -79,7 +84,8 @@ def test_a_task_in_a_file_has_runs_a_sweep_a_table_and_its_name(
     assert train.main([word, "models=lstm", "preset=smoke", "tasks.loudness=2"]) == OK
     (record,) = made()
     assert record.task == "LoudestChannel"
-    assert record.config["tasks"]["loudness"] == 2.0 and record.config["training"]["steps"] == 4
+    assert record.config["tasks"]["loudness"] == 2.0
+    assert record.config["training"]["steps"] == 4
     assert set(record.metrics["test"]) == {"accuracy", "at_end", "loss"}
     assert str(folder) not in json.dumps(record.model_dump(mode="json"))  # no path of this machine
     words = [word, "models=[lstm,gla]", "seeds=2", "n_trials=1", "workers=0", "preset=smoke"]
@@ -105,42 +111,57 @@ def test_a_run_is_measured_again_by_the_file_that_made_it_and_no_other(
     assert train.main([word, "models=lstm", "preset=smoke"]) == OK
     (record,) = made()
     groups._tasks_from_outside.clear()
-    with pytest.raises(UserError, match=r"trust=FILE.py imports the file that made it"):
+    with pytest.raises(
+        UserError, match=r"trust=PATH/FILE.py .* imports classes of a package, or of a file"
+    ):
         evaluate.main([f"run={record.run_id}"])
     moved = shutil.copytree(folder, folder.parent / "moved")
     assert evaluate.main([f"run={record.run_id}", f"trust={moved}/task.py"]) == OK
     assert "every metric is that of the record" in capsys.readouterr().out
     (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
-    with pytest.raises(UserError, match="or one beside it, is not as it was then"):
+    assert forget_edited()
+    forget_code()
+    with pytest.raises(UserError, match="are not those that it was made with"):
         evaluate.main([f"run={record.run_id}", f"trust={moved}/task.py"])
 
 
 def test_identity_is_what_the_files_say_and_not_where_they_are(folder: Path) -> None:
-    first = target_of(f"{folder}/task.py:LoudestChannel")
+    def code(place: Path) -> str:
+        forget_code()
+        return code_hash(use_named(f"{place}/task.py:LoudestChannel"))
+
+    first = code(folder)
     moved = shutil.copytree(folder, folder.parent / "moved")
-    (moved / "task.py").rename(moved / "renamed.py")
-    text = (moved / "renamed.py").read_text().replace("A task of", "By")
-    (moved / "renamed.py").write_text(f"# a comment\n{text}")
-    assert target_of(f"{moved}/renamed.py:LoudestChannel") == first
+    text = (moved / "task.py").read_text().replace("A task of", "By")
+    (moved / "task.py").write_text(f"# a comment\n{text}")
+    assert code(moved) == first
     (moved / "unrelated.py").write_text("x = 1\n")
-    assert target_of(f"{moved}/renamed.py:LoudestChannel") == first
+    assert code(moved) == first
     (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
-    assert target_of(f"{moved}/renamed.py:LoudestChannel") != first
+    assert code(moved) != first
 
 
-def test_an_edited_file_is_another_task_in_the_same_process(folder: Path) -> None:
-    """As in a notebook; also where a helper beside another file has the same name."""
-    word = [f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"]
-    from bench.training.building import build_task
+def test_two_files_of_one_name_and_an_edited_one_are_never_taken_for_each_other(
+    folder: Path,
+) -> None:
+    """In one process, as a notebook is; also where the file beside it is the one that differs."""
 
-    right = build_task(compose(word)).training_batch(0, 0, 4)
+    def drawn(place: Path) -> Batch:
+        words = [f"tasks={place}/task.py:LoudestChannel", "models=lstm", "preset=smoke"]
+        return build_task(compose(words)).training_batch(0, 0, 4)
+
+    right = drawn(folder)
     moved = shutil.copytree(folder, folder.parent / "moved")
     (moved / "helper.py").write_text(HELPER.replace("argmax", "argmin"))
-    other = [f"tasks={moved}/task.py:LoudestChannel", *word[1:]]
-    wrong = build_task(compose(other)).training_batch(0, 0, 4)
-    assert right.inputs.equal(wrong.inputs)
+    other = drawn(moved)
+    assert right.inputs.equal(other.inputs)
     assert right.targets.equal(right.inputs.argmax(-1))
-    assert wrong.targets.equal(wrong.inputs.argmin(-1))
+    assert other.targets.equal(other.inputs.argmin(-1))
+    (moved / "helper.py").write_text(HELPER)
+    assert forget_edited()
+    forget_code()
+    assert drawn(moved).targets.equal(right.targets)
+    assert not forget_edited()
 
 
 def test_a_file_beside_the_class_wins_over_its_attributes(folder: Path) -> None:
@@ -149,7 +170,8 @@ def test_a_file_beside_the_class_wins_over_its_attributes(folder: Path) -> None:
     )
     word = f"tasks={folder}/task.py:LoudestChannel"
     found = compose([word, "models=lstm", "preset=smoke"])
-    assert found.tasks["loudness"] == 3.0 and found.training.steps == 5
+    assert found.tasks["loudness"] == 3.0
+    assert found.training.steps == 5
     assert task_label("LoudestChannel") == "Another name"
     (folder / "task.yaml").write_text("loudnes: 3.0\n")
     with pytest.raises(UserError, match=r"has the key 'loudnes'.*did you mean 'loudness'"):
@@ -173,12 +195,12 @@ def test_a_task_of_a_package_is_named_by_its_place(folder: Path) -> None:
     ("word", "said"),
     [
         ("{}/none.py:Task", "there is no file {}/none.py"),
-        ("{}/task.py", r"names a file: name the class in it too, such as {}/task.py:LoudestChannel"),
-        ("{}/task.py:Loudest", r"has no class 'Loudest': did you mean 'LoudestChannel'"),
-        ("{}/broken.py:Task", r"broken.py, line 1, is no Python"),
-        ("{}/stops.py:Task", r"it stops at .*stops.py, line 1 \(ZeroDivisionError"),
-        ("{}/ours.py:Task", "'models' is a package of this project, which comes first"),
-        ("{}/lacking.py:Task", "it imports 'not_there', which is not found: install it"),
+        ("{}/task.py", "names a file, and no class in it: give {}/task.py:CLASS"),
+        ("{}/task.py:Loudest", "task.py has no class 'Loudest': the nearest is 'LoudestChannel'"),
+        ("{}/broken.py:Task", "broken.py, line 1, stops with SyntaxError"),
+        ("{}/stops.py:Task", "stops.py, line 1, stops with ZeroDivisionError"),
+        ("{}/ours.py:Task", "imports 'models', which is the name of a package of this project"),
+        ("{}/lacking.py:Task", "No module named 'not_there'.*install what it lacks"),
         ("{}/taken.py:RegBench", "could not be told from those of the task RegBench"),
         ("{}/missing.py:Missing", "Missing has no default for size: add tasks.size=VALUE"),
         ("{}/plain.py:Plain", "is no task: a task derives from tasks.interface.Task"),

@@ -75,13 +75,17 @@ def test_data_are_a_function_of_settings_seed_and_step_alone(kind: type[Generate
     np.random.seed(7)  # noqa: NPY002 - the global state is what is disturbed
     torch.manual_seed(7)
     one, other = task.training_batch(3, 5, 4), again.training_batch(3, 5, 4)
-    assert torch.equal(one.inputs, other.inputs) and torch.equal(one.targets, other.targets)
+    assert torch.equal(one.inputs, other.inputs)
+    assert torch.equal(one.targets, other.targets)
     assert task.data_hashes() == again.data_hashes()
     hashes = task.data_hashes()
     assert len(set(hashes.values())) == 3
     assert not set(hashes.values()) & set(kind(data_seed=1).data_hashes().values())
-    drawn = {tuple(task.training_batch(seed, step, 4).inputs.flatten().tolist())
-             for seed in range(3) for step in range(3)}
+    drawn = {
+        tuple(task.training_batch(seed, step, 4).inputs.flatten().tolist())
+        for seed in range(3)
+        for step in range(3)
+    }
     assert len(drawn) == 9
 
 
@@ -111,7 +115,8 @@ def test_a_part_of_which_nothing_is_asked_adds_nothing() -> None:
         loss = task.loss(outputs, batch)
         loss.backward()
         assert float(loss.detach()) == 0
-        assert outputs.grad is not None and not outputs.grad.any()
+        assert outputs.grad is not None
+        assert not outputs.grad.any()
 
 
 def test_classes_of_real_inputs_are_measured_by_two_metrics() -> None:
@@ -120,7 +125,8 @@ def test_classes_of_real_inputs_are_measured_by_two_metrics() -> None:
     specification = task.specification()
     assert (specification.input_channels, specification.output_size) == (3, 4)
     batch = task._split("test")
-    assert batch.inputs.dtype == torch.float32 and batch.targets.dtype == torch.int64
+    assert batch.inputs.dtype == torch.float32
+    assert batch.targets.dtype == torch.int64
     # Right at the end of even sequences, and wrong before and elsewhere: class 3 is never a target.
     answers = torch.zeros(100, LENGTH, 4)
     answers[:, :, 3] = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.code import code_hash, imported_modules
+from bench.records.code import code_hash, forget_code, imported_modules
 from ground.errors import UserError
 
 SOURCE = '''"""A model."""
@@ -28,7 +28,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "unrelated.py").write_text("other = 1\n")
     (folder / "model.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    code_hash.cache_clear()
+    forget_code()
     yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "stranger"]:
         del sys.modules[name]
@@ -36,7 +36,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fresh_hash() -> str:
     """The hash in a process that starts now."""
-    code_hash.cache_clear()
+    forget_code()
     return code_hash("stranger.model.Model")
 
 
@@ -71,7 +71,7 @@ def test_a_class_of_the_package_itself_counts(inside: str, package: Path) -> Non
     assert {"stranger", "stranger.layers"} <= set(imported_modules("stranger"))
     before = code_hash("stranger.Model")
     (package / "layers.py").write_text("scale = 3\n")
-    code_hash.cache_clear()
+    forget_code()
     assert code_hash("stranger.Model") != before
 
 
@@ -91,7 +91,7 @@ def test_code_that_is_edited_later_is_not_what_this_process_runs(package: Path) 
     imported = code_hash("stranger.model.Model")
     (package / "layers.py").write_text("scale = 3\n")
     assert code_hash("stranger.model.Model") == imported
-    code_hash.cache_clear()
+    forget_code()
     assert code_hash("stranger.model.Model") != imported
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.code import code_hash
+from bench.records.code import code_hash, forget_code
 from bench.records.counted import Counted
 from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.runs.recounting import recount
@@ -95,7 +95,7 @@ def test_a_package_that_was_edited_counts_nothing(
     assert untrusted.cost is None
     assert "of the package 'package_of_theirs'" in untrusted.uncounted
     file.write_text(MODEL.format(first=2))
-    code_hash.cache_clear()
+    forget_code()
     sys.modules.pop("package_of_theirs.model", None)
     assert "the code of package_of_theirs" in recount(theirs, trust="package_of_theirs").refused
 

@@ -1,0 +1,65 @@
+"""What to do about a class that cannot be built, in words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+from ground.errors import nearest, place_of
+from settings.external import load_class
+
+CALLER = "building.py"  # beside this file: where classes are called
+
+
+def way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
+    """What to do about a task or a model that cannot be built: the call does not fit its class, the
+    class is not complete, or it stops inside.
+
+    Args:
+        group: "tasks" or "models".
+        node: its settings, with its class as ``_target_``.
+    """
+    if "abstract class" in str(error):
+        return f"{error}: add to that class what is missing in it"
+    if "multiple values" in str(error) and group == "models":
+        return (
+            f"{error}, since the engine gives the specification of the task before all others: a "
+            "model is built as Model(specification, **settings)"
+        )
+    how = f"give each setting of {group} the name and the kind of value that its YAML file has"
+    place = place_of(error)
+    if Path(place.rpartition(",")[0]).name == CALLER:  # the call does not fit it
+        if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
+            taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
+            how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
+            return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
+        return f"{error}; {how}"
+    misfit = _misfit(group, node)
+    return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"
+
+
+def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
+    """Which setting is of another kind than its class says; None where all are of theirs, or where
+    it does not say."""
+    try:
+        known = signature(load_class(node["_target_"]), eval_str=True).parameters
+    except NameError:  # it names what is there for a type checker alone
+        return None
+    for key, value in node.items():
+        if key not in known or known[key].annotation is Parameter.empty:
+            continue
+        with suppress(PydanticSchemaGenerationError):  # a class that pydantic does not know
+            try:
+                TypeAdapter(known[key].annotation).validate_python(value)
+            except ValidationError as error:
+                first = error.errors()[0]
+                wanted = first["msg"].removeprefix("Input ")
+                return f"{group}.{key}={value}: {first['input']!r} {wanted}"
+    return None
