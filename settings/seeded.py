@@ -74,3 +74,8 @@ def _composed(words: tuple[str, ...]) -> Configuration:
 @lru_cache(maxsize=4096)  # who takes part by default is part of a configuration
 def _beside(words: tuple[str, ...], others: tuple[str, ...]) -> Configuration:
     return compose(words)
+
+
+def forget_configurations() -> None:
+    """Compose anew, for a process in which the file of a class was edited."""
+    _beside.cache_clear()

@@ -9,7 +9,7 @@ Example, the whole of a task::
             tokens = generator.integers(0, self.vocabulary, (count, self.length))
             return tokens, tokens[:, :1].repeat(self.length, axis=1)
 
-Inputs are tokens, or real channels; targets are tokens or classes, or real numbers; a mask, or -100,
+Inputs are tokens, or real channels; targets are tokens, classes or real numbers; a mask, or -100,
 says where nothing is asked.
 """
 

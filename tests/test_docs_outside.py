@@ -1,4 +1,4 @@
-"""Pages for those whose code lies elsewhere: their files and commands are executed as they stand."""
+"""Pages for those whose code lies elsewhere: files and commands are executed as they stand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def commands(name: str) -> list[list[str]]:
     """The words of the page's commands of one program, ``bench.train``."""
-    return [shlex.split(line) for line in re.findall(rf"^python -m {name} (.*)$", PAGE, re.MULTILINE)]
+    return [
+        shlex.split(line) for line in re.findall(rf"^python -m {name} (.*)$", PAGE, re.MULTILINE)
+    ]
 
 
 def test_the_shortest_task_is_short_and_its_commands_work(elsewhere: Path) -> None:

@@ -147,6 +147,11 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     return Plan(entries, sweep, dry_run, device_like)
 
 
+def forget_plans() -> None:
+    """Plan anew, for a process in which the file of a class was edited."""
+    _made.cache_clear()
+
+
 def checked_device_like(name: Any, dry_run: bool) -> str | None:
     """The device that a plan is worked out for, if there is one.
 

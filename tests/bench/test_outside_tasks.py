@@ -229,7 +229,7 @@ def test_mistakes_are_told_in_a_sentence(folder: Path, word: str, said: str) -> 
 def test_a_card_that_nothing_can_be_made_of_is_told_before_the_run(folder: Path) -> None:
     text = TASK.replace('{"label": "The loudest of three"}', '{"numbers": {"part": ["accuracy"]}}')
     (folder / "task.py").write_text(text)
-    with pytest.raises(UserError, match="card.numbers.part.* of the task LoudestChannel cannot"):
+    with pytest.raises(UserError, match=r"card.numbers.part.* of the task LoudestChannel cannot"):
         train.main([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
     assert not list(Path().rglob("records/*.json"))
 

@@ -1,4 +1,4 @@
-"""Tasks of which only the drawing is written: tokens, classes of real inputs, masked real targets."""
+"""Tasks of which only the drawing is written: tokens, classes, masked real targets."""
 
 from __future__ import annotations
 
