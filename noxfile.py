@@ -172,6 +172,30 @@ def kernels(session: nox.Session) -> None:
 
 
 @nox.session
+def guests(session: nox.Session) -> None:
+    """Public packages as models: the recipes of docs/guests.md, each trained for a few steps."""
+    build_environment(session)
+    wanted = ROOT / "tests" / "guests_requirements.txt"
+    folder = ENVIRONMENT / "guests"  # beside the environment's own: no other session meets them
+    stamp = folder / STAMP
+    content = hashlib.sha256(wanted.read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != content:
+        shutil.rmtree(folder, ignore_errors=True)
+        pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        place = ("--no-deps", "--target", str(folder))
+        lines = [line for line in wanted.read_text().splitlines() if not line.startswith("#")]
+        lost = [
+            line for line in lines if subprocess.run([*pip, *place, line], check=False).returncode
+        ]
+        for line in lost:
+            session.log(f"{line} cannot be installed here: recipes that import it are not run")
+        if not lost:
+            stamp.write_text(content)
+    own = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))), "OMP_NUM_THREADS": "1"}
+    python(session, "-m", "tests.guests_page", *session.posargs, env=own)
+
+
+@nox.session
 def board_growth(session: nox.Session) -> None:
     """What a board of 8,100 records costs to make, renew and read; -- records=40500."""
     python(session, "-m", "tests.board_growth", *session.posargs)

@@ -23,7 +23,7 @@ from bench.runs.obtain import obtain
 from bench.runs.saved import SavedRun
 from bench.runs.saved import load_run as load_saved
 from bench.search.driver import run_plan
-from bench.search.plan import forget_plans, make_plan, some_model
+from bench.search.plan import forget_plans, make_plan, some_model, with_width
 from bench.training.building import build_model, build_task, prepare_data
 from bench.training.probe import probe
 from ground.errors import RUN_FAILED, UserError, nearest
@@ -72,7 +72,7 @@ def load_preset(
     """
     _notice_edits()
     own = {"seed": seed, "device": device, "store": str(store)}
-    return compose(_words(task, preset, {**own, **(settings or {})}, f"models={model}"))
+    return compose(with_width(_words(task, preset, {**own, **(settings or {})}, f"models={model}")))
 
 
 def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
@@ -131,7 +131,7 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
             "load it by its name, or build the class with task.specification()"
         )
     given = [word(f"models.{key}", value) for key, value in settings.items()]
-    return build_model(compose([*words, f"models={model}", *given]), task, seed)
+    return build_model(compose(with_width([*words, f"models={model}", *given])), task, seed)
 
 
 def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
@@ -182,7 +182,7 @@ def run(
     _notice_edits()
     own = {"seed": seed, "device": device, "store": str(store)}
     words = _words(task, preset, {**own, **(settings or {})}, f"models={model}")
-    configuration = compose(with_text(words))
+    configuration = compose(with_width(with_text(words)))
     with _shown(quiet) as report:
         return obtain(configuration, report=report)
 

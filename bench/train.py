@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.search.plan import SHORT_NAMES, warn_of_warmup
+    from bench.search.plan import SHORT_NAMES, warn_of_warmup, with_width
     from settings.config import compose, parse
     from settings.network import with_text
 
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
     if "predictors" in given:
         return _predictors(words, given)
-    configuration = compose(with_text(words))
+    configuration = compose(with_width(with_text(words)))
     warn_of_warmup([configuration])
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path

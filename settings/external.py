@@ -31,8 +31,7 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
-    loaded = load_class(target)
-    attributes = {} if source_name(target) in OURS else card_of_class(loaded, target)
+    attributes = attributes_of(target)
     _check_names(target, attributes.get("label"))
     defaults: dict[str, Any] = {}
     for parameter in _hyperparameters(target):
@@ -68,6 +67,16 @@ def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) ->
             )
 
 
+def attributes_of(target: str) -> dict[str, Any]:
+    """What a class of somebody else says of itself (``settings/card_attributes.py``); nothing for
+    one of this project, which has a card in YAML.
+
+    Raises:
+        UserError: there is no such class, or an attribute is of another kind than it should be.
+    """
+    return {} if source_name(target) in OURS else card_of_class(load_class(target), target)
+
+
 def refuse_other_sequences(target: str, *sizes: Any) -> None:
     """Refuse a model whose class says that it takes other sequences than the task has.
 
@@ -79,7 +88,7 @@ def refuse_other_sequences(target: str, *sizes: Any) -> None:
         UserError: which it takes.
     """
     specification: Any = sizes[0] if len(sizes) == 1 else None
-    taken = card_of_class(load_class(target), target).get("sequences")
+    taken = attributes_of(target).get("sequences")
     if taken is None or not hasattr(specification, "vocabulary"):
         return
     asked = "channels" if specification.vocabulary is None else "tokens"

@@ -21,7 +21,7 @@ from yaml import YAMLError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT
-from settings.source_files import class_name, use_named
+from settings.source_files import class_name, refuse_files_of_one_name, use_named
 
 GROUPS = {
     "tasks": ROOT / "tasks",
@@ -182,7 +182,9 @@ def taking_part(models: Iterable[str]) -> Iterator[None]:
     Raises:
         UserError: there is no such model, or its class cannot be told from another model.
     """
-    given = tuple(use_named(model) for model in models)
+    named = tuple(models)
+    refuse_files_of_one_name(named)
+    given = tuple(use_named(model) for model in named)
     for model in given:
         if "." not in model and model not in choices("models"):
             hint = nearest(model, choices("models"))

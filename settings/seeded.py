@@ -11,6 +11,7 @@ from ground.errors import UserError
 from settings.config import compose
 from settings.groups import guests
 from settings.settings import Configuration
+from settings.source_files import known_places
 
 SEED = "seed="
 # Settings of a training that a search varies, each a number that nothing else depends on: it is
@@ -68,11 +69,14 @@ def _number(name: str, text: str) -> float | None:
 
 
 def _composed(words: tuple[str, ...]) -> Configuration:
-    return _beside(words, guests())
+    return _beside(words, guests(), known_places(words))
 
 
-@lru_cache(maxsize=4096)  # who takes part by default is part of a configuration
-def _beside(words: tuple[str, ...], others: tuple[str, ...]) -> Configuration:
+# Who takes part by default is part of a configuration, and so is where files of classes lie.
+@lru_cache(maxsize=4096)
+def _beside(
+    words: tuple[str, ...], others: tuple[str, ...], places: tuple[str, ...]
+) -> Configuration:
     return compose(words)
 
 

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -127,6 +127,31 @@ def use_places(places: Mapping[str, Path]) -> None:
         if known is not None and known != path:
             _forget(known)
         _places[name] = path
+
+
+def known_places(words: Iterable[str] = ()) -> tuple[str, ...]:
+    """What decides which files some words name, for what is remembered of them."""
+    relative = any(".py:" in word for word in words)
+    return (*map(str, _places.values()), *([str(Path.cwd())] * relative))
+
+
+def refuse_files_of_one_name(targets: Iterable[str]) -> None:
+    """Refuse classes of two files that are called alike, as one process imports one of them.
+
+    Raises:
+        UserError: which files.
+    """
+    first: dict[str, Path] = {}
+    for matched in filter(None, map(_TARGET.fullmatch, targets)):
+        path = Path(matched["file"]).expanduser()
+        place = _places.get(path.name) if str(path) == path.name else None
+        place = place or path.resolve()
+        other = first.setdefault(path.name, place)
+        if other != place:
+            raise UserError(
+                f"{other} and {place} are two files of one name, and results of {path.name} could "
+                "not be told apart: give one of them another name"
+            )
 
 
 def places_of(*targets: str) -> dict[str, Path]:

@@ -22,6 +22,7 @@ from bench.training.training import Stopped, set_numerics
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.progress import Report
+from settings.external import attributes_of
 from settings.settings import LARGEST_STACK, Configuration
 
 # What may differ within a stack: it changes numbers, and no shape.
@@ -37,7 +38,7 @@ def shape_of(configuration: Configuration) -> str | None:
         return None
     if training.restarts > 1 or training.devices > 1 or training.micro_batch_size is not None:
         return None
-    if training.compile:
+    if training.compile or attributes_of(configuration.models["_target_"]).get("vmap") is False:
         return None
     shared = {k: v for k, v in training.model_dump(mode="json").items() if k not in FREE}
     tasks = {k: v for k, v in configuration.tasks.items() if k != "data_seed"}

@@ -13,11 +13,13 @@ from typing import Any
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
+from settings.budgets import STATE, STATE_BYTES, is_budget, split
 from settings.config import models_of, parse
 from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
 from settings.seeded import compose_seeded
 from settings.settings import Configuration, SweepSettings, TrainingSettings
+from settings.source_files import known_places, refuse_files_of_one_name, use_named
 
 JOURNAL = "journal"  # the storage that is a file in the store
 # Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
@@ -45,7 +47,7 @@ class Entry:
     @cached_property
     def configuration(self) -> Configuration:
         """The configuration before anything is searched."""
-        return compose_seeded(self.words)
+        return compose_seeded(with_width(self.words))
 
     @property
     def settings(self) -> int:
@@ -68,7 +70,7 @@ class Entry:
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
         given = [word(key, value) for key, value in setting.items()]
-        return compose_seeded([*self.words, *given])
+        return compose_seeded(with_width([*self.words, *given]))
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,13 @@ def make_plan(words: Sequence[str]) -> Plan:
     Raises:
         UserError: a word, model, key or search space that cannot be used.
     """
-    return _made(tuple(words), guests())
+    return _made(tuple(words), guests(), known_places(words))
 
 
-@lru_cache(maxsize=512)  # a figure asks for its sweeps to check, to count, to cost and to run them
-def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
+# A figure asks for its sweeps to check, to count, to cost and to run them; who takes part by
+# default, and where files of classes lie, are part of what is asked.
+@lru_cache(maxsize=512)
+def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]) -> Plan:
     by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
     dry_run, _ = by_key.pop("dry_run", (False, ""))
     if not isinstance(dry_run, bool):
@@ -120,8 +124,12 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     if guests_in(chosen) and "committed" not in by_key:
         shared.append("committed=true")  # a guest is what is asked about, not those beside it
     names = _names(shared, target or chosen)
+    refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
+    names = [_with_file_noted(name) for name in names]
     _refuse_equal_names(names)
+    own = _with_state_in_full(own, names, shared)
     entries = [_entry(name, own, shared, by_key) for name in names]
+    _refuse_equal_labels(entries)
     keys = _model_keys(entry.configuration for entry in entries)
     used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}
     for key in sorted(own.keys() - used):
@@ -134,7 +142,9 @@ def _made(words: Sequence[str], beside: tuple[str, ...]) -> Plan:
     if sweep.data_seeds > 1 and "data_seed" not in entries[0].configuration.tasks:
         task = entries[0].configuration.task
         raise UserError(f"the data of {task} have no seed: leave data_seeds={sweep.data_seeds} out")
-    searched = {key for key in sweep.search_space if key.startswith("models.")}
+    searched = {
+        key for key in sweep.search_space if key.startswith("models.") and not is_budget(key)
+    }
     if searched - keys and "sweep.search_space" not in by_key:
         # The task's own space serves all the models that it lists.
         listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
@@ -152,6 +162,45 @@ def forget_plans() -> None:
     _made.cache_clear()
 
 
+def with_width(words: Sequence[str]) -> list[str]:
+    """The words of a run with ``models.width=W`` in the place of a budget, ``models.parameters=N``
+    or ``models.state_bytes=N``, if one is asked.
+
+    Raises:
+        UserError: no width meets it, or the model has none.
+    """
+    in_full = list(words)
+    state = next((word for word in words if word.startswith(f"{STATE}=")), None)
+    if state is not None:
+        others = split([one for one in words if one != state])[1]
+        if "state" not in compose_seeded(others).models:
+            in_full = [STATE_BYTES + one[len(STATE) :] if one == state else one for one in words]
+    asked, others = split(in_full)
+    if asked is None:  # counting takes PyTorch to import
+        return in_full
+    from bench.training.budget import width_for
+
+    return [*others, f"models.width={width_for(compose_seeded(others), asked)}"]
+
+
+def _with_state_in_full(
+    own: Mapping[str, str], names: Sequence[str], shared: Sequence[str]
+) -> dict[str, str]:
+    """``models.state`` as the budget that it is short for, where it is no setting of any model."""
+    if STATE not in own:
+        return dict(own)
+    composed = (compose_seeded([_choice(name.removeprefix(GUEST)), *shared]) for name in names)
+    if any("state" in configuration.models for configuration in composed):
+        return dict(own)
+    in_full = STATE_BYTES + own[STATE][len(STATE) :]
+    return {key: word for key, word in own.items() if key != STATE} | {STATE_BYTES: in_full}
+
+
+def _choice(name: str) -> str:
+    """The word that chooses a model; a name with a dot is a class from elsewhere."""
+    return f"models._target_={name}" if "." in name else f"models={name}"
+
+
 def checked_device_like(name: Any, dry_run: bool) -> str | None:
     """The device that a plan is worked out for, if there is one.
 
@@ -164,6 +213,12 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     if not dry_run:
         raise UserError(f"device_like={name} is about a plan that is not run: add dry_run=true")
     return found
+
+
+def _with_file_noted(name: str) -> str:
+    """A model of a command line without the path of its file, which is noted."""
+    mark = GUEST if name.startswith(GUEST) else ""
+    return mark + use_named(name.removeprefix(GUEST))
 
 
 def _refuse_equal_names(names: Iterable[str]) -> None:
@@ -182,19 +237,42 @@ def _refuse_equal_names(names: Iterable[str]) -> None:
             )
 
 
+def _refuse_equal_labels(entries: Sequence[Entry]) -> None:
+    """Refuse two classes that say they are called the same.
+
+    Raises:
+        UserError: no table could tell them apart.
+    """
+    first: dict[str, str] = {}
+    for entry in entries:
+        configuration = entry.configuration
+        other = first.setdefault(configuration.label, configuration.model)
+        if other != configuration.model:
+            raise UserError(
+                f"{other} and {configuration.model} both have the label {configuration.label!r}: "
+                "give the attribute label of one of them another value"
+            )
+
+
 def _entry(
     name: str, own: Mapping[str, str], shared: Sequence[str], fixed: Container[str]
 ) -> Entry:
     """One model, with those of ``own`` that it has and without the keys that are ``fixed``."""
     guest, name = name.startswith(GUEST), name.removeprefix(GUEST)
-    # A name with a dot is the class of another package.
-    choice = f"models._target_={name}" if "." in name else f"models={name}"
+    choice = _choice(name)
     base = compose_seeded([choice, *shared])
     space = base.sweep.search_space
     _check_space(space)
-    known = [k for k in (*own, *space) if k[:7] != "models." or k.split(".")[1] in base.models]
+    known = [
+        key
+        for key in (*own, *space)
+        if not key.startswith("models.") or is_budget(key) or key.split(".")[1] in base.models
+    ]
     words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    own_space = {key: space[key] for key in space if key in known and key not in fixed}
+    found = {"models.width"} if any(map(is_budget, own)) else set()  # by a budget
+    own_space = {
+        key: space[key] for key in space if key in known and key not in fixed and key not in found
+    }
     entry = Entry(words, own_space, guest)
     entry.check()
     if "." in name and base.takes is None:

@@ -11,6 +11,7 @@ from typing import Any
 from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord, Study, Trial
+from settings.budgets import TOLERANCE, is_budget
 from settings.samplers import choice_of, key_of, tried_by
 
 
@@ -29,7 +30,7 @@ def _study(record: RunRecord) -> str | None:
     if not tried:
         return None if record.outcome != "ok" else "its study has no trial with a value"
     best = min(score for score, _ in tried)
-    own = [t for score, t in tried if score == best and _has(record.config, t.parameters)]
+    own = [t for score, t in tried if score == best and _has(record, t.parameters)]
     if not own:
         return "its config is not the best one of its study's trials"
     # A search may have gone on after the code had changed and was proven equal.
@@ -122,13 +123,17 @@ def _not_tried(study: Study) -> str | None:
     return None
 
 
-def _has(config: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration has these values of "section.key"."""
-    sections = {key: key.partition(".") for key in parameters}
-    return all(
-        config.get(section, {}).get(name) == parameters[key]
-        for key, (section, _, name) in sections.items()
-    )
+def _has(record: RunRecord, parameters: Mapping[str, Any]) -> bool:
+    """Whether a run has these values of "section.key", and the size that a budget asks for."""
+    for key, value in parameters.items():
+        section, _, name = key.partition(".")
+        if is_budget(key):
+            size = getattr(record.cost, name)
+            if size and abs(size - value) > TOLERANCE * value:  # of a run that failed none is known
+                return False
+        elif record.config.get(section, {}).get(name) != value:
+            return False
+    return True
 
 
 RULES = (_study,)

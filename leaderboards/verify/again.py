@@ -123,8 +123,8 @@ class Bench:
                 )
             if source == trusted and (place := place_of_source(target)):
                 named = word("models._target_", target)
-                here = word("models._target_", f"{place}:{class_name(target)}")
-                words = [here if one == named else one for one in words]
+                by_place = word("models._target_", f"{place}:{class_name(target)}")
+                words = [by_place if one == named else one for one in words]
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]

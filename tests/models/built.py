@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,35 +14,49 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import models
 from ground.errors import UserError
 from models.specification import SequenceSpecification
+from settings.card_attributes import card_of_class
 from settings.external import load_class
+from settings.source_files import use_named
+from tests.models.derivatives import disturbed
 
 FOLDER = Path(models.__file__).parent
-GUESTS = os.environ.get("MODEL", "").split()  # package.Class: it has no file and no card
+# package.Class or ./net.py:Class, which have no YAML file
+GUESTS = [use_named(name) for name in os.environ.get("MODEL", "").split()]
 NAMES = [*sorted(path.stem for path in FOLDER.glob("*.yaml")), *GUESTS]
 SPECIFICATIONS = {
     "tokens": SequenceSpecification(maximum_length=64, vocabulary=11),
     "channels": SequenceSpecification(maximum_length=64, input_channels=6, output_channels=6),
 }
 CHANNELS_ALONE = {"memory_unit"}  # without an embedding for tokens
+# Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
+# the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
+# quotients stretch errors, has 1000 times that room; a mistake is still a billion times larger.
+NETWORK = {"terms": 1000, "condition": 1000.0}
 SMALL = {"width": 32, "layers": 2, "heads": 2}
 
 
 @cache
 def configuration(name: str) -> dict[str, Any]:
     if name in GUESTS:
+        card = card_of_class(load_class(name), name)
         _, *parameters = inspect.signature(load_class(name)).parameters.values()
-        missing = [p.name for p in parameters if p.default is p.empty]
+        parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        defaults |= card.get("defaults", {})
+        missing = [p.name for p in parameters if p.name not in defaults]
         if missing:
             raise UserError(
                 f"these tests build MODEL={name} by the defaults of its constructor, and "
                 f"{', '.join(missing)} has none: give it one, or name a class derived from it "
                 "that gives the value"
             )
-        return {"_target_": name, "card": {}} | {p.name: p.default for p in parameters}
+        return {"_target_": name, "card": card} | defaults
     loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
     assert isinstance(loaded, dict)
     return {str(key): value for key, value in loaded.items()}
@@ -53,33 +67,112 @@ def hyperparameters(name: str) -> dict[str, Any]:
 
 
 def constructor(name: str) -> Callable[..., nn.Module]:
-    module, _, attribute = configuration(name)["_target_"].rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
+    return load_class(configuration(name)["_target_"])
 
 
 def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
     """A small model; a ValueError if it refuses this kind of sequence.
 
-    The small number of heads need not fit where the task sets the width; then its own does.
+    The small number of heads need not fit where the task sets the width; then its own does. What
+    sizes a model of somebody else takes is not known here: of it the defaults are tried last, and
+    any exception is a refusal.
     """
     own = hyperparameters(name)
     small = {key: SMALL.get(key, value) for key, value in own.items()}
-    torch.manual_seed(seed)
-    try:
-        return constructor(name)(SPECIFICATIONS[kind], **small)
-    except ValueError:
-        if "heads" not in own:
-            raise
+    attempts = [small]
+    if "heads" in own:
+        attempts.append(small | {"heads": own["heads"]})
+    if name in GUESTS:
+        if kind not in configuration(name)["card"].get("sequences", SPECIFICATIONS):
+            raise ValueError(f"its attribute sequences does not name {kind}")
+        attempts.append(own)
+    refusals: type[Exception] = Exception if name in GUESTS else ValueError
+    for number, settings in enumerate(attempts, 1):
         torch.manual_seed(seed)
-        return constructor(name)(SPECIFICATIONS[kind], **small | {"heads": own["heads"]})
+        try:
+            model = constructor(name)(SPECIFICATIONS[kind], **settings)
+            if name in GUESTS:  # it may find only here that it has no table for such inputs
+                with torch.no_grad():
+                    model.eval()(sequences(kind, 2, 5, dtype=torch.float32))
+            return model.train()
+        except refusals as refusal:
+            if number == len(attempts):
+                if isinstance(refusal, ValueError):
+                    raise
+                raise ValueError(f"{type(refusal).__name__}: {refusal}") from refusal
+    raise AssertionError  # there is at least one attempt
 
 
 def model_or_skip(name: str, kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
-    """A small model in eval mode; most tests need float64 to tell rounding from mistakes."""
+    """A small model in eval mode; most tests need float64 to tell rounding from mistakes. A model
+    of somebody else, which need not work in float64, is in float32 where it does not."""
     try:
-        return small_model(name, kind, seed).to(dtype).eval()
+        model = small_model(name, kind, seed)
     except ValueError as refusal:
         pytest.skip(f"{name} does not take {kind}: {refusal}")
+    if name in GUESTS and dtype == torch.float64 and not precision_of(name, kind).takes_float64:
+        model.register_forward_pre_hook(_in_float32)
+        return model.eval()
+    return model.to(dtype).eval()
+
+
+def trained_or_skip(name: str, kind: str, size: float) -> Any:
+    """The same with no parameter at its initial value."""
+    model = model_or_skip(name, kind)
+    dtype = next(model.parameters()).dtype
+    return disturbed(model, size).to(dtype)
+
+
+def _in_float32(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(one.float() if one.is_floating_point() else one for one in inputs)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """In which type a model of somebody else computes.
+
+    Attributes:
+        takes_float64: whether it runs in it.
+        coarsest: the type of the fewest digits that a number has on the way.
+    """
+
+    takes_float64: bool
+    coarsest: torch.dtype
+
+
+class _Watched(TorchDispatchMode):
+    """The floating-point type of the fewest digits that any operation gives."""
+
+    coarsest = torch.float64
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, Tensor) and leaf.is_floating_point():
+                self.coarsest = max(self.coarsest, leaf.dtype, key=lambda d: torch.finfo(d).eps)
+        return result
+
+
+@cache
+def precision_of(name: str, kind: str) -> Precision:
+    """What a model of somebody else computes in when it is asked for float64."""
+    model, inputs = small_model(name, kind).double().eval(), sequences(kind, 2, 9)
+    try:
+        with _Watched() as watched, torch.no_grad():
+            outputs = model(inputs)
+    except Exception:  # it mixes the types
+        return Precision(False, torch.float32)
+    takes = outputs.dtype == torch.float64
+    return Precision(takes, watched.coarsest if takes else torch.float32)
+
+
+def rounded(name: str, kind: str) -> dict[str, Any]:
+    """How near two computations of a model have to be: options of ``assert_near``."""
+    if name in GUESTS and (coarsest := precision_of(name, kind).coarsest) != torch.float64:
+        return {"terms": 1000, "condition": 10.0, "dtype": coarsest}
+    return NETWORK
 
 
 def sequences(

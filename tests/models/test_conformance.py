@@ -2,12 +2,12 @@
 
 Models are found by their YAML files and built small. A model may refuse one kind of sequence,
 tokens or channels, with a ValueError, but not both. Two keys of the card excuse it from a test:
+``vmap: false`` where an operation inside has no batching rule in torch, and ``unused_parameters``,
+patterns (fnmatch) of parameters that no output depends on.
 
-* ``vmap: false``: an operation inside has no batching rule in torch;
-* ``unused_parameters``: patterns (fnmatch) of parameters that no output depends on.
-
-A class of another package is tested by its name, from the folder that has it:
-``MODEL=my_package.MyModel python -m pytest PROJECT/tests/models/test_conformance.py -k MyModel``
+A class of another package, or of a file, is tested by its name, from the folder that has it, by
+what the contract asks and not by this project's own rules (such as docstrings):
+``MODEL=./net.py:MyModel python -m pytest PROJECT/tests/models/test_conformance.py -k MyModel``
 """
 
 from __future__ import annotations
@@ -37,15 +37,13 @@ from tests.models.built import (
     constructor,
     hyperparameters,
     model_or_skip,
+    rounded,
     sequences,
     small_model,
+    trained_or_skip,
 )
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import leaves_of, with_gradients
 
-# Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
-# the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
-# quotients stretch errors, has 1000 times that room; a mistake is still a billion times larger.
-NETWORK = {"terms": 1000, "condition": 1000.0}
 # A change of every parameter: of a bias that is still zero no mistake can be seen.
 AS_TRAINED = 0.1
 
@@ -76,7 +74,8 @@ def test_models_are_found() -> None:
 
 @on_every_model
 def test_takes_tokens_or_channels(name: str) -> None:
-    assert vars(constructor(name)).get("__doc__"), "its class has no docstring"
+    documented = vars(constructor(name)).get("__doc__")
+    assert name in GUESTS or documented, "its class has no docstring"
     refusals = []
     for kind in SPECIFICATIONS:
         try:
@@ -150,7 +149,7 @@ def test_is_causal(name: str, kind: str, last: int) -> None:
     with torch.no_grad():
         outputs, others = model(inputs), model(disturbed)
     what = f"up to position {last}, with other inputs after it"
-    assert_near(others[:, : last + 1], outputs[:, : last + 1], name=what, **NETWORK)
+    assert_near(others[:, : last + 1], outputs[:, : last + 1], name=what, **rounded(name, kind))
     assert not torch.equal(others[:, last + 1 :], outputs[:, last + 1 :])
 
 
@@ -161,14 +160,16 @@ def test_sequences_of_a_batch_are_independent(name: str, kind: str) -> None:
     inputs = sequences(kind, 3, 20)
     with torch.no_grad():
         together, alone = model(inputs), model(inputs[1:2])
-    assert_near(together[1:2], alone, name="a sequence in a batch, and alone", **NETWORK)
+    assert_near(
+        together[1:2], alone, name="a sequence in a batch, and alone", **rounded(name, kind)
+    )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @on_every_kind
 @on_every_model
 def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
-    model = disturbed(model_or_skip(name, kind), AS_TRAINED)
+    model = trained_or_skip(name, kind, AS_TRAINED)
     for layer in model.modules():
         layer.training = isinstance(layer, nn.RNNBase)  # else cuDNN keeps nothing for backward
     found = []
@@ -176,7 +177,7 @@ def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
         own, inputs = copy.deepcopy(model).to(device), sequences(kind, 2, 37).to(device)
         both = with_gradients(partial(own, inputs), leaves_of(own))
         found.append({key: tensor.cpu() for key, tensor in both.items()})
-    assert_near(found[1], found[0], **NETWORK)
+    assert_near(found[1], found[0], **rounded(name, kind))
 
 
 @on_every_kind
@@ -228,7 +229,7 @@ def test_safetensors_restore_the_model(name: str, kind: str) -> None:
 @on_every_kind
 @on_every_model
 def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
-    model = disturbed(model_or_skip(name, kind), AS_TRAINED)
+    model = trained_or_skip(name, kind, AS_TRAINED)
     inputs, step = sequences(kind, 3, 23), offered(model, "step")
     state, outputs = None, []
     with torch.no_grad():
@@ -236,7 +237,9 @@ def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
             output, state = step(position, state)
             outputs.append(output)
         expected = model(inputs)
-    assert_near(torch.stack(outputs, 1), expected, name="steps, and the forward pass", **NETWORK)
+    assert_near(
+        torch.stack(outputs, 1), expected, name="steps, and the forward pass", **rounded(name, kind)
+    )
 
 
 @on_every_kind
@@ -247,14 +250,14 @@ def test_forward_reads_out_the_hidden_vectors(name: str, kind: str, length: int)
     hidden, matrix = offered(model, "hidden"), offered(model, "output_matrix")
     assert matrix.requires_grad
     inputs = sequences(kind, 3, length)
-    assert_near(hidden(inputs) @ matrix.T, model(inputs), **NETWORK)
+    assert_near(hidden(inputs) @ matrix.T, model(inputs), **rounded(name, kind))
 
 
 @on_every_kind
 @on_every_model
 @pytest.mark.parametrize("length", [1, 2, 9, 31])
 def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, length: int) -> None:
-    model = disturbed(model_or_skip(name, kind), AS_TRAINED)
+    model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
     inputs = sequences(kind, 3, length + 5)
     with torch.no_grad():
@@ -265,20 +268,20 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
             outputs.append(output)
         expected = model(inputs)[:, length - 1 :]
     what = "prefill and steps, and the forward pass"
-    assert_near(torch.stack(outputs, 1), expected, name=what, **NETWORK)
+    assert_near(torch.stack(outputs, 1), expected, name=what, **rounded(name, kind))
 
 
 @on_every_kind
 @on_every_model
 def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
-    model = disturbed(model_or_skip(name, kind), AS_TRAINED)
+    model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
     inputs, state = sequences(kind, 2, 13), None
     with torch.no_grad():
         for position in inputs.unbind(1):
             _, state = step(position, state)
         _, filled = prefill(inputs)
-    assert_near(filled, state, name="the state of a prefill, and of steps", **NETWORK)
+    assert_near(filled, state, name="the state of a prefill, and of steps", **rounded(name, kind))
 
 
 @on_every_kind
@@ -297,7 +300,7 @@ def test_states_have_the_batch_first(name: str, kind: str) -> None:
         chosen = pytree.tree_map(lambda leaf: leaf.index_select(0, rows), state)
         output, _ = step(inputs[rows, 7], chosen)
         expected = model(inputs)[rows, 7]
-    assert_near(output, expected, name="a step from chosen rows of a state", **NETWORK)
+    assert_near(output, expected, name="a step from chosen rows of a state", **rounded(name, kind))
 
 
 @on_every_kind
@@ -384,15 +387,15 @@ def test_stacked_models_equal_single_models(name: str, kind: str) -> None:
 
     try:
         outputs = vmap(forward)(parameters, buffers)
-    except RuntimeError as error:
-        if name in GUESTS and "Batching rule not implemented" in str(error):
+        gradients = vmap(grad(loss))(parameters, buffers)
+    except Exception as error:
+        if name in GUESTS:  # torch has many sentences for it, and one may come from the model
             pytest.skip(f"its trials cannot be stacked: {error}")
         raise
-    gradients = vmap(grad(loss))(parameters, buffers)
     for index, single in enumerate(singles):
         expected = single(inputs)
-        assert_near(outputs[index], expected, **NETWORK)
+        assert_near(outputs[index], expected, **rounded(name, kind))
         random_projection(expected).backward()
         for key, parameter in single.named_parameters():
             target = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            assert_near(gradients[key][index], target, name=key, **NETWORK)
+            assert_near(gradients[key][index], target, name=key, **rounded(name, kind))

@@ -1,0 +1,193 @@
+"""The width at which a model has a number of parameters, or a state of so many bytes.
+
+``models.parameters=100_000`` and ``models.state_bytes=16_384`` stand for ``models.width=W``, in a
+command, in a sweep and in a search space. The width that is found takes their place in the
+settings of a run, so that a run with that width written is the same run. Widths are counted on
+PyTorch's device "meta", where nothing is allocated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import nn
+
+from bench.training.building import (
+    build_task,
+    kept_random_state,
+    load_subclass,
+    prepare_data,
+)
+from ground.errors import UserError
+from ground.progress import silent
+from settings.budgets import BUDGETS, TOLERANCE, Asked
+from settings.settings import Configuration
+from tasks.interface import Task
+
+LARGEST_WIDTH = 2**17
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128)  # between valid widths, for one head
+TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
+
+
+def width_for(configuration: Configuration, asked: Asked) -> int:
+    """The width at which a model meets a budget; what was found is told on stderr.
+
+    Raises:
+        UserError: as :func:`find_width`.
+    """
+    parts = (configuration.tasks, configuration.models, asked.key, asked.amount)
+    key = json.dumps([*parts, configuration.task], sort_keys=True)
+    if key not in _widths:  # every setting of a search asks
+        found = find_width(configuration, asked)
+        _widths[key] = found.width
+        print(
+            f"note: {asked.word} gives models.width={found.width}: {configuration.label} then has "
+            f"{found.size:,} {BUDGETS[asked.key]}",
+            file=sys.stderr,
+        )
+    return _widths[key]
+
+
+_widths: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A width, and what the model has at it."""
+
+    width: int
+    size: int
+
+
+def find_width(configuration: Configuration, asked: Asked) -> Sized:
+    """The width whose model comes nearest to a budget; of two as near, the smaller.
+
+    Raises:
+        UserError: the model has no width or no such size, its other settings are refused, or no
+            width comes within 5 %.
+    """
+    if configuration.takes is not None:
+        raise UserError(
+            f"{asked.word} is for models that the engine trains, and {configuration.task} builds "
+            "its own: give their sizes by the settings of the model"
+        )
+    if "width" not in configuration.models:
+        own = ", ".join(sorted(configuration.models.keys() - {"_target_"}))
+        raise UserError(
+            f"{asked.word} sets models.width, which {configuration.label} does not have: give its "
+            f"sizes by its own settings ({own or 'it has none'})"
+        )
+    load_subclass(configuration.models["_target_"], "models")  # with tensors of its module real
+    prepare_data(configuration, silent)
+    size_at = _counter(configuration, build_task(configuration), asked)
+    step = _step_of_widths(configuration, size_at)
+    below, above = _neighbours(size_at, step, asked.amount)
+    near = [one for one in (below, above) if one is not None]
+    best = min(near, key=lambda one: abs(one.size - asked.amount), default=None)
+    if best is None or abs(best.size - asked.amount) > TOLERANCE * asked.amount:
+        said = " and ".join(f"models.width={one.width} has {one.size:,}" for one in near)
+        of_step = f", in steps of {step}" if step > 1 else ""
+        raise UserError(
+            f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {asked.word}"
+            f"{of_step}: {said or 'none can be built'}; give one of these widths, another budget, "
+            "or change models.layers or models.heads"
+        )
+    return best
+
+
+SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused
+
+
+def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
+    """What a model of each width has."""
+    refusals: dict[int, Exception] = {}
+
+    def build(width: int) -> nn.Module:
+        settings = {**configuration.models, "width": width}
+        loaded = load_subclass(settings.pop("_target_"), "models")
+        model: nn.Module = loaded(task.specification(), **settings)
+        return model
+
+    @cache
+    def size_at(width: int) -> int | None:
+        try:
+            return _size(configuration, _on_meta(build, width), task, asked)
+        except UserError:
+            raise
+        except Exception as error:  # of whatever kind a model of somebody else raises
+            refusals[width] = error
+            return None
+
+    own = configuration.models["width"]
+    tried = [width for width in (own, *(8 * step for step in STEPS)) if isinstance(width, int)]
+    if not any(size_at(width) is not None for width in tried):
+        raise UserError(
+            f"{asked.word}: {configuration.label} cannot be built at any width that was tried "
+            f"({', '.join(map(str, tried))}): {next(iter(refusals.values()))}"
+        )
+    return size_at
+
+
+def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
+    """A model without numbers, or a real one where its constructor looks at numbers."""
+    with kept_random_state(torch.device("cpu")):
+        try:
+            with torch.device("meta"):
+                return build(width)
+        except (NotImplementedError, RuntimeError, TypeError):
+            return build(width)
+
+
+def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Asked) -> int:
+    if asked.key == "parameters":
+        return sum(parameter.numel() for parameter in model.parameters())
+    state_bytes = getattr(model, "state_bytes", None)
+    if state_bytes is None:
+        raise UserError(
+            f"{asked.word}: {configuration.label} does not say what it keeps (it has no "
+            "state_bytes): give models.parameters=N or models.width=N"
+        )
+    return int(state_bytes(task.specification().maximum_length))
+
+
+def _step_of_widths(configuration: Configuration, size_at: SizeAt) -> int:
+    """The smallest step whose multiples are all valid: of heads, say, or of pairs in each head."""
+    heads = configuration.models.get("heads")
+    count = heads if isinstance(heads, int) and heads > 0 else 1
+    for step in sorted({*STEPS, *(count * step for step in STEPS)}):
+        first = max(1, -(-int(configuration.models["width"] or 64) // step))
+        if all(size_at((first + more) * step) is not None for more in range(TRIED_IN_A_ROW)):
+            return step
+    return 1  # a rule of its own: widths that are refused are passed over
+
+
+def _neighbours(size_at: SizeAt, step: int, amount: int) -> tuple[Sized | None, Sized | None]:
+    """The largest width that has less than ``amount``, and the smallest that has as much: a model
+    grows with its width."""
+
+    def valid(multiple: int, direction: int, end: int) -> Sized | None:
+        while 0 < multiple * step <= LARGEST_WIDTH and multiple != end:
+            if (size := size_at(multiple * step)) is not None:
+                return Sized(multiple * step, size)
+            multiple += direction
+        return None
+
+    low, high = 0, 1  # multiples: less than the amount, and as much
+    while high * step <= LARGEST_WIDTH:
+        sized = valid(high, 1, 2 * high)
+        if sized is not None and sized.size >= amount:
+            break
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        sized = valid(middle, 1, high)
+        if sized is None or sized.size >= amount:
+            high = middle
+        else:
+            low = sized.width // step
+    return valid(low, -1, 0), valid(high, 1, 2 * LARGEST_WIDTH)
