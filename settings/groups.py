@@ -121,7 +121,9 @@ def add_task_from_outside(name: str, content: Mapping[str, Any]) -> None:
     Args:
         content: what such a file would hold.
     """
-    _tasks_from_outside[name] = dict(content)
+    if _tasks_from_outside.get(name) != content:
+        _tasks_from_outside[name] = dict(content)
+        own_file.cache_clear()
 
 
 def task_from_outside(name: str) -> dict[str, Any] | None:
@@ -135,6 +137,7 @@ def task_card(name: str) -> dict[str, Any]:
     return card("tasks", name) if known else {}
 
 
+@lru_cache(maxsize=256)
 def own_file(group: str, name: str) -> dict[str, Any]:
     """The file of a task, model or preset as it lies, without what it takes over from another; of a
     task that was added what is known of it.
@@ -143,11 +146,8 @@ def own_file(group: str, name: str) -> dict[str, Any]:
         UserError: the file is damaged.
     """
     outside = _tasks_from_outside.get(name) if group == "tasks" else None
-    return _read_file(group, name) if outside is None else outside
-
-
-@lru_cache(maxsize=256)
-def _read_file(group: str, name: str) -> dict[str, Any]:
+    if outside is not None:
+        return outside
     try:
         loaded = OmegaConf.load(folder_of(group) / f"{name}.yaml")
         plain = OmegaConf.to_container(loaded, resolve=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from bench import evaluate, sweep, train
 from bench.records.code import code_hash, forget_code
@@ -16,6 +17,7 @@ from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
 from ground.errors import OK, UserError
 from leaderboards import build
+from leaderboards.checks.admission import check
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
 from settings import groups, source_files
@@ -102,6 +104,49 @@ def test_a_task_in_a_file_has_runs_a_sweep_a_table_and_its_name(
     rows = board.rows("LoudestChannel", metric="accuracy")
     assert {row.model for row in rows} == {"lstm", "gla", "most_frequent"}
     assert {row.metric for row in board.rows("LoudestChannel")} == {"accuracy", "at_end", "loss"}
+    assert all(row.low >= 0 and row.high <= 1 for row in rows if row.low is not None)  # shares
+
+
+def test_the_page_of_a_task_from_outside_is_drawn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        train.main([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"]) == OK
+    )
+    (Path() / "none").mkdir()
+    assert build.main(["records=none", "local=true"]) == OK
+    groups._tasks_from_outside.clear()
+    monkeypatch.setenv("BOARD", "runs/board.parquet")
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    script = "from leaderboards.app import show\nshow('task')"
+    page = AppTest.from_string(script, default_timeout=60)
+    page.query_params["task"] = "LoudestChannel"
+    page.run()
+    assert not page.exception, page.exception
+    assert list(page.dataframe[0].value["model"]) == ["LSTM (yours)"]
+    html = "\n".join(part.proto.body for part in page.get("html"))
+    assert "The loudest of three" in html
+    assert "Which channel is the loudest now." in html
+
+
+def test_a_task_that_the_store_keeps_no_card_of_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a submission: what a stranger's task measures is not known here."""
+    assert (
+        train.main([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"]) == OK
+    )
+    (record,) = made()
+    assert check(record) is record
+    Path("runs/tasks/LoudestChannel.json").write_text('{"label": 5}')
+    groups._tasks_from_outside.clear()
+    with pytest.raises(UserError, match="its task 'LoudestChannel' is unknown here"):
+        check(record)
+    (Path() / "none").mkdir()
+    assert build.main(["records=none", "local=true", "skip_refused=true"]) == OK
+    told = capsys.readouterr().err
+    assert "LoudestChannel.json" in told
+    assert "its task 'LoudestChannel' is unknown here" in told
 
 
 def test_a_run_is_measured_again_by_the_file_that_made_it_and_no_other(

@@ -39,7 +39,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
         text = f"_target_: package.Class\ncard: {{label: New, contends: {{regbench: {preset}}}}}\n"
         (tmp_path / f"{name}.yaml").write_text(text)
     monkeypatch.setitem(groups.GROUPS, "models", tmp_path)
-    groups._read_file.cache_clear()
+    groups.own_file.cache_clear()
     groups._contends.cache_clear()
     groups._by_cards.cache_clear()
     try:
@@ -49,7 +49,7 @@ def test_a_file_that_is_dropped_in_contends_from_its_preset_on(tmp_path, monkeyp
         assert contenders("regbench", "smoke") == ()
         assert contenders("regbench", "laptop") == ("new",)
     finally:
-        groups._read_file.cache_clear()
+        groups.own_file.cache_clear()
         groups._contends.cache_clear()
         groups._by_cards.cache_clear()
 
