@@ -36,8 +36,8 @@ has, or the path of a record file.
 With tasks=TASK the model is measured by another task that is trained on the same one (such as
 wikipedia after babistories), and a record of that task is written. tasks.KEY=VALUE sets what that
 task measures, or where the data lie: no place or address is taken from a record or a store.
-A model that is not of this project is imported only from the package, or the file, that trust=
-names.
+A model or a task that is not of this project is imported only from the package, or the file, that
+trust= names (several: "trust=[package,./FILE.py]").
 The device is of the kind that made the record, unless another is given.
 With output=FILE what was measured is written there too, as JSON: split -> metric -> value.
 Exit code 4 when a metric differs from the record by more than 1e-6."""
@@ -60,7 +60,8 @@ def main(words: list[str]) -> int:
     if own["store"] == "":
         raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
     store = Path(str(own["store"] or "runs"))
-    trust = None if own["trust"] is None else str(own["trust"])
+    named = own["trust"] if isinstance(own["trust"], list) else [own["trust"]]
+    trust = None if own["trust"] is None else ",".join(map(str, named))
     if own["tasks"] is None:
         record, metrics = _measured(str(own["run"]), store, own["device"], settings, trust)
         if own["output"] is not None:

@@ -75,16 +75,18 @@ def main(words: list[str]) -> int:
     from ground.progress import progress
     from leaderboards.data.growing import build
     from leaderboards.standing.levels import SUBMISSIONS
+    from settings.outside_tasks import use_cards_of
 
     own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
     stale: list[Verification] = []
+    cards = use_cards_of(STORE) if local else []
     refused: list[UserError] = []
     with progress() as report:
         if "--check" in given.flags:
             contents = checked(own, output, local, refused, report, stale)
         else:
             contents = in_words(build(own, output, refused, report, stale), refused)
-    for error in refused:
+    for error in [*cards, *refused]:
         print(terminal(f"not shown: {error}"), file=sys.stderr)
     if stale and not folders:  # else there are records that were not looked at
         # What a record that is not shown was verified as may count again, once that is mended.

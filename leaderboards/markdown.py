@@ -32,7 +32,7 @@ from leaderboards.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of, most_demanding
 from leaderboards.views.sentences import standing
 from leaderboards.views.tables import IN_README, telling
-from settings.groups import card, choices
+from settings.groups import task_card
 
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
@@ -280,7 +280,7 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
 
 @lru_cache(maxsize=256)
 def _about(task: str) -> Mapping[str, Any]:
-    return card("tasks", task) if task in choices("tasks") else {}
+    return task_card(task)
 
 
 def label_of(task: str) -> str:

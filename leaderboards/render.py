@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ground.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
-from settings.groups import card, choices
+from settings.groups import task_card
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS = {"maximise": "↑", "minimise": "↓"}
@@ -69,7 +69,7 @@ def plain(label: str) -> str:
 
 def task_label(task: str) -> str:
     """What a task is called: its card's label, or its name."""
-    return str(card("tasks", task).get("label", task)) if task in choices("tasks") else task
+    return str(task_card(task).get("label", task))
 
 
 def doubts(claim: ClaimLine) -> list[str]:

@@ -36,9 +36,11 @@ from settings.groups import (
     entrants,
     model_groups,
     own_file,
+    task_from_outside,
 )
 from settings.hints import hint
 from settings.limits import check_counts, check_sizes
+from settings.outside_tasks import use_task_from_outside
 from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
 from settings.source_files import class_name, places_of, quoted, use_named
@@ -97,6 +99,8 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         given["models._target_"] = given.pop("models")
     if isinstance(target := given.get("models._target_"), str):
         given["models._target_"] = use_named(target)
+    if "." in str(given.get("tasks")):
+        given["tasks"] = use_task_from_outside(str(given["tasks"]))
     return given
 
 
@@ -298,13 +302,13 @@ def _load(root: Path, group: str | None = None, name: str | None = None) -> dict
 
 def _checked_choice(group: str, name: Any) -> str:
     valid = choices(group)
-    if name in valid:
+    if name in valid or (group == "tasks" and task_from_outside(str(name))):
         return str(name)
     kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
     hint = nearest(str(name), valid)
-    own = ONE_OF_YOUR_OWN if kind == "model" else ""
+    own = "" if kind == "preset" else ONE_OF_YOUR_OWN
     more = own if hint.startswith("valid") else " python -m bench lists them all"
     raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 

@@ -8,7 +8,7 @@ part beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -112,13 +112,42 @@ def check_class(group: str, name: str, content: dict[str, Any]) -> None:
         )
 
 
+_tasks_from_outside: dict[str, dict[str, Any]] = {}
+
+
+def add_task_from_outside(name: str, content: Mapping[str, Any]) -> None:
+    """A task that has no file in tasks/ is known by this name from now on.
+
+    Args:
+        content: what such a file would hold.
+    """
+    if _tasks_from_outside.get(name) != content:
+        _tasks_from_outside[name] = dict(content)
+        own_file.cache_clear()
+
+
+def task_from_outside(name: str) -> dict[str, Any] | None:
+    """What is known of a task that was added; None for those of this project, and for others."""
+    return _tasks_from_outside.get(name)
+
+
+def task_card(name: str) -> dict[str, Any]:
+    """The card of a task of this project, or of one that was added; empty for one not known."""
+    known = name in choices("tasks") or name in _tasks_from_outside
+    return card("tasks", name) if known else {}
+
+
 @lru_cache(maxsize=256)
 def own_file(group: str, name: str) -> dict[str, Any]:
-    """The file of a task, model or preset as it lies, without what it takes over from another.
+    """The file of a task, model or preset as it lies, without what it takes over from another; of a
+    task that was added what is known of it.
 
     Raises:
         UserError: the file is damaged.
     """
+    outside = _tasks_from_outside.get(name) if group == "tasks" else None
+    if outside is not None:
+        return outside
     try:
         loaded = OmegaConf.load(folder_of(group) / f"{name}.yaml")
         plain = OmegaConf.to_container(loaded, resolve=True)

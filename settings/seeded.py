@@ -78,3 +78,8 @@ def _beside(
     words: tuple[str, ...], others: tuple[str, ...], places: tuple[str, ...]
 ) -> Configuration:
     return compose(words)
+
+
+def forget_configurations() -> None:
+    """Compose anew, for a process in which the file of a class was edited."""
+    _beside.cache_clear()

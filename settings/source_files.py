@@ -11,6 +11,7 @@ there stands in for no library, and a file whose name is taken is refused before
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import importlib.util
 import re
@@ -28,6 +29,7 @@ KEYS = ("models", "models._target_", "tasks", "tasks._target_", "trust")  # may 
 
 _places: dict[str, Path] = {}  # file name -> where it lies
 _imported: dict[Path, set[str]] = {}  # file -> the names of the modules that came with it
+_contents: dict[Path, str] = {}  # file -> hash of all of these as they were then
 
 
 def names_file(target: str) -> bool:
@@ -81,16 +83,20 @@ def use_named(target: str) -> str:
 
 
 def use_trusted(text: str | None) -> str | None:
-    """What ``trust=`` of a command line names, as :func:`source_name` calls it.
+    """What ``trust=`` of a command line names, as :func:`source_name` calls it; several of them
+    have commas between them.
 
     Raises:
         UserError: it is a file, and there is none.
     """
     if text is None:
         return None
-    matched = _TARGET.fullmatch(text)
-    file = matched["file"] if matched else text
-    return use_file(file) if file.endswith(".py") else text
+    named = []
+    for part in text.split(","):
+        matched = _TARGET.fullmatch(part)
+        file = matched["file"] if matched else part
+        named.append(use_file(file) if file.endswith(".py") else part)
+    return ",".join(named)
 
 
 def use_file(file: str) -> str:
@@ -181,7 +187,39 @@ def load_module(target: str) -> ModuleType:
     for name, file in modules.items():
         _refuse_a_taken_name(name, file, path)
     _imported[path] = {*modules}
-    return importlib.import_module(path.stem)
+    _contents[path] = _digest(modules)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is somebody else's folder
+    try:
+        return importlib.import_module(path.stem)
+    finally:
+        sys.dont_write_bytecode = writes
+
+
+def forget_edited() -> bool:
+    """Take files off the modules of this process that were edited since they were imported, for
+    whoever goes on in one process, as a notebook does.
+
+    Returns:
+        Whether there were any. What is remembered of them elsewhere is for the caller to forget.
+    """
+    edited = []
+    for path in _imported:
+        try:
+            same = _digest(modules_beside(path)) == _contents.get(path)
+        except (OSError, SyntaxError, UserError):  # importing it says what is wrong
+            same = False
+        if not same:
+            edited.append(path)
+    for path in edited:
+        _forget(path)
+    return bool(edited)
+
+
+def _digest(modules: Mapping[str, Path]) -> str:
+    digest = hashlib.sha256()
+    for name, file in sorted(modules.items()):
+        digest.update(f"{name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def modules_beside(path: Path) -> dict[str, Path]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from bench.records.code import is_own
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
@@ -44,6 +45,8 @@ def words_of(record: RunRecord) -> list[str]:
             "makes it again: check out the commit that it names",
             RUN_FAILED,
         )
+    if known("tasks", record.task) is None and not is_own(today.code.task):
+        return _of_a_task_from_outside(record, today.config)
     source = source_name(str(today.config.get("models", {}).get("_target_")))
     if why := why_unknown(record, today.config, {"models": source}):  # it is not imported here
         raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
@@ -76,6 +79,30 @@ def words_of(record: RunRecord) -> list[str]:
         given |= own_settings
     words = (word(key, value) for key, value in given.items())
     return [base[0], model, *base[1:], f"device={device}", *words]
+
+
+def _of_a_task_from_outside(
+    record: RunRecord, config: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Every setting is named, since what is usual in such a task is not known without its class. Of
+    a class in a file the record does not say where the file lies: it is asked for from where the
+    command is given."""
+    words = [word("tasks", config["tasks"]["_target_"])]
+    settings = {
+        f"{section}.{key}": value
+        for section, part in config.items()
+        for key, value in part.items()
+        if key != "_target_"
+    }
+    if record.role == "baseline":
+        words.append("predictors=true")
+    elif known_model(record) is not None:
+        words.append(f"models={record.model}")
+    else:
+        words.append(word("models._target_", config["models"]["_target_"]))
+    device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
+    words += [f"preset={record.preset}", f"seed={record.seed}", f"device={device}"]
+    return [*words, *(word(key, value) for key, value in settings.items())]
 
 
 _NONE = object()

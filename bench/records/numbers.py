@@ -10,7 +10,7 @@ from itertools import groupby
 from bench.records.schema import RunRecord
 from ground.components import Components, Table, components, residual_of
 from ground.statistics import KINDS, REAL, Items, Kind, Mean, deviation_of, mean_interval, mean_of
-from settings.groups import card, choices
+from settings.groups import task_card
 
 
 @cache
@@ -28,9 +28,7 @@ def kind_of(task: str, metric: str) -> Kind:
 
 @cache  # a card takes a hundredth of a second to read, and a board has hundreds of metrics
 def _stated(task: str) -> Mapping[str, Sequence[str]]:
-    numbers: Mapping[str, Sequence[str]] = {}
-    if task in choices("tasks"):
-        numbers = card("tasks", task).get("numbers", {})
+    numbers: Mapping[str, Sequence[str]] = task_card(task).get("numbers", {})
     return numbers
 
 

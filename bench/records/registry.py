@@ -66,7 +66,7 @@ def why_unknown(
     Args:
         config: the record's, as today's code calls it.
         trusted: "tasks" or "models" -> the package, or the file, whose classes are accepted there
-            too.
+            too; several with commas between them.
     """
     task = known("tasks", record.task)
     if task is not None and record.preset not in task.get("presets", {}):
@@ -76,7 +76,7 @@ def why_unknown(
         file = task if section == "tasks" else known_model(record)
         source = source_name(str(config[section].get("_target_")))
         if file is None or config[section].get("_target_") != file["_target_"]:
-            if source == trusted.get(section):
+            if source in (trusted.get(section) or "").split(","):
                 continue
             if file is None:
                 what = "file" if source.endswith(".py") else "package"

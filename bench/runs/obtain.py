@@ -33,6 +33,7 @@ from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.progress import Report, silent
 from settings.config import training_configuration
+from settings.outside_tasks import keep_card
 from settings.settings import Configuration
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
@@ -133,6 +134,7 @@ def serve_or_make(
     store.state_layout()
     run_id = identity.run_id(configuration.seed)
     note_locations(configuration, store.work(run_id))
+    keep_card(configuration.task, configuration.store)
     found = find(identity, role)
     if found is not None:
         track(found, configuration)
@@ -209,6 +211,7 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
         }
     )
     collected = identify(own).provenance
+    keep_card(configuration.task, configuration.store)
     config = {"tasks": configuration.resolved()["tasks"]}
     records = []
     baselines = task.baselines()

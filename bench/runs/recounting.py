@@ -67,7 +67,11 @@ def _configuration(
 def _stranger(record: RunRecord, trust: str | None) -> str:
     """Why the model of a record is not made here, in a clause; "" if it is."""
     source = source_name(str(record.config.get("models", {}).get("_target_")))
-    if record.role == "baseline" or known_model(record) is not None or source == trust:
+    if (
+        record.role == "baseline"
+        or known_model(record) is not None
+        or source in (trust or "").split(",")
+    ):
         return ""
     what = "file" if source.endswith(".py") else "package"
     return f"its model is of the {what} {source!a:.80}, which is imported only if it is named"

@@ -31,7 +31,9 @@ from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent
 from settings.config import load_groups
+from settings.groups import task_from_outside
 from settings.limits import check_counts, check_sizes
+from settings.outside_tasks import use_task_from_outside
 from settings.problems import first_problem_in_a_sentence
 from settings.settings import Configuration
 from settings.source_files import places_of, use_trusted
@@ -157,7 +159,8 @@ def recorded_configuration(
 
     Args:
         locations: where data lies on this machine; without it, the defaults.
-        trust: the package, or the file, that a model of somebody else may be imported from.
+        trust: the package or the file that a model or a task of somebody else may be imported
+            from; several with commas between them.
 
     Raises:
         UserError: the record names something that this checkout does not have, a package that is
@@ -182,7 +185,9 @@ def recorded_configuration(
     if known_model(record) is not None:
         check_sizes(config["models"])
         check_counts(config["models"], "models")
-    task = known("tasks", record.task) or {}
+    if known("tasks", record.task) is None:  # of a package or a file that is trusted
+        use_task_from_outside(str(config["tasks"]["_target_"]))
+    task = known("tasks", record.task) or task_from_outside(record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:
         if name not in names:
@@ -216,7 +221,7 @@ def recorded_configuration(
                 "trained_on": task.get("trained_on"),
                 "needs": task.get("needs", ()),
                 "locations": names,
-                "source_files": places_of(str(config["models"].get("_target_"))),
+                "source_files": places_of(*(str(c.get("_target_")) for c in config.values())),
             }
         )
 

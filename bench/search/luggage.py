@@ -18,6 +18,7 @@ from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.progress import silent
 from settings.config import group_file, training_configuration
+from settings.groups import choices
 from settings.settings import Configuration
 from settings.source_files import modules_beside
 
@@ -68,7 +69,7 @@ class RunLuggage:
 
     def data(self, job: Job) -> Mapping[str, str]:
         """Files and folders that the user has named, with the hash of what they hold."""
-        default = group_file("tasks", job.configuration.task)
+        default = _defaults(job.configuration)
         given = [
             v for n, v in _paths(job.configuration) if v != default.get(n) and Path(v).exists()
         ]
@@ -89,7 +90,7 @@ class RunLuggage:
             )
         adopt(self.origin)
         configuration = job.configuration
-        default = group_file("tasks", configuration.task)
+        default = _defaults(configuration)
         here = {}
         for name, value in _paths(configuration):  # a path of the driver's means nothing here
             here[name] = str(places[value]) if value in places else default.get(name)
@@ -158,6 +159,11 @@ class RunLuggage:
 def _with_modules_beside(path: Path) -> dict[str, bytes]:
     files = modules_beside(path).values()
     return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}
+
+
+def _defaults(configuration: Configuration) -> dict[str, Any]:
+    """The file of the task; of one from outside, which a node does not know, nothing."""
+    return group_file("tasks", configuration.task) if configuration.task in choices("tasks") else {}
 
 
 def _folders(configuration: Configuration) -> Iterator[Path]:

@@ -157,6 +157,11 @@ def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]
     return Plan(entries, sweep, dry_run, device_like)
 
 
+def forget_plans() -> None:
+    """Plan anew, for a process in which the file of a class was edited."""
+    _made.cache_clear()
+
+
 def with_width(words: Sequence[str]) -> list[str]:
     """The words of a run with ``models.width=W`` in the place of a budget, ``models.parameters=N``
     or ``models.state_bytes=N``, if one is asked.

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
 from bench.training.mistakes import way_on
 from bench.training.seeding import kept_random_state, seed_generators
@@ -32,6 +33,7 @@ from settings.external import (
 )
 from settings.limits import memory_here
 from settings.network import note_if_offline
+from settings.outside_tasks import refuse_missing_settings
 from settings.settings import Configuration
 from settings.source_files import source_name
 from tasks.interface import Task
@@ -103,13 +105,21 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
-    task = _build_task(json.dumps(configuration.tasks, sort_keys=True))
+    task = _build_task(*_known_by(configuration))
     multiple = configuration.training.pad_to_multiple_of
     return with_padded_batches(task, multiple) if isinstance(task, Task) and multiple > 1 else task
 
 
+def _known_by(configuration: Configuration) -> tuple[str, str]:
+    """What decides a task: its settings, and of a class of somebody else its code, since one
+    process may meet two files of one name, or one that is edited."""
+    target = configuration.tasks["_target_"]
+    code = "" if source_name(target) in OURS else code_hash(target)
+    return json.dumps(configuration.tasks, sort_keys=True), code
+
+
 @lru_cache(maxsize=4)
-def _build_task(text: str) -> Task | Measurement:
+def _build_task(text: str, code: str) -> Task | Measurement:
     return _construct(json.loads(text), "tasks")
 
 
@@ -131,12 +141,12 @@ def data_hashes(configuration: Configuration) -> dict[str, str]:
         UserError: the data that the configuration names cannot be used.
     """
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        return _data_hashes(json.dumps(configuration.tasks, sort_keys=True))
+        return _data_hashes(*_known_by(configuration))
 
 
 @lru_cache(maxsize=4)
-def _data_hashes(text: str) -> dict[str, str]:
-    return _build_task(text).data_hashes()
+def _data_hashes(text: str, code: str) -> dict[str, str]:
+    return _build_task(text, code).data_hashes()
 
 
 def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Module:
@@ -278,6 +288,8 @@ def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
 def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     loaded = load_subclass(node["_target_"], group)
+    if group == "tasks" and source_name(node["_target_"]) not in OURS:
+        refuse_missing_settings(arguments, node["_target_"])
     if group == "models" and source_name(node["_target_"]) not in OURS:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
         refuse_other_sequences(node["_target_"], *positional)

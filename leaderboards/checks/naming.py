@@ -16,7 +16,7 @@ from bench.records.provenance import COMPUTING_LIBRARIES, KERNELS, PROTOCOL_VERS
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
-from settings.groups import DESCRIPTIVE, card, model_groups
+from settings.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
 from settings.source_files import class_name, source_name
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -68,7 +68,8 @@ def _text(record: RunRecord) -> str | None:
 def _names(record: RunRecord) -> str | None:
     """Task, preset, model and settings are those of this checkout. Settings of code that is neither
     here nor proven equal cannot be looked up: of these the packages alone are."""
-    if record.task not in names("tasks"):
+    outside = record.task not in names("tasks") and task_from_outside(record.task) is not None
+    if record.task not in names("tasks") and not outside:
         return f"its task {record.task!a} is unknown here"
     if record.preset not in names("preset"):
         return f"its preset {record.preset!a} is unknown here"
@@ -78,9 +79,13 @@ def _names(record: RunRecord) -> str | None:
     own = Code.of(record.config, record.provenance)
     external = record.role != "baseline" and known_model(record) is None
     if today:
+        # What a class from outside takes is not known here: nothing of it is imported.
         trusted = {"models": source_name(own.model)} if external else {}
+        trusted |= {"tasks": source_name(own.task)} if outside else {}
         return why_unknown(record, today.config, trusted) or _incomplete(record, today.config)
-    classes = {"tasks": (own.task, record.task)}
+    classes = {} if outside else {"tasks": (own.task, record.task)}
+    if outside and is_own(own.task):
+        return f"its config.tasks._target_ is {own.task[:200]!a}, a class of this project"
     if record.role != "baseline" and not external:
         classes["models"] = (own.model, record.model)
     for section, (target, name) in classes.items():
@@ -142,7 +147,7 @@ def _called(record: RunRecord) -> str | None:
 @cache
 def card_of(task: str) -> Mapping[str, Any]:
     """The card of a task, which does not change while a process checks records."""
-    return card("tasks", task)
+    return task_card(task)
 
 
 @cache

@@ -37,6 +37,7 @@ from leaderboards.data.folder import (
     schema_of,
 )
 from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from settings.outside_tasks import use_cards_of
 
 Item = TypeVar("Item")
 PARQUET = b"PAR1"  # with which such a file begins
@@ -64,6 +65,7 @@ class OpenBoard:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        use_cards_of(path.parent)  # how tasks from outside are called, which a store keeps
         self._manifest = self._read_list()
         self._whole: dict[str, tuple[object, str]] = {}
 

@@ -17,7 +17,7 @@ from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import YOURS, trust_of
 from pictures.models import label as model_label
 from pictures.models import model_card
-from settings.groups import card, choices, contenders
+from settings.groups import contenders, task_card
 
 IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"
@@ -327,7 +327,7 @@ def planned(task: str, preset: str) -> Sequence[str]:
 
 def cards(table: Table[Row]) -> list[tuple[str, Mapping[str, Any]]]:
     """The cards of a table's task and of its models, by name."""
-    about = [(table.task, card("tasks", table.task))] if table.task in choices("tasks") else []
+    about = [(table.task, task_card(table.task))] if task_card(table.task) else []
     shown = [(row.model, model_card(row.model)) for row in table.measured]
     return list(dict([*about, *((model, found) for model, found in shown if found)]).items())
 

@@ -1,0 +1,314 @@
+"""The project from Python: what ``from bench import …`` gives (``docs/python.md``).
+
+Every function here does what a command does, with the same settings and to the same records. A
+mistake of the user is a :class:`ground.errors.UserError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from bench.records.code import forget_code
+from bench.records.schema import RunRecord
+from bench.records.schema import read_records as records_below
+from bench.records.store import COMMITTED, Store
+from bench.runs.obtain import obtain
+from bench.runs.saved import SavedRun
+from bench.runs.saved import load_run as load_saved
+from bench.search.driver import run_plan
+from bench.search.plan import forget_plans, make_plan, some_model, with_width
+from bench.training.building import build_model, build_task, prepare_data
+from bench.training.probe import probe
+from ground.errors import RUN_FAILED, UserError, nearest
+from ground.progress import Report, progress, silent
+from ground.words import word
+from settings.config import compose
+from settings.network import with_text
+from settings.seeded import forget_configurations
+from settings.settings import Configuration
+from settings.source_files import forget_edited
+from tasks.interface import Task
+
+Device = Literal["auto", "cpu", "cuda"]
+Settings = Mapping[str, Any]  # dotted keys as on a command line: {"training.lr": 1e-3}
+
+_configurations: WeakKeyDictionary[Task, list[str]] = WeakKeyDictionary()  # task -> its words
+
+
+def load_preset(
+    task: str,
+    model: str,
+    preset: str = "smoke",
+    *,
+    seed: int = 0,
+    device: Device = "auto",
+    store: Path | str = "runs",
+    settings: Settings | None = None,
+) -> Configuration:
+    """All settings of one run, checked: those of the files, of the preset, and given ones.
+
+    Args:
+        task: a name, ``package.Task`` or ``./task.py:Task``.
+        model: a name, ``package.Model`` or ``./net.py:Model``.
+        settings: by dotted keys, ``{"training.lr": 1e-3, "models.width": 64, "tasks.length": 32}``.
+
+    Returns:
+        Frozen; ``tasks`` and ``models`` hold what their constructors take, ``training`` how it is
+        trained, and ``model_dump()`` gives all as plain values.
+
+    Raises:
+        UserError: a name, key or value that cannot be used.
+
+    Example::
+
+        load_preset("regbench", "memory_mosaic", "laptop").training.lr
+    """
+    _notice_edits()
+    own = {"seed": seed, "device": device, "store": str(store)}
+    return compose(with_width(_words(task, preset, {**own, **(settings or {})}, f"models={model}")))
+
+
+def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
+    """A task with its data, at the sizes of a preset. Data that lie on disk are made first.
+
+    Args:
+        task: a name, ``package.Task`` or ``./task.py:Task``.
+        settings: arguments of its constructor, in place of those of the preset.
+
+    Returns:
+        ``training_batch(seed, step, size)``, ``loss(outputs, batch)`` and ``evaluate(model, split,
+        device)`` are all that a loop of one's own needs; :mod:`tasks.interface` has the rest.
+
+    Raises:
+        UserError: a name, key or value that cannot be used, or data that cannot be had.
+
+    Example::
+
+        task = load_task("regbench", "smoke")
+        batch = task.training_batch(seed=0, step=0, size=32)  # inputs: int64 (32, time)
+    """
+    _notice_edits()
+    words = _words(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
+    configuration = compose([*words, f"models={some_model(words)}"])
+    prepare_data(configuration, silent)
+    # Equal settings share one object with its data, and presets may differ in the models alone.
+    loaded = copy.copy(build_task(configuration))
+    _configurations[loaded] = words
+    return loaded
+
+
+def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.Module:
+    """A model with fresh weights, of the shapes of a task and the sizes of its preset.
+
+    Args:
+        model: a name, ``package.Model`` or ``./net.py:Model``.
+        task: from :func:`load_task`.
+        seed: of the initial weights; the same as a run of this seed has.
+        settings: arguments of its constructor, in place of those of the preset.
+
+    Returns:
+        A module on the CPU, in training mode: int64 (batch, time) or float32 (batch, time,
+        channels) -> float32 (batch, time, classes or channels).
+
+    Raises:
+        UserError: a name, key or value that cannot be used, or a task that was made otherwise.
+
+    Example::
+
+        model = load_model("memory_mosaic", task, width=64)
+    """
+    words = _configurations.get(task)
+    if words is None:
+        raise UserError(
+            f"load_model takes a task from load_task, and this {type(task).__name__} is another: "
+            "load it by its name, or build the class with task.specification()"
+        )
+    given = [word(f"models.{key}", value) for key, value in settings.items()]
+    return build_model(compose(with_width([*words, f"models={model}", *given])), task, seed)
+
+
+def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
+    """Refuse a model that is not the causal map that it claims to be, as the engine does before it
+    trains one.
+
+    Args:
+        model: on the device where its inputs shall be.
+        task: any; sequences are those of its training.
+
+    Raises:
+        bench.training.probe.UnfitModel: what is wrong, in one sentence.
+    """
+    place = next((parameter.device for parameter in model.parameters()), "cpu")
+    probe(model, task, task.training_batch(seed, 0, 2).to(place))
+
+
+def run(
+    task: str,
+    model: str,
+    preset: str = "smoke",
+    *,
+    seed: int = 0,
+    device: Device = "auto",
+    store: Path | str = "runs",
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> RunRecord:
+    """Train one model on one task and evaluate it, as ``python -m bench.train`` does. A run whose
+    record is in the store is not made again.
+
+    Args:
+        task, model, settings: as for :func:`load_preset`.
+        quiet: show no progress.
+
+    Returns:
+        The record: ``headline.value``, ``metrics["test"]["accuracy"]``, ``cost.parameters``,
+        ``outcome`` ("ok", "diverged", "failed" …) and ``cause``. A run that fails is a record too.
+
+    Raises:
+        UserError: a name, key or value that cannot be used.
+        KeyboardInterrupt: it was stopped; the same call goes on from its checkpoint.
+
+    Example::
+
+        record = run("regbench", "gpt2", settings={"training.steps": 100})
+    """
+    _notice_edits()
+    own = {"seed": seed, "device": device, "store": str(store)}
+    words = _words(task, preset, {**own, **(settings or {})}, f"models={model}")
+    configuration = compose(with_width(with_text(words)))
+    with _shown(quiet) as report:
+        return obtain(configuration, report=report)
+
+
+def run_sweep(
+    task: str,
+    models: Iterable[str] | None = None,
+    preset: str = "smoke",
+    *,
+    n_trials: int | None = None,
+    seeds: int | None = None,
+    device: Device = "auto",
+    store: Path | str = "runs",
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> list[RunRecord]:
+    """Search settings for each model, train the best over seeds, as ``python -m bench.sweep`` does.
+
+    Args:
+        task, settings: as for :func:`load_preset`; ``settings`` also takes those of sweeps, such
+            as ``{"workers": 2, "sweep.search_space": {"training.lr": [1e-3, 3e-3]}}``.
+        models: names; None is those that contend in the task.
+        n_trials: settings tried for each model; None is what the task's preset says.
+        seeds: final runs for each model; None is what the task's preset says.
+        quiet: show no progress.
+
+    Returns:
+        The final records of every model, then those of the task's predictors without training.
+
+    Raises:
+        UserError: a name, key or value that cannot be used, or a run that no worker survived.
+        KeyboardInterrupt: it was stopped; the same call goes on from there.
+
+    Example::
+
+        records = run_sweep("regbench", ["memory_mosaic", "gpt2"], n_trials=2, seeds=3)
+    """
+    _notice_edits()
+    own = {"device": device, "store": str(store), "n_trials": n_trials, "seeds": seeds}
+    given = {key: value for key, value in own.items() if value is not None}
+    chosen = [] if models is None else [f"models=[{','.join(models)}]"]
+    words = _words(task, preset, {**given, **(settings or {})}, *chosen)
+    plan = make_plan(with_text(words))
+    if plan.dry_run:
+        raise UserError("dry_run=true is for python -m bench.sweep, which prints the estimate")
+    with _shown(quiet) as report:
+        result = run_plan(plan, report)
+    if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
+        raise UserError("; ".join(lost), RUN_FAILED)
+    return [*(record for model in result.models for record in model.records), *result.baselines]
+
+
+def load_run(
+    run_id: str,
+    store: Path | str = "runs",
+    *,
+    device: Device | None = None,
+    trust: str | None = None,
+) -> SavedRun:
+    """A run of a store with its trained weights.
+
+    Args:
+        run_id: of its record, or a part of it that no other has.
+        device: None is the kind that made the record.
+        trust: the package or file that a class of somebody else may be imported from.
+
+    Returns:
+        ``record``, ``configuration``, ``task``, and ``model`` in eval mode on ``device``.
+
+    Raises:
+        UserError: there is no such run, or its weights are missing or not those of the record.
+    """
+    _notice_edits()
+    return load_saved(run_id, Path(store), device, trust=trust)
+
+
+def read_records(
+    store: Path | str | None = "runs", *, task: str | None = None, preset: str | None = None
+) -> list[RunRecord]:
+    """The records of a store, sorted by run id; no trials of searches.
+
+    Args:
+        store: None is the project's own, committed records (thousands: name a task).
+        task, preset: only these.
+
+    Raises:
+        UserError: there is no such store, or a record was damaged or edited.
+
+    Example::
+
+        read_records(None, task="regbench", preset="laptop")
+    """
+    folder = COMMITTED if store is None else Store(Path(store)).records
+    if not folder.is_dir():
+        raise UserError(f"there is no store at {store}: give the folder of the runs")
+    if store is None and task is not None:
+        folder /= task
+        if not folder.is_dir():
+            known = [path.name for path in COMMITTED.iterdir() if path.is_dir()]
+            raise UserError(f"there are no committed records of '{task}': {nearest(task, known)}")
+        folder = folder / preset if preset else folder
+    return [
+        record
+        for record in records_below([folder])
+        if task in (None, record.task) and preset in (None, record.preset)
+    ]
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Report]:
+    if quiet:
+        yield silent
+        return
+    with progress() as report:
+        yield report
+
+
+def _words(task: str, preset: str, settings: Settings, *more: str) -> list[str]:
+    given = [word(key, value) for key, value in settings.items()]
+    return [f"tasks={task}", f"preset={preset}", *more, *given]
+
+
+def _notice_edits() -> None:
+    """A file of the user's that was edited since it was imported is imported anew; a class of a
+    package is not, as nowhere in Python."""
+    if forget_edited():
+        forget_code()
+        forget_configurations()
+        forget_plans()
