@@ -17,6 +17,19 @@ from typing import BinaryIO
 
 NOT_REGULAR = "is not a regular file"
 ROOT = Path(__file__).resolve().parents[1]  # of the checkout
+_started_in: Path | None = None
+
+
+def fix_working_directory() -> None:
+    """Remember the working directory, to which relative places refer from now on: a model's package
+    may change it while a command runs."""
+    global _started_in
+    _started_in = Path.cwd()
+
+
+def working_directory() -> Path:
+    """Where the command was given; outside of commands, where this process stands."""
+    return _started_in or Path.cwd()
 
 
 def write_atomically(path: Path, *content: bytes | memoryview) -> None:

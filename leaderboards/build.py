@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
+from ground.places import absolute, shown
 from ground.progress import Report
 from ground.words import wants_help
 from leaderboards.arguments import read
@@ -58,11 +59,11 @@ def main(words: list[str]) -> int:
         return OK
     given = read(words, SETTINGS, flags=("--check",))
     local = given.true("local")
-    output = Path(given.one("output", str(LOCAL if local else COMMITTED)))
-    folders = [Path(folder) for folder in given.settings.get("records", [])]
+    output = given.place("output", LOCAL if local else COMMITTED)
+    folders = [absolute(folder) for folder in given.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
+            raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
     refused: list[UserError] | None = [] if given.true("skip_refused") else None
     if given.true("drop_stale") and (folders or refused is not None or given.flags):
         raise UserError(
@@ -85,9 +86,9 @@ def main(words: list[str]) -> int:
     if stale and not folders:  # else there are records that were not looked at
         print(_about_stale(stale, own, local, given.true("drop_stale")), file=sys.stderr)
     if "--check" in given.flags:
-        print(f"{output} is what its records give ({contents})")
+        print(f"{shown(output)} is what its records give ({contents})")
     else:
-        print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
+        print(f"{shown(output)}: {contents}\nopen it with `python -m leaderboards.serve`")
     return OK
 
 
@@ -179,7 +180,8 @@ def checked(
     if difference:
         how = "python -m leaderboards.build" + (" local=true" if local else "")
         raise UserError(
-            f"{output} is not what its records give: {difference}; make it again with `{how}`",
+            f"{shown(output)} is not what its records give: {difference}; make it again with "
+            f"`{how}`",
             VERIFICATION_FAILED,
         )
     return in_words(there, refused)

@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     given = read(words, settings=("board", "port", "address"))
-    board = Path(given.one("board", str(default_board())))
+    board = given.place("board", default_board())
     from leaderboards.contents import OpenBoard
 
     OpenBoard(board).check()  # a sentence here rather than an empty page

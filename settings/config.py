@@ -216,7 +216,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     parsed = []
     for word in words:
         try:
-            override = _parsed(word)
+            override = _parsed(_with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
             raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
@@ -237,6 +237,12 @@ def parse(words: Sequence[str]) -> list[Override]:
 @lru_cache(maxsize=4096)  # a search composes hundreds of times, mostly of the same words
 def _parsed(word: str) -> Override:
     return OverridesParser.create().parse_override(word)
+
+
+def _with_home_quoted(word: str) -> str:
+    """The word; a value such as ~/runs, which the grammar does not know, is plain text."""
+    key, equals, value = word.partition("=")
+    return quoted_word(key, value) if equals and value.startswith("~") else word
 
 
 def _shortened(word: str) -> str:

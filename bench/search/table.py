@@ -16,6 +16,7 @@ from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
+from ground.places import shown
 from ground.screen import console
 
 
@@ -37,9 +38,9 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            screen.print(f"record of a failure: {path}", soft_wrap=True)
+            screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{number} records in {folder}", soft_wrap=True)
+        screen.print(f"{number} records in {shown(folder)}", soft_wrap=True)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:

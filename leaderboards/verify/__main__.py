@@ -100,7 +100,7 @@ def _level(given: Arguments) -> Checked:
 def _write(given: Arguments, text: str) -> None:
     from ground.files import write_atomically
 
-    write_atomically(Path(given.one("report", "")), text.encode())
+    write_atomically(given.place("report", ""), text.encode())
 
 
 def _place(word: str) -> tuple[str, str]:
@@ -130,7 +130,7 @@ def _prepare(
     from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
 
-    to = Path(given.one("to", "")) if "to" in given.settings else None
+    to = given.place("to", "") if "to" in given.settings else None
     if "sample" in given.settings:
         number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
         batches = drawn(number, seed, to)
@@ -146,7 +146,7 @@ def _prepare(
     for record in trusted:
         others[record.task].append(record)
     package = given.one("package", "") or None
-    bench = Bench(Path(given.one("store", "runs/verify")), package, places)
+    bench = Bench(given.place("store", "runs/verify"), package, places)
     by = given.one("by", "")
     return Verifier(bench, level, by, others, report), batches
 
