@@ -13,11 +13,16 @@ import sysconfig
 import traceback
 import unicodedata
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from ground.escaping import terminal
 from ground.files import ROOT, fix_working_directory
+
+# Environment variable: the file that takes a command's error, for the command that started it. What
+# a process writes to stderr may be anybody's words.
+ERROR_FILE = "MEMORY_BENCH_ERROR_FILE"
 
 OK = 0
 RUN_FAILED = 1
@@ -182,29 +187,33 @@ def command(main: Callable[[list[str]], int]) -> NoReturn:
     """
     global _was_terminal
     _use_utf8()
+    error_file = os.environ.pop(ERROR_FILE, None)  # children of this command have their own
     _print_for_locale()
     _was_terminal = sys.stdout is not None and sys.stdout.isatty()
     sys.stdout = _forgiving(sys.stdout, _reader_is_gone)
     sys.stderr = _forgiving(sys.stderr, lambda error: True)
+    sentence = ""
     try:
         fix_working_directory()
         _forget_working_directory()
         code = main(sys.argv[1:])
         sys.stdout.flush()
     except UserError as error:
-        print(terminal(f"error: {error}"), file=sys.stderr)
-        code = error.exit_code
+        sentence, code = str(error), error.exit_code
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from where it stopped", file=sys.stderr)
         code = INTERRUPTED
     except OSError as error:
-        print(terminal(f"error: {describe_os_error(error)}"), file=sys.stderr)
-        code = RUN_FAILED
+        sentence, code = describe_os_error(error), RUN_FAILED
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        print(f"error: {describe_memory_error(error)}", file=sys.stderr)
-        code = RUN_FAILED
+        sentence, code = describe_memory_error(error), RUN_FAILED
+    if sentence:
+        print(terminal(f"error: {sentence}"), file=sys.stderr)
+        if error_file is not None:
+            with suppress(OSError):
+                Path(error_file).write_text(sentence, encoding="utf-8")
     sys.exit(code)
 
 

@@ -231,7 +231,7 @@ class Configuration(Settings):
     def _has_a_name(cls, store: Any) -> Any:
         if store == "":
             raise ValueError("the store needs a name; store=. is the working directory")
-        return absolute(store) if isinstance(store, str | Path) else store
+        return str(absolute(store)) if isinstance(store, str | Path) else store
 
     @model_validator(mode="after")
     def _has_a_length_and_finite_numbers(self) -> Configuration:
