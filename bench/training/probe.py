@@ -1,5 +1,6 @@
 """Three forward passes before any training: a model of the wrong shape, one that gives no answer
-twice, or one that sees the future, gets no result. Conformance tests say more, but do not reach models of other packages."""
+twice, or one that sees the future, gets no result. Conformance tests say more, but do not reach
+models of other packages."""
 
 from __future__ import annotations
 
