@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from ground.escaping import terminal
-from ground.files import ROOT, fix_working_directory
+from ground.files import ROOT, fixed_working_directory
 
 # Environment variable: the file that takes a command's error, for the command that started it. What
 # a process writes to stderr may be anybody's words.
@@ -194,9 +194,9 @@ def command(main: Callable[[list[str]], int]) -> NoReturn:
     sys.stderr = _forgiving(sys.stderr, lambda error: True)
     sentence = ""
     try:
-        fix_working_directory()
-        _forget_working_directory()
-        code = main(sys.argv[1:])
+        with fixed_working_directory():
+            _forget_working_directory()
+            code = main(sys.argv[1:])
         sys.stdout.flush()
     except UserError as error:
         sentence, code = str(error), error.exit_code

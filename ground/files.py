@@ -11,7 +11,8 @@ import fcntl
 import hashlib
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,11 +21,16 @@ ROOT = Path(__file__).resolve().parents[1]  # of the checkout
 _started_in: Path | None = None
 
 
-def fix_working_directory() -> None:
-    """Remember the working directory, to which relative places refer from now on: a model's package
-    may change it while a command runs."""
+@contextmanager
+def fixed_working_directory() -> Iterator[None]:
+    """In this block relative places refer to where it was entered: a model's package may change the
+    working directory while a command runs."""
     global _started_in
-    _started_in = Path.cwd()
+    before, _started_in = _started_in, Path.cwd()
+    try:
+        yield
+    finally:
+        _started_in = before
 
 
 def working_directory() -> Path:

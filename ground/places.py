@@ -23,14 +23,13 @@ def absolute(place: str | os.PathLike[str]) -> Path:
     Raises:
         UserError: ``~NAME`` names no user of this machine, or there is no home folder.
     """
-    path = Path(place)
-    try:
-        path = path.expanduser()
-    except RuntimeError:
+    text = os.fspath(place)
+    path = os.path.expanduser(text)  # noqa: PTH111 - a Path would make ~ of ./~
+    if path == text and text.startswith("~"):
         raise UserError(
-            f"{place} begins with {path.parts[0]}, and this machine knows no such home folder: "
-            f"write the path in full, or ./{place} for a folder of that name"
-        ) from None
+            f"{text} begins with {text.partition('/')[0]}, and this machine knows no such home "
+            f"folder: write the path in full, or ./{text} for a folder of that name"
+        )
     return working_directory() / path
 
 
