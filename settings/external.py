@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError, place_of
+from ground.files import ROOT, working_directory
+from ground.places import shown
 from settings.groups import card, choices, model_groups
 
 OURS = ("models", "tasks")  # packages
@@ -98,8 +100,10 @@ def load_class(target: str) -> type:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
-        raise UserError(_not_imported(target, error)) from None
+        raise UserError(_collision(target) or _not_imported(target, error)) from None
     loaded = getattr(module, class_name, None)
+    if loaded is None and (collision := _collision(target)):
+        raise UserError(collision)
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
         package = module_name.partition(".")[0]
@@ -114,6 +118,23 @@ def load_class(target: str) -> type:
     if not inspect.isclass(loaded):
         raise UserError(f"'{target}' is not a class: a model or task is a class")
     return loaded
+
+
+def _collision(target: str) -> str:
+    """Why a class is not found that lies where the user stands, below a name of ours; "" if none
+    lies there."""
+    name, here = target.partition(".")[0], working_directory()
+    if here.resolve() == ROOT or not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()):
+        return ""
+    places = [here / name, here / f"{name}.py"]
+    place = next((path for path in places if path.exists()), None)
+    if place is None:
+        return ""
+    return (
+        f"cannot import '{target}': this project has a package '{name}' itself, so yours, "
+        f"{shown(place)}, is not looked into: give it another name, such as my_{name}, and say "
+        f"my_{target}"
+    )
 
 
 def _not_imported(target: str, error: Exception) -> str:

@@ -88,6 +88,20 @@ def test_files_where_one_stands_stand_in_for_none_of_ours(
     assert "python -m" in done.stdout
 
 
+def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
+    run_command: Command, crowded: Path
+) -> None:
+    for target, name in (("models.mine.Net", "models"), ("settings.Net", "settings.py")):
+        words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
+        done = run_command(*words, cwd=crowded)
+        assert done.returncode == 2
+        (sentence,) = done.stderr.splitlines()
+        assert f"so yours, {name}, is not looked into" in sentence
+        assert f"say my_{target}" in sentence
+    done = run_command("-m", "bench.train", *RUN, "models=modles.mine.Net", cwd=crowded)
+    assert "of a package that is installed, in the working directory" in done.stderr
+
+
 def test_a_model_that_changes_the_folder_and_prints_has_its_record_where_it_belongs(
     run_command: Command, crowded: Path, package: Path, surroundings: dict[str, str]
 ) -> None:
