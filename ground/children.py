@@ -72,6 +72,9 @@ class Child:
         own = {MARK: marks, ERROR_FILE: str(self._error_file)}
         self._tail = b""
         self._stop = StopIsCtrlC()
+        # Ctrl-C on the terminal is for this process, which tells its child once. A thread hears
+        # nothing of it, so that its child stays where the terminal reaches it.
+        self._own_group = threading.current_thread() is threading.main_thread()
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -79,7 +82,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            process_group=0,  # Ctrl-C on the terminal is for this process, which tells it once
+            process_group=0 if self._own_group else None,
         )
         # A pipe that nobody reads would stop the child, and one that a grandchild keeps open has no
         # end: so it is read beside, and never waited for.
@@ -122,7 +125,7 @@ class Child:
 
     def _end_descendants(self) -> tuple[str, ...]:
         """Kill every process that it started, in its group or with its mark; their names."""
-        return end_processes(self.process.pid, self._mark)
+        return end_processes(self.process.pid if self._own_group else None, self._mark)
 
     def __enter__(self) -> Child:
         self._stop.begin()
@@ -157,7 +160,7 @@ def run_to_end(
         return child.wait(limit)
 
 
-def end_processes(group: int, mark: str | None = None) -> tuple[str, ...]:
+def end_processes(group: int | None, mark: str | None = None) -> tuple[str, ...]:
     """Kill the processes of a group, and those with a mark in their environment; their names.
 
     Args:
@@ -173,7 +176,7 @@ def end_processes(group: int, mark: str | None = None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _belongs(process: psutil.Process, group: int, mark: str | None) -> bool:
+def _belongs(process: psutil.Process, group: int | None, mark: str | None) -> bool:
     if process.pid == os.getpid():
         return False
     try:

@@ -23,9 +23,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
+from ground import words as grammar
 from ground.errors import UserError, nearest
 from ground.files import ROOT
-from ground.words import word as quoted_word
 from settings.automatic import settle
 from settings.external import kind_of, use_external_model
 from settings.groups import (
@@ -216,7 +216,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     parsed = []
     for word in words:
         try:
-            override = _parsed(_with_home_quoted(word))
+            override = _parsed(grammar.with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
             raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
@@ -239,12 +239,6 @@ def _parsed(word: str) -> Override:
     return OverridesParser.create().parse_override(word)
 
 
-def _with_home_quoted(word: str) -> str:
-    """The word; a value such as ~/runs, which the grammar does not know, is plain text."""
-    key, equals, value = word.partition("=")
-    return quoted_word(key, value) if equals and value.startswith("~") else word
-
-
 def _shortened(word: str) -> str:
     return word if len(word) <= 100 else f"{word[:100]}…"
 
@@ -256,7 +250,7 @@ def _how_to_write(word: str) -> str:
         return "settings are written key=value, for example seed=1"
     ends = {"[": "]", "{": "}"}.get(value[:1], "")
     closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
-    quoted = shlex.quote(_shortened(quoted_word(key, value)))
+    quoted = shlex.quote(_shortened(grammar.word(key, value)))
     return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
-from bench.records.provenance import sha256_of
+from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
@@ -244,7 +244,7 @@ def full_name(commit: str) -> str:
         name = _git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         full = name.decode().strip()
         _git("merge-base", "--is-ancestor", full, "HEAD")
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         raise UserError(
             f"the commit {commit} is not in the history of this checkout: give commit=… as git log "
             "shows it; a shallow clone gets the rest by git fetch --unshallow"
@@ -254,7 +254,7 @@ def full_name(commit: str) -> str:
 
 def _git(*words: str) -> bytes:
     command = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_FOR_GIT).stdout
 
 
 def _make_both(

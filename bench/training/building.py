@@ -20,6 +20,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from bench.training.compiled import with_padded_batches
+from bench.training.text_notes import prepare_with_notes
 from ground.errors import (
     RUN_FAILED,
     UserError,
@@ -128,12 +129,7 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
     """
     note_if_offline(configuration)
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        task_or_measurement(configuration).prepare(report)
-        if configuration.locations:
-            # Heavy to import, and no task without places has text of the user's.
-            from bench.training.text_notes import print_notes_on_text
-
-            print_notes_on_text(_build_task(json.dumps(configuration.tasks, sort_keys=True)))
+        prepare_with_notes(task_or_measurement(configuration), report)
 
 
 def data_hashes(configuration: Configuration) -> dict[str, str]:
