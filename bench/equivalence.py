@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
+from ground.places import absolute, is_path
 from ground.words import wants_help
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def main(words: list[str]) -> int:
     models = [models] if isinstance(models, str) else models
     _check(given, models or [], extra)
     if given.get("moved"):
-        return _moves(str(given.get("commit", "HEAD")), Path(given.get("store", "runs")))
+        return _moves(str(given.get("commit", "HEAD")), absolute(str(given.get("store", "runs"))))
     if given.get("records"):
         wanted = of_records(task, preset)
     else:
@@ -149,7 +150,7 @@ def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
 
     places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
     return {
-        key: str(Path(value).resolve()) if key in places and "://" not in value else value
+        key: str(absolute(value).resolve()) if key in places and is_path(value) else value
         for key, value in extra.items()
     }
 

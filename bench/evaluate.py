@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
 from ground.files import write_atomically
+from ground.places import absolute
 from ground.words import wants_help, word
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ def main(words: list[str]) -> int:
         raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
     if own["store"] == "":
         raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
-    store = Path(str(own["store"] or "runs"))
+    store = absolute(str(own["store"] or "runs"))
     named = own["trust"] if isinstance(own["trust"], list) else [own["trust"]]
     trust = None if own["trust"] is None else ",".join(map(str, named))
     if own["tasks"] is None:
         record, metrics = _measured(str(own["run"]), store, own["device"], settings, trust)
         if own["output"] is not None:
-            write_atomically(Path(str(own["output"])), json.dumps(metrics).encode())
+            write_atomically(absolute(str(own["output"])), json.dumps(metrics).encode())
         return _compared(record, metrics)
     task = str(own["tasks"])
     return _evaluate_by(task, str(own["run"]), store, own["device"], settings, trust)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ground.errors import OK, command
+from ground.places import shown
 from ground.words import wants_help
 
 HELP = """\
@@ -40,7 +41,7 @@ def main(words: list[str]) -> int:
         comparison = compare(settings, report)
     path = comparison.write(settings)
     print_comparison(comparison)
-    print(f"written to {path}")
+    print(f"written to {shown(path)}")
     return OK
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
 from typing import Any
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
@@ -9,10 +11,12 @@ from ground.words import wants_help
 
 HELP = """\
 usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE|FILE.py]
+       [output=FILE]
 
 Make the data and the untrained model of each record again and count: the hash of every split, the
 parameters, the bytes of state, and about how many tokens and FLOPs its training takes. Nothing is
-trained. One line of JSON for each record; exit code 4 when a record says otherwise.
+trained. One line of JSON for each record, on the screen or in the file that output= names; exit
+code 4 when a record says otherwise.
 A model that is not of this project is imported only from the package, or the file, that trust=
 names."""
 
@@ -27,24 +31,27 @@ def main(words: list[str]) -> int:
     given = [(o.key_or_group, o.value()) for o in parse(words)]
     files = [str(value) for key, value in given if key == "run"]
     own: dict[str, Any] = {key: value for key, value in given if key != "run"}
-    trust = own.pop("trust", None)
+    trust, output = own.pop("trust", None), own.pop("output", None)
     if unknown := next((key for key in own if not key.startswith("tasks.")), None):
         raise UserError(f"there is no setting '{unknown}': usage is bench.recount run=FILE")
     if not files:
         raise UserError("no record is named: usage is bench.recount run=FILE")
-    from pathlib import Path
-
     from bench.records.counted import contradiction
     from bench.records.schema import read_record
     from bench.runs.recounting import recount
+    from ground.places import absolute
     from ground.progress import progress
 
     code = OK
-    with progress() as report:
-        for file in files:
-            record = read_record(Path(file))
+    paths = [absolute(file) for file in files]  # before a model's package changes the folder
+    with progress() as report, ExitStack() as opened:
+        answers = sys.stdout
+        if output is not None:
+            answers = opened.enter_context(absolute(str(output)).open("w", encoding="utf-8"))
+        for path in paths:
+            record = read_record(path)
             counted = recount(record, own, None if trust is None else str(trust), report)
-            print(counted.model_dump_json(), flush=True)
+            print(counted.model_dump_json(), file=answers, flush=True)
             if counted.refused or contradiction(record, counted):
                 code = VERIFICATION_FAILED
     return code

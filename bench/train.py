@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, RUN_FAILED, UserError, command
+from ground.places import absolute
 from ground.words import SETTINGS_HELP, wants_help
+
+if TYPE_CHECKING:
+    from bench.records.schema import RunRecord
 
 HELP = f"""\
 usage: python -m bench.train tasks=TASK models=MODEL [key=value ...]
@@ -21,6 +27,7 @@ checkpoint. predictors=true in place of models= makes the records of the task's 
 need no training.
 
 {SETTINGS_HELP}
+  output=FILE            write where the records lie there, as a list in JSON
 
 examples: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke seed=0
           python -m bench.train tasks=capacity models=delta_rule preset=smoke seed=0"""
@@ -40,8 +47,11 @@ def main(words: list[str]) -> int:
     for key in given:
         if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
+    words = [word for word in words if word.partition("=")[0] != "output"]
+    # Before a model's package changes the working directory.
+    output = absolute(str(given.pop("output"))) if given.get("output") is not None else None
     if "predictors" in given:
-        return _predictors(words, given)
+        return _predictors(words, given, output)
     find_widths()
     configuration = compose(with_width(with_text(words)))
     warn_of_warmup([configuration])
@@ -57,10 +67,21 @@ def main(words: list[str]) -> int:
     elif served:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     print_record(record, configuration.store)
+    _write_places([record], configuration.store, output)
     return OK if record.outcome == "ok" else RUN_FAILED
 
 
-def _predictors(words: list[str], given: Mapping[str, Any]) -> int:
+def _write_places(records: Sequence[RunRecord], store: Path, output: Path | None) -> None:
+    """Answer whoever started this command: what stands on the screen may be a model's words."""
+    from bench.records.store import record_path
+    from ground.files import write_atomically
+
+    if output is not None:
+        places = [str(record_path(record, store)) for record in records]
+        write_atomically(output, json.dumps(places).encode())
+
+
+def _predictors(words: list[str], given: Mapping[str, Any], output: Path | None) -> int:
     """Make the records of a task's predictors without training."""
     from settings.config import compose, models_of
     from settings.groups import choices
@@ -83,6 +104,7 @@ def _predictors(words: list[str], given: Mapping[str, Any]) -> int:
         records = obtain_baselines(configuration, report)
     for record in records:
         print_record(record, configuration.store)
+    _write_places(records, configuration.store, output)
     if not records:
         print(f"{task} has no predictors without training")
     return OK

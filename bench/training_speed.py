@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ground.errors import OK, UserError, command
@@ -140,9 +139,10 @@ def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
 def _save(found: dict[str, Any], output: Any) -> None:
     if output is not None:
         from ground.files import write_atomically
+        from ground.places import absolute
 
         content = json.dumps(found, indent=1) + "\n"
-        write_atomically(Path(str(output)), content.encode())
+        write_atomically(absolute(str(output)), content.encode())
 
 
 if __name__ == "__main__":

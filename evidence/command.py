@@ -16,6 +16,8 @@ from evidence.survey import Survey, in_order
 from evidence.work import work
 from ground.errors import OK, UserError, nearest
 from ground.files import write_atomically
+from ground.places import absolute
+from ground.words import word as quoted_word
 from reproduce.reproduction import Reproduction
 from reproduce.request import task_keys
 from settings.config import parse
@@ -68,14 +70,14 @@ class Asked:
             )
         others = tuple(word for _, word in values.values())
         preset = str(preset)
-        store = Path(str(own.get("store", cls.store)))
+        store = absolute(str(own.get("store", cls.store)))
         hours = _hours(own.get("hours"))
         device_like = checked_device_like(own.get("device_like"), dry_run)
         page = own.get("page")
         if page is not None and (not dry_run or device_like is not None):
             raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
         asked = (preset, hours, workers, figures, store, dry_run, storage, others)
-        return cls(*asked, device_like, None if page is None else Path(str(page)))
+        return cls(*asked, device_like, None if page is None else absolute(str(page)))
 
     def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
         """For each figure the words of ``python -m reproduce``.
@@ -83,7 +85,8 @@ class Asked:
         Raises:
             UserError: a word that no figure knows.
         """
-        base = [f"preset={self.preset}", f"store={self.store}", f"workers={self.workers}"]
+        store = quoted_word("store", str(self.store))
+        base = [f"preset={self.preset}", store, f"workers={self.workers}"]
         keys = {word: parse([word])[0].key_or_group for word in self.others}
         settings = {n: set(task_keys(known[n], base[0])) if keys else set() for n in self.figures}
         shared = {*SHARED, *(f"sweep.{name}" for name in MAKING)}

@@ -12,6 +12,7 @@ from bench.records.store import Store
 from evidence.cost import GPU_RATE, Cost
 from evidence.experiments import Experiment
 from evidence.survey import Review, Step, Survey
+from ground.places import shown
 from ground.progress import duration
 from ground.screen import console
 from judging.claims import ClaimResult
@@ -113,7 +114,7 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     if not records:
         return
     folders = Store(store)
-    paths = sorted(str(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
+    paths = sorted(shown(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
     judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
     print(f"their {len(paths)} records are committed by:\n  {command}\n  {judge}")

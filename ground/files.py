@@ -11,12 +11,31 @@ import fcntl
 import hashlib
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 NOT_REGULAR = "is not a regular file"
 ROOT = Path(__file__).resolve().parents[1]  # of the checkout
+_started_in: Path | None = None
+
+
+@contextmanager
+def fixed_working_directory() -> Iterator[None]:
+    """In this block relative places refer to where it was entered: a model's package may change the
+    working directory while a command runs."""
+    global _started_in
+    before, _started_in = _started_in, Path.cwd()
+    try:
+        yield
+    finally:
+        _started_in = before
+
+
+def working_directory() -> Path:
+    """Where the command was given; outside of commands, where this process stands."""
+    return _started_in or Path.cwd()
 
 
 def write_atomically(path: Path, *content: bytes | memoryview) -> None:

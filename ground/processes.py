@@ -1,7 +1,7 @@
 """Child processes that end with the process that started them, however that one ends.
 
-Run as a file it is such a child: ``python processes.py PARENT MODULE WORDS...``. For that it
-imports nothing of the project: the module may be one of an older tree.
+Run as a file it is such a child: ``python processes.py PARENT ROOT MODULE WORDS...``. For that
+it imports nothing of the project: the module may be one of the older tree at ROOT.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 LOOK_EVERY = 1.0  # seconds
+_ROOT = Path(__file__).resolve().parents[1]  # of this checkout
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl(2)
 
 
@@ -54,23 +55,36 @@ def start_with_blocked(process: BaseProcess, *blocked: signal.Signals) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class SigtermIsCtrlC:
-    """Between ``begin`` and ``end`` SIGTERM to this process is what Ctrl-C is, unless somebody else
-    has taken it, or this is not the main thread."""
+# What ends a job: a scheduler's or a system's end, a closed terminal or a lost ssh, and the warning
+# that SLURM sends before its time limit (--signal=USR1).
+STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+def stops_taken() -> list[signal.Signals]:
+    """The signals of STOPS that end this process. One that is ignored stays ignored: ``nohup`` says
+    that the job goes on when the terminal is closed."""
+    return [number for number in STOPS if signal.getsignal(number) != signal.SIG_IGN]
+
+
+class StopIsCtrlC:
+    """Between ``begin`` and ``end`` each of STOPS to this process is what Ctrl-C is, unless
+    somebody else has taken it, or this is not the main thread."""
 
     def __init__(self) -> None:
-        self._taken = False
+        self._taken: list[signal.Signals] = []
 
     def begin(self) -> None:
-        main = threading.current_thread() is threading.main_thread()
-        self._taken = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if self._taken:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._taken = [s for s in STOPS if signal.getsignal(s) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, signal.default_int_handler)
 
     def end(self) -> None:
         """A second one does not wait."""
-        if self._taken:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+        self._taken = []
 
 
 def describe_end(code: int | None) -> str:
@@ -80,13 +94,18 @@ def describe_end(code: int | None) -> str:
     return f"with exit code {code}"
 
 
-def module_command(module: str, words: Sequence[str]) -> list[str]:
-    """The command line of ``python -m MODULE WORDS`` as a child that ends with this process."""
-    return [sys.executable, "-P", __file__, str(os.getpid()), module, *words]
+def module_command(module: str, words: Sequence[str], root: Path = _ROOT) -> list[str]:
+    """The command line of ``python -m MODULE WORDS`` as a child that ends with this process.
+
+    Args:
+        root: the checkout of the module. The working directory is not on the path: a file that
+            lies there stands in for no library.
+    """
+    return [sys.executable, "-P", __file__, str(os.getpid()), str(root), module, *words]
 
 
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[1]))
-    del sys.argv[:2]
-    sys.path.insert(0, str(Path.cwd()))  # as python -m has it
+    sys.path.insert(0, sys.argv[2])
+    del sys.argv[:3]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

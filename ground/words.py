@@ -24,6 +24,13 @@ def _quoted(value: Any) -> str:
     return json.dumps(value)
 
 
+def with_home_quoted(given: str) -> str:
+    """A word of a command line for Hydra's grammar, which does not know a value such as ~/runs: it
+    is plain text."""
+    key, equals, value = given.partition("=")
+    return word(key, value) if equals and value.startswith("~") else given
+
+
 def wants_help(words: Sequence[str]) -> bool:
     """Whether the user asks what the command does."""
     return any(word in ("-h", "--help", "help") for word in words)

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, RootModel
 
+from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED
 from ground.errors import OK, VERIFICATION_FAILED, UserError
@@ -92,7 +93,7 @@ def repeats(root: Path) -> dict[str, str] | None:
         if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
             return None
         before = [json.loads(content) for content in set(_before(root, folder))]
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return None
     here = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
     alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -160,5 +161,9 @@ def _git(root: Path, *words: str, given: bytes = b"") -> bytes:
     """What git says of this checkout, whatever its user has set."""
     usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
     return subprocess.run(
-        ["git", "-C", str(root), *usual, *words], input=given, capture_output=True, check=True
+        ["git", "-C", str(root), *usual, *words],
+        input=given,
+        capture_output=True,
+        check=True,
+        timeout=SECONDS_FOR_GIT,
     ).stdout

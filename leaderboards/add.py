@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
     given = read(words, settings=("to",), takes_names=True)
     if not given.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
-    target = Path(given.one("to", str(FOLDER / "records")))
+    target = given.place("to", FOLDER / "records")
     copies = [plan(name, target) for name in given.names]
     sources: dict[Path, Path] = {}
     for _, source, destination in copies:

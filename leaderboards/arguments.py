@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ground.errors import UserError, nearest
+from ground.places import absolute
 
 
 class Arguments(NamedTuple):
@@ -25,6 +27,14 @@ class Arguments(NamedTuple):
         if len(values) > 1:
             raise UserError(f"{key}= was given {len(values)} times: give it once")
         return values[0]
+
+    def place(self, key: str, default: str | Path) -> Path:
+        """The absolute path that a setting names, once.
+
+        Raises:
+            UserError: it was given twice, or names a home folder that there is not.
+        """
+        return absolute(self.one(key, str(default)))
 
     def true(self, key: str) -> bool:
         """Whether ``key=true`` was given."""

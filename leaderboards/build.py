@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
 from ground.escaping import terminal
+from ground.places import absolute, shown
 from ground.progress import Report
 from ground.words import wants_help
 from leaderboards.arguments import read
@@ -61,11 +62,11 @@ def main(words: list[str]) -> int:
         return OK
     given = read(words, SETTINGS, flags=("--check",))
     local = given.true("local")
-    output = Path(given.one("output", str(LOCAL if local else COMMITTED)))
-    folders = [Path(folder) for folder in given.settings.get("records", [])]
+    output = given.place("output", LOCAL if local else COMMITTED)
+    folders = [absolute(folder) for folder in given.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}: records=FOLDER holds run records")
+            raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
     may_lack_some = given.true("skip_refused")
     if given.true("drop_stale") and (folders or may_lack_some or given.flags):
         raise UserError(
@@ -93,9 +94,9 @@ def main(words: list[str]) -> int:
         unwanted = given.true("drop_stale") and not refused
         print(_about_stale(stale, own, local, unwanted), file=sys.stderr)
     if "--check" in given.flags:
-        print(f"{output} is what its records give ({contents})")
+        print(f"{shown(output)} is what its records give ({contents})")
     else:
-        print(f"{output}: {contents}\nopen it with `python -m leaderboards.serve`")
+        print(f"{shown(output)}: {contents}\nopen it with `python -m leaderboards.serve`")
     return VERIFICATION_FAILED if refused and not may_lack_some else OK
 
 
@@ -188,7 +189,8 @@ def checked(
     if difference:
         how = "python -m leaderboards.build" + (" local=true" if local else "")
         raise UserError(
-            f"{output} is not what its records give: {difference}; make it again with `{how}`",
+            f"{shown(output)} is not what its records give: {difference}; make it again with "
+            f"`{how}`",
             VERIFICATION_FAILED,
         )
     return in_words(there, refused)

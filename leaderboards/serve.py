@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
 import time
 from pathlib import Path
 
-from ground.errors import OK, UserError, command
+from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import FOLDER, default_board
+from leaderboards.hosts import Guard, Hosts
 
 SECONDS_BETWEEN_KNOCKS = 0.1
 
@@ -23,7 +25,10 @@ usage: python -m leaderboards.serve [key=value ...]
   port=N         default 8501; 0 takes any free one
   address=NAME   default localhost, for this machine alone; 0.0.0.0 for every machine that reaches
                  this one
-Ctrl-C ends it."""
+  hosts=NAMES    names by which visitors ask, such as board.example.org,board: beside localhost, or
+                 with address=0.0.0.0 beside the addresses and names of this machine. A request
+                 that names another host, or comes from a page of another site, is refused
+Ctrl-C ends it. Nobody else is asked anything."""
 
 
 def main(words: list[str]) -> int:
@@ -31,26 +36,35 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("board", "port", "address"))
-    board = Path(given.one("board", str(default_board())))
+    given = read(words, settings=("board", "port", "address", "hosts"))
+    board = given.place("board", default_board())
     from leaderboards.contents import OpenBoard
 
     OpenBoard(board).check()  # a sentence here rather than an empty page
     address = given.one("address", "localhost")
     port = free_port(address, given.one("port", "8501"))
     print(f"board {board}", flush=True)
-    threading.Thread(target=_say_when_it_listens, args=(address, port), daemon=True).start()
-    return _run(streamlit_arguments(address, port, board), board.resolve())
+    more = [name.strip() for name in given.one("hosts", "").split(",")]
+    guard = Guard(Hosts(address, filter(None, more)))
+    telling = threading.Thread(
+        target=_say_when_it_listens, args=(address, port, guard), daemon=True
+    )
+    telling.start()
+    return _run(streamlit_arguments(address, port, board), board.resolve(), guard)
 
 
 def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
-    """The command line of the app; nothing is sent to anybody."""
+    """The command line of the app."""
     options = {
         "server.headless": "true",
         "server.address": address,
         "server.port": str(port),
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",
+        # Streamlit would print addresses of this machine, one of which it asks a server abroad for.
+        "logger.hideWelcomeMessage": "true",
+        "server.enableCORS": "true",  # whatever the visitor's own configuration of Streamlit says
+        "server.enableXsrfProtection": "true",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
         # A control goes with its default when another one changes that (screens.address).
@@ -64,8 +78,10 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
     return ["run", app, *flags, "--", str(board.resolve())]
 
 
-def _run(arguments: list[str], board: Path) -> int:
+def _run(arguments: list[str], board: Path, guard: Guard) -> int:
     from streamlit.web import cli
+
+    guard.put_up()
 
     if str(FOLDER.parent) not in sys.path:
         sys.path.insert(0, str(FOLDER.parent))
@@ -76,13 +92,16 @@ def _run(arguments: list[str], board: Path) -> int:
     return int(cli.main(arguments, prog_name="streamlit", standalone_mode=False) or OK)
 
 
-def _say_when_it_listens(address: str, port: int) -> None:
+def _say_when_it_listens(address: str, port: int, guard: Guard) -> None:
     while True:
         try:
             socket.create_connection((address, port), timeout=1).close()
             break
         except OSError:
             time.sleep(SECONDS_BETWEEN_KNOCKS)
+    if not guard.stands:  # another Streamlit, which makes its server in another way
+        print(f"error: {guard.other_version()}", file=sys.stderr, flush=True)
+        os._exit(RUN_FAILED)  # a sentence alone would leave an open door
     print(f"open http://{address}:{port}  (Ctrl-C ends it)", flush=True)
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench.records.report import in_full
 from bench.records.schema import RunRecord
+from ground.places import shown as shown_path
 from ground.screen import console
 from ground.statistics import POWER
 from judging.claims import ClaimResult
@@ -63,7 +64,7 @@ def print_verdicts(
         screen.print(line)
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
-    screen.print(f"open {figure}  (beside it: {', '.join(others)})")
+    screen.print(f"open {shown_path(figure)}  (beside it: {', '.join(others)})")
     screen.print(
         "on the leaderboard: python -m leaderboards.build local=true, then nox -s leaderboard"
     )

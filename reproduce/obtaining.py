@@ -16,6 +16,7 @@ from bench.runs.shelf import Shelf
 from bench.search.plan import make_plan, warn_of_warmup
 from ground.errors import UserError
 from ground.files import ROOT
+from ground.places import shown
 from judging.controls import is_twin, without_twins
 from judging.presets import refuse_mixtures
 from reproduce.planned import PlannedRun, missing, planned
@@ -156,7 +157,9 @@ def _shelf(request: Request, plan: Plan) -> Shelf:
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     """How much of a plan has no record yet, as a sentence. A model that was searched already needs
     its final runs alone; one that was not, its trials as well."""
-    where = f"of the project or below {request.store}" if request.committed else "of your own"
+    where = (
+        f"of the project or below {shown(request.store)}" if request.committed else "of your own"
+    )
     if not (new := missing(runs)):
         said = f"every run that this figure needs has a record {where}: nothing would be run"
         return said + (" (committed=false runs it here)" if request.committed else "")

@@ -19,7 +19,9 @@ from bench.search.plan import (
     some_model,
 )
 from ground.errors import UserError, nearest
+from ground.places import absolute, is_path
 from ground.privacy import told_word
+from ground.words import word as quoted_word
 from pictures.models import look
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import SINGULAR, compose, parse
@@ -101,10 +103,10 @@ class Request:
         return cls(
             view=View(own["preset"], tuple(sorted([*changes, *beside]))),
             passed_on=passed_on,
-            store=Path(str(own["store"])),
+            store=absolute(str(own["store"])),
             seeds=own["seeds"],
             strict=own["strict"],
-            records=None if own["records"] is None else Path(str(own["records"])),
+            records=None if own["records"] is None else absolute(str(own["records"])),
             dry_run=own["dry_run"],
             committed=own["committed"],
             guests=next(iter(beside.values()), ()),
@@ -122,7 +124,7 @@ class Request:
     def plan(self, reproduction: Reproduction) -> Plan:
         """The reproduction's plan with complete command lines."""
         plan = reproduction.plan(self.view.preset, self.seeds)
-        preset, store = f"preset={self.view.preset}", f"store={self.store}"
+        preset, store = f"preset={self.view.preset}", quoted_word("store", str(self.store))
         self._check_keys(plan, preset)
         served = f"committed={str(self.committed).lower()}"
         single = [in_full(word, MAKING) for word in self.passed_on]
@@ -189,7 +191,7 @@ def _refuse_of_the_figure(word: str, key: str, name: str, reproduction: Reproduc
 
 def _check_text(word: str, path: Any) -> None:
     """Refuse text that is not there before anything is planned: a plan reads none."""
-    if isinstance(path, str) and "://" not in path and not Path(path).exists():
+    if isinstance(path, str) and is_path(path) and not absolute(path).exists():
         raise UserError(f"'{word}': there is no file or folder {path}: check the path")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ground.errors import OK, RUN_FAILED, UserError
+from ground.places import shown
 from judging.controls import UNTRAINED
 from settings.network import with_text
 
@@ -35,5 +36,6 @@ def main(words: Sequence[str]) -> int:
     for record in sorted(made, key=lambda one: (one.model, one.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
-        print(f"{record.label}, seed {record.seed}: {score}  {record_path(record, twins[0].store)}")
+        path = shown(record_path(record, twins[0].store))
+        print(f"{record.label}, seed {record.seed}: {score}  {path}")
     return OK if all(record.outcome == "ok" for record in made) else RUN_FAILED

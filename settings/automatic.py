@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
+
+from ground.places import absolute
 
 AUTO = "auto"
 Needs = Mapping[str, Any]
@@ -66,5 +67,5 @@ def _given(needs: Needs, task: Mapping[str, Any]) -> bool:
 
 
 def _kept(needs: Needs, task: Mapping[str, Any]) -> bool:
-    folder = Path(str(task["prepared"]))
+    folder = absolute(str(task["prepared"]))
     return all(any(folder.glob(pattern)) for pattern in needs["kept"])

@@ -21,9 +21,9 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ground import words as grammar
 from ground.errors import UserError, nearest
 from ground.files import ROOT
-from ground.words import word as quoted_word
 from settings.automatic import settle
 from settings.external import kind_of, use_external_model
 from settings.groups import (
@@ -224,7 +224,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     parsed = []
     for word in map(quoted, words):
         try:
-            override = _parsed(word)
+            override = _parsed(grammar.with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
             raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
@@ -258,7 +258,7 @@ def _how_to_write(word: str) -> str:
         return "settings are written key=value, for example seed=1"
     ends = {"[": "]", "{": "}"}.get(value[:1], "")
     closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
-    quoted = shlex.quote(_shortened(quoted_word(key, value)))
+    quoted = shlex.quote(_shortened(grammar.word(key, value)))
     return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {quoted}"
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ground.errors import UserError, place_of
-from ground.files import ROOT
+from ground.files import ROOT, working_directory
 from ground.seeding import derive_seed, kept_python_generators, seed_python_generators
 from settings.card_attributes import card_of_class
 from settings.groups import card, choices, model_groups, note_label
@@ -202,8 +202,9 @@ def _import(target: str) -> ModuleType:
             f"'{target}' is no place of a class: give package.module.Class, or FILE.py:Class"
         )
     is_ours = source_name(target) in OURS
-    if not is_ours and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    here = str(working_directory())
+    if not is_ours and here not in sys.path:
+        sys.path.append(here)
     try:
         if is_ours or module_name in sys.modules:
             return importlib.import_module(module_name)
@@ -249,7 +250,7 @@ def _stopped(target: str, error: Exception, place: str) -> str:
 def _hidden_here(target: str) -> str:
     """A clause about a module of the user's that one of this project hides; "" if none is."""
     top, *rest = target.split(".")[:-1] if not names_file(target) else [""]
-    here = Path.cwd()
+    here = working_directory()
     if not is_of_this_project(top) or here.resolve() == ROOT:
         return ""
     file = here.joinpath(top, *rest).with_suffix(".py")

@@ -6,11 +6,21 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ground.database import is_server
+from ground.places import absolute, absolute_if_path
 from settings.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
 
+Place = Annotated[Path, AfterValidator(absolute)]  # of a person's words
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 MomentDecay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -173,6 +183,7 @@ class Configuration(Settings):
     ``tasks`` and ``models`` hold ``_target_`` and the constructor arguments, nothing else.
 
     Attributes:
+        store: an absolute path.
         trained_on: the task whose training this task only evaluates in another way; None where a
             task trains its own models.
         takes: the folder below models/ whose models a measurement builds and measures itself; None
@@ -180,8 +191,9 @@ class Configuration(Settings):
         needs: optional methods of ``models.specification.SequenceModel`` that a model must have for
             this task.
         committed: whether a record of the project's own is served where the store has none.
-        locations: arguments of the task that say where data lies on this machine. The data are
-            known by their content, so these are neither in an identity nor in a record.
+        locations: arguments of the task that say where data lies on this machine, as absolute
+            paths. The data are known by their content, so these are neither in an identity nor in
+            a record.
         source_files: where the files lie that classes are named by, as in ``net.py:GRU``. They are
             known by their content as well.
     """
@@ -205,12 +217,24 @@ class Configuration(Settings):
     locations: tuple[str, ...] = ()
     source_files: dict[str, Path] = Field(default_factory=dict)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _places_are_absolute(cls, values: Any) -> Any:
+        """Here, so that the working directory no longer matters to whoever has a configuration."""
+        if not isinstance(values, dict) or not isinstance(values.get("tasks"), dict):
+            return values  # refused by its fields
+        tasks = dict(values["tasks"])
+        for name in values.get("locations", ()):
+            if name in tasks:
+                tasks[name] = absolute_if_path(tasks[name])
+        return {**values, "tasks": tasks}
+
     @field_validator("store", mode="before")
     @classmethod
     def _has_a_name(cls, store: Any) -> Any:
         if store == "":
             raise ValueError("the store needs a name; store=. is the working directory")
-        return store
+        return str(absolute(store)) if isinstance(store, str | Path) else store
 
     @model_validator(mode="after")
     def _has_a_length_and_finite_numbers(self) -> Configuration:

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ground.errors import UserError
-from ground.files import NOT_REGULAR, ROOT
+from ground.files import NOT_REGULAR, ROOT, working_directory
+from ground.places import absolute
 
 _TARGET = re.compile(r"(?P<file>.+\.py):(?P<name>[^:/]*)", re.DOTALL)
 _ELEMENT = re.compile(r"""(?<=[\[,])(\+?~[^,\[\]"']*\.py:\w*)(?=[,\]])""")
@@ -107,9 +108,9 @@ def use_file(file: str) -> str:
     """
     if file in _places and Path(file).name == file:
         return file
-    path = Path(file).expanduser()
+    path = absolute(file)
     if not path.exists():
-        here = "" if path.is_absolute() else f" in {Path.cwd()}"
+        here = "" if Path(file).expanduser().is_absolute() else f" in {working_directory()}"
         raise UserError(
             f"there is no file {file}{here}: a class of your own is named FILE.py:CLASS, such as "
             "./net.py:GRU"
@@ -132,7 +133,7 @@ def use_places(places: Mapping[str, Path]) -> None:
 def known_places(words: Iterable[str] = ()) -> tuple[str, ...]:
     """What decides which files some words name, for what is remembered of them."""
     relative = any(".py:" in word for word in words)
-    return (*map(str, _places.values()), *([str(Path.cwd())] * relative))
+    return (*map(str, _places.values()), *([str(working_directory())] * relative))
 
 
 def refuse_files_of_one_name(targets: Iterable[str]) -> None:
@@ -145,7 +146,7 @@ def refuse_files_of_one_name(targets: Iterable[str]) -> None:
     for matched in filter(None, map(_TARGET.fullmatch, targets)):
         path = Path(matched["file"]).expanduser()
         place = _places.get(path.name) if str(path) == path.name else None
-        place = place or path.resolve()
+        place = place or absolute(matched["file"]).resolve()
         other = first.setdefault(path.name, place)
         if other != place:
             raise UserError(

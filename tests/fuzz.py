@@ -284,7 +284,7 @@ def fuzz_processes(data: Draw, material: Material) -> None:
     _, own, last = DOORS[name]
     words = words_of(data, own, last)
     with material.copy() as here:
-        line = module_command("tests.watching", [str(here), name, *words])
+        line = module_command("tests.watching", [str(here), name, *words], here)
         end = time.monotonic() + LONGEST
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
         with (here / "said").open("w+b") as said:

@@ -13,7 +13,7 @@ from typing import Any
 from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
 from bench.executors.liaison import Submission, lost, serve, unreachable
 from ground.errors import UserError
-from ground.processes import SigtermIsCtrlC, start_with_blocked
+from ground.processes import StopIsCtrlC, start_with_blocked
 from ground.progress import Report, silent
 from settings.settings import RaySettings
 
@@ -43,7 +43,7 @@ class Cluster:
         self._work, self._luggage, self._settings = work, luggage, settings
         self._code, self._report = list(code), report
         self.slots, self.device_class = workers, "cpu"
-        self._sigterm = SigtermIsCtrlC()
+        self._stop = StopIsCtrlC()
         self._jobs: dict[int, Any] = {}
         self._ended: deque[Done] = deque()
 
@@ -56,7 +56,7 @@ class Cluster:
         self._liaison = context.Process(target=serve, args=arguments)
         start_with_blocked(self._liaison, signal.SIGINT)
         theirs.close()
-        self._sigterm.begin()
+        self._stop.begin()
         try:
             where = self._settings.address or "the local cluster, or that of RAY_ADDRESS"
             self._report(f"waiting for Ray ({where})", 0, 1)
@@ -124,7 +124,7 @@ class Cluster:
 
     def _leave(self) -> None:
         """Let what runs save, take its checkpoints in, and leave the cluster."""
-        self._sigterm.end()
+        self._stop.end()
         deadline = time.monotonic() + SECONDS_TO_STOP + SECONDS_TO_LEAVE
         try:
             self._connection.send(None)

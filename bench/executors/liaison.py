@@ -24,7 +24,7 @@ from bench.executors import outpost
 from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Luggage, Work, portable
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
-from ground.processes import end_with_parent
+from ground.processes import STOPS, end_with_parent
 from settings.settings import RaySettings
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -58,7 +58,8 @@ def serve(
     try:
         liaison = _Liaison(connection, settings, work, luggage, code)
         # To a whole job, as a scheduler does; the driver says when to leave. Ray took it at first.
-        signal.signal(signal.SIGTERM, lambda *_: None)
+        for number in STOPS:
+            signal.signal(number, lambda *_: None)
         liaison.run()
     except Exception as error:
         of_ray = type(error).__module__.startswith("ray.")

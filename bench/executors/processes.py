@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,9 @@ from bench.executors.interface import (
     answer,
     throttled,
 )
+from ground.children import end_processes, wait_for_end
 from ground.errors import INTERRUPTED
-from ground.processes import SigtermIsCtrlC, describe_end, end_with_parent, start_with_blocked
+from ground.processes import StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
 from ground.progress import Report, silent
 
 
@@ -49,6 +51,9 @@ class InProcess:
         self._waiting.clear()
 
 
+SECONDS_BETWEEN_LOOKS = 0.5  # for workers that died while their pipe stayed open
+
+
 @dataclass
 class _Worker:
     process: BaseProcess
@@ -73,7 +78,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._jobs: dict[int, Any] = {}
         self._deaths: dict[int, list[str]] = {}
-        self._sigterm = SigtermIsCtrlC()
+        self._stop = StopIsCtrlC()
 
     def submit(self, ticket: int, job: Any) -> None:
         self._jobs[ticket] = job
@@ -104,16 +109,26 @@ class Pool:
         return worker
 
     def _remove(self, worker: _Worker) -> str:
+        """Forget a worker that ends, and end what its jobs have left behind; how it ended."""
         worker.connection.close()
-        worker.process.join()
+        if not wait_for_end(worker.process, SECONDS_TO_STOP):
+            worker.process.kill()
+            wait_for_end(worker.process, SECONDS_TO_STOP)
+        how = describe_end(worker.process.exitcode)
+        _end_what_is_left(worker)
         self._workers.remove(worker)
-        return describe_end(worker.process.exitcode)
+        return how
 
     def wait(self) -> Done:
         while True:
-            ready = wait([worker.connection for worker in self._workers])
-            for worker in [w for w in self._workers if w.connection in ready]:
-                done = self._read(worker)
+            ready = wait([worker.connection for worker in self._workers], SECONDS_BETWEEN_LOOKS)
+            for worker in list(self._workers):
+                if worker.connection in ready:
+                    done = self._read(worker)
+                elif worker.process.is_alive() or worker.connection.poll():
+                    continue
+                else:  # the pipe has no end where a process that its job forked keeps it open
+                    done = self._replace(worker)
                 if done is not None:
                     return done
 
@@ -149,12 +164,13 @@ class Pool:
         del self._jobs[ticket], self._deaths[ticket]
 
     def __enter__(self) -> Pool:
-        """From here on SIGTERM is as Ctrl-C: each worker ends its step and keeps a checkpoint."""
-        self._sigterm.begin()
+        """From here on SIGTERM, SIGHUP and SIGUSR1 are as Ctrl-C: each worker ends its step and
+        keeps a checkpoint."""
+        self._stop.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._sigterm.end()
+        self._stop.end()
         for worker in self._workers:
             if worker.ticket is None:
                 worker.connection.close()
@@ -162,12 +178,22 @@ class Pool:
                 os.kill(worker.process.pid, signal.SIGINT)  # not reaped yet, so the id is its own
         deadline = time.monotonic() + SECONDS_TO_STOP
         for worker in self._workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-            if worker.process.is_alive():
+            if not wait_for_end(worker.process, max(0.0, deadline - time.monotonic())):
                 worker.process.kill()
-                worker.process.join()
+                wait_for_end(worker.process, SECONDS_TO_STOP)
             worker.connection.close()
+            _end_what_is_left(worker)
         self._workers.clear()
+
+
+def _end_what_is_left(worker: _Worker) -> None:
+    """End the processes that jobs of a worker have started and not waited for, and name them."""
+    assert worker.process.pid is not None
+    if names := end_processes(worker.process.pid):
+        print(
+            f"note: processes that a run had left behind were ended: {', '.join(names)}",
+            file=sys.stderr,
+        )
 
 
 def _serve(connection: Connection, work: Work, environment: dict[str, str]) -> None:

@@ -44,18 +44,24 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+SECONDS_FOR_GIT = 300.0  # on a slow file system; a helper of git's may hold its pipe for ever
+
+
 @lru_cache(maxsize=1)
 def commit_and_dirty() -> tuple[str | None, bool | None]:
     """The checked-out commit and whether code or settings differ from it; None outside of git."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(ROOT), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_GIT
+        )
+        return done.stdout.strip()
 
     try:
         # A new file that git does not know yet is not in the commit either.
         return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--", "*.py", "*.yaml"))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return None, None
 
 

@@ -15,6 +15,7 @@ from bench.records.equivalence import Form, form
 from bench.records.schema import RunRecord
 from bench.records.store import Store, record_path
 from ground.files import open_regular
+from ground.places import shown as shown_path
 from ground.screen import console
 
 SAID: dict[Form, str] = {
@@ -72,7 +73,7 @@ def print_record(record: RunRecord, store: Path) -> None:
         )
         trained = training if cost.training_steps else ""
         screen.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
-    screen.print(f"record: {path}")
+    screen.print(f"record: {shown_path(path)}")
 
 
 def _digits(value: float) -> str:

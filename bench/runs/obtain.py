@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -31,6 +30,7 @@ from bench.runs.recording import Run, measured_fields
 from bench.training.building import data_hashes, prepare_data, resolve_device, task_or_measurement
 from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
+from ground.places import is_path
 from ground.progress import Report, silent
 from settings.config import training_configuration
 from settings.outside_tasks import keep_card
@@ -169,12 +169,8 @@ def note_locations(configuration: Configuration, work: Path) -> None:
     """Say beside the weights where data lie: no record does, and evaluating again needs it."""
     if configuration.locations:
         given = {name: configuration.tasks[name] for name in configuration.locations}
-        here = {k: str(Path(v).resolve()) if _is_path(v) else v for k, v in given.items()}
+        here = {k: str(Path(v).resolve()) if is_path(v) else v for k, v in given.items()}
         write_atomically(work / LOCATIONS, json.dumps(here).encode())
-
-
-def _is_path(place: Any) -> bool:
-    return isinstance(place, str) and "://" not in place  # else the address of a server
 
 
 def _run(identity: Identity, store: Store, report: Report) -> Run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import subprocess
 import tarfile
 import tempfile
@@ -17,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
-from bench.records.provenance import sha256_of
+from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from ground.children import run_to_end
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.files import ROOT
 from ground.privacy import told_word
@@ -163,6 +163,9 @@ class Pair:
         return Compared(words=self.words, data=data, weights=made.weights, results=results)
 
 
+SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a batch: a model may never end
+
+
 def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
     """In words, first to last."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -208,21 +211,16 @@ class Tree:
         """
         store = Store(self.work / f"store-{number}")
         own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
-        command = module_command("bench.sweep", [*words, f"store={store.root}"])
-        environment = {**os.environ, **own}
-        done = subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, check=False
-        )
+        command = module_command("bench.sweep", [*words, f"store={store.root}"], self.root)
+        ended = run_to_end(command, SECONDS_FOR_A_SIDE, self.root, own)
         made = {}
         for record in read_records([store.records]):
             path = store.weights(record.run_id)
             sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
             made[record.role, record.model, record.seed] = Made(record, sha256)
         if not made:
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise UserError(
-                f"{self.name} makes no such run: {said[-1].removeprefix('error: ')} "
-                f"(bench.sweep {' '.join(words)})",
+                f"{self.name} makes no such run: {ended.sentence} (bench.sweep {' '.join(words)})",
                 VERIFICATION_FAILED,
             )
         return made
@@ -246,7 +244,7 @@ def full_name(commit: str) -> str:
         name = _git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         full = name.decode().strip()
         _git("merge-base", "--is-ancestor", full, "HEAD")
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         raise UserError(
             f"the commit {commit} is not in the history of this checkout: give commit=… as git log "
             "shows it; a shallow clone gets the rest by git fetch --unshallow"
@@ -256,7 +254,7 @@ def full_name(commit: str) -> str:
 
 def _git(*words: str) -> bytes:
     command = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_FOR_GIT).stdout
 
 
 def _make_both(

@@ -16,6 +16,7 @@ from bench.records.store import Store
 from bench.search.jobs import Job, execute
 from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
+from ground.places import absolute_if_path, is_path
 from ground.progress import silent
 from settings.config import group_file, training_configuration
 from settings.groups import choices
@@ -71,7 +72,9 @@ class RunLuggage:
         """Files and folders that the user has named, with the hash of what they hold."""
         default = _defaults(job.configuration)
         given = [
-            v for n, v in _paths(job.configuration) if v != default.get(n) and Path(v).exists()
+            v
+            for n, v in _paths(job.configuration)
+            if v != absolute_if_path(default.get(n)) and Path(v).exists()
         ]
         return {path: _digest(Path(path)) for path in given}
 
@@ -93,7 +96,8 @@ class RunLuggage:
         default = _defaults(configuration)
         here = {}
         for name, value in _paths(configuration):  # a path of the driver's means nothing here
-            here[name] = str(places[value]) if value in places else default.get(name)
+            there = default.get(name)
+            here[name] = str(places[value]) if value in places else absolute_if_path(there)
         changes: dict[str, Any] = {
             "store": folder,
             "tracking": "none",
@@ -181,7 +185,7 @@ def _paths(configuration: Configuration) -> Iterator[tuple[str, str]]:
     """Settings of the task that are paths, and no addresses or numbers."""
     for name in configuration.locations:
         value = configuration.tasks[name]
-        if isinstance(value, str) and "://" not in value:
+        if isinstance(value, str) and is_path(value):
             yield name, value
 
 

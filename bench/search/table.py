@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +12,12 @@ from pathlib import Path
 from rich.table import Table
 
 from bench.records.numbers import items_of, over_seeds
-from bench.records.report import in_full, table_of
+from bench.records.report import DETAILS, in_full, table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
+from ground.places import shown
 from ground.screen import console
 
 
@@ -27,19 +29,36 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     if everything:
         screen.print(_ranking(result, everything[0]))
     for model in result.models:
-        if model.setting is not None and model.failures:
+        causes = causes_of(model.failures)
+        if causes and (model.setting is not None or len(causes) > 1):
+            told = [in_full(cause, store) for cause in causes]
+            if len(causes) > 1:
+                counts = causes.values()
+                told = [f"{n} by: {cause}" for n, cause in zip(counts, told, strict=True)]
             screen.print(
                 f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
-                f"{in_full(model.failures[0], store)}",
+                f"{'; '.join(told)}",
+                soft_wrap=True,
             )
         if model.cause:
             screen.print(f"{model.label}: {in_full(model.cause, store)}")
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            screen.print(f"record of a failure: {path}", soft_wrap=True)
+            screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{number} records in {folder}", soft_wrap=True)
+        screen.print(f"{number} records in {shown(folder)}", soft_wrap=True)
+
+
+def causes_of(failures: Sequence[str]) -> dict[str, int]:
+    """The first failure of each cause, and how many there are of it. Causes that differ in numbers
+    alone, or in where their details lie, are one."""
+    firsts: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for failure in failures:
+        kind = re.sub(r"\d+|inf|nan", "N", DETAILS.sub("", failure))
+        counts[firsts.setdefault(kind, failure)] += 1
+    return dict(counts)
 
 
 def _ranking(result: SweepResult, example: RunRecord) -> Table:

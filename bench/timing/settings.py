@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from settings.limits import LARGEST_LAYERS, LARGEST_THREADS
-from settings.settings import Count, Settings
+from settings.settings import Count, Place, Settings
 
 
 class SpeedSettings(Settings):
@@ -33,4 +32,4 @@ class SpeedSettings(Settings):
     engine: bool
     engine_steps: Count
     profile: bool
-    output: Path | None
+    output: Place | None

@@ -7,7 +7,6 @@ import copy
 import itertools
 import platform
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from bench.training.building import build_model, build_task, prepare_data, resol
 from bench.training.loop import fit
 from bench.training.optimisation import plain_steps
 from bench.training.training import set_numerics
+from ground.children import Child
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT
 from ground.processes import module_command
@@ -242,6 +242,9 @@ def _plain_block(
     return ends
 
 
+SECONDS_TO_FIRST_STEP = 3600.0
+
+
 def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
     """CPU-seconds, user and system, of ``python -m bench.train WORDS`` when its first step is done
     and saved. The process is looked at from outside, and ended then.
@@ -253,16 +256,21 @@ def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         own = [word("store", folder), "training.checkpoint_every=1"]
         command = module_command("bench.train", [*rest, *own])
-        with subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                while not any(Path(folder).glob("work/*/checkpoint-0.pt")):
-                    if process.poll() is not None:
-                        said = process.communicate()[1].strip().splitlines() or ["it ended"]
-                        raise UserError(f"bench.train made no step to time: {said[-1]}", RUN_FAILED)
-                    time.sleep(LOOK_EVERY)
-                spent = psutil.Process(process.pid).cpu_times()
-            finally:
-                process.kill()
+        deadline = time.monotonic() + SECONDS_TO_FIRST_STEP
+        with Child(command, ROOT) as child:
+            while not any(Path(folder).glob("work/*/checkpoint-0.pt")):
+                if child.process.poll() is not None:
+                    ended = child.wait()
+                    raise UserError(
+                        f"bench.train made no step to time: {ended.sentence}", RUN_FAILED
+                    )
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"bench.train made no step within {SECONDS_TO_FIRST_STEP:.0f} s: time a "
+                        "smaller model, or one that ends",
+                        RUN_FAILED,
+                    )
+                time.sleep(LOOK_EVERY)
+            spent = psutil.Process(child.process.pid).cpu_times()
+            child.process.kill()  # what it would save is of no use
     return float(spent.user + spent.system)

@@ -19,6 +19,7 @@ from bench.training.compiled import with_padded_batches
 from bench.training.mistakes import way_on
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
+from bench.training.text_notes import prepare_with_notes
 from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from ground.files import NOT_REGULAR
 from ground.progress import Report
@@ -131,7 +132,7 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
     """
     note_if_offline(configuration)
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        task_or_measurement(configuration).prepare(report)
+        prepare_with_notes(task_or_measurement(configuration), report)
 
 
 def data_hashes(configuration: Configuration) -> dict[str, str]:

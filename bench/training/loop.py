@@ -46,6 +46,7 @@ from bench.training.training import (
 )
 from ground.errors import RUN_FAILED, UserError
 from ground.files import read_sealed, write_sealed
+from ground.processes import stops_taken
 from ground.progress import Report, silent
 from ground.seeding import derive_seed
 from settings.settings import TrainingSettings
@@ -283,7 +284,7 @@ def fit(
 
     Raises:
         Diverged: a loss is not finite.
-        Stopped: SIGINT or SIGTERM came; the checkpoint is at the step reached.
+        Stopped: SIGINT or one of STOPS came; the checkpoint is at the step reached.
         torch.OutOfMemoryError: the device has too little memory.
     """
     usable = torch.cuda.device_count() if device.type == "cuda" else settings.batch_size
@@ -367,7 +368,7 @@ def trainer_of(settings: TrainingSettings, device: torch.device, steps: int) -> 
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Turn SIGINT and SIGTERM into a question that the loop asks after each step."""
+    """Turn Ctrl-C and what else ends a job into a question that the loop asks after each step."""
     asked = False
 
     def remember(signum: int, frame: Any) -> None:
@@ -377,7 +378,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         asked = True
 
     try:
-        before = {s: signal.signal(s, remember) for s in (signal.SIGINT, signal.SIGTERM)}
+        before = {s: signal.signal(s, remember) for s in (signal.SIGINT, *stops_taken())}
     except ValueError:  # not the main thread: whoever owns it handles signals
         yield lambda: False
         return

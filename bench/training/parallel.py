@@ -24,7 +24,13 @@ import torch
 from torch import Tensor, distributed
 
 from ground.errors import RUN_FAILED, UserError
-from ground.processes import describe_end, end_with_parent, start_with_blocked
+from ground.processes import (
+    STOPS,
+    describe_end,
+    end_with_parent,
+    start_with_blocked,
+    stops_taken,
+)
 
 LOCAL = "127.0.0.1"  # no other machine reaches what listens there
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -77,7 +83,7 @@ def leading(
     try:
         for process in others:
             # Signals from the terminal are for the leader, which ends them when it has saved.
-            start_with_blocked(process, signal.SIGINT, signal.SIGTERM)
+            start_with_blocked(process, signal.SIGINT, *stops_taken())
         while not store.check([str(rank) for rank in range(1, size)]):
             _refuse_the_dead(others)  # PyTorch would wait half an hour for them
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -134,8 +140,9 @@ def _follow(
 
 
 def _pass_on() -> None:
-    """SIGTERM to one process of a training, or to all, ends it as SIGTERM to its leader does."""
-    signal.sigwait({signal.SIGTERM})  # not a handler: in a sum of PyTorch's it would have to wait
+    """One of STOPS to one process of a training, or to all, ends it as SIGTERM to its leader."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    signal.sigwait(blocked & {*STOPS})  # no handler: in a sum of PyTorch's it would have to wait
     os.kill(os.getppid(), signal.SIGTERM)
     time.sleep(SECONDS_TO_SAVE)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,5 +1,6 @@
-"""Two forward passes before any training: a model of the wrong shape, or one that sees the future,
-gets no result. Conformance tests say more, but do not reach models of other packages."""
+"""Three forward passes before any training: a model of the wrong shape, one that gives no answer
+twice, or one that sees the future, gets no result. Conformance tests say more, but do not reach
+models of other packages."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ TOLERANCE = 1e-3
 
 
 def probe(model: nn.Module, task: Task, batch: Batch) -> None:
-    """Check shape and causality of ``model`` on two sequences of a training batch.
+    """Check shape, repetition and causality of ``model`` on two sequences of a training batch.
 
     Raises:
-        UnfitModel: the outputs have another shape, or change before the inputs do.
+        UnfitModel: the outputs have another shape, are others for the same inputs, or change before
+            the inputs do.
     """
     inputs = batch.inputs[:2]
     wanted = (*inputs.shape[:2], task.specification().output_size)
@@ -31,6 +33,7 @@ def probe(model: nn.Module, task: Task, batch: Batch) -> None:
                 f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
                 f"model returns (batch, time, output_size) = {wanted}"
             )
+        repeated = model(inputs)  # first: what differs by itself says nothing of the future
         half = inputs.shape[1] // 2
         disturbed, vocabulary = inputs.clone(), task.specification().vocabulary
         disturbed[:, half:] += 1
@@ -38,7 +41,15 @@ def probe(model: nn.Module, task: Task, batch: Batch) -> None:
             disturbed[:, half:] %= vocabulary
         past, again = outputs[:, :half], model(disturbed)[:, :half]
     model.train(training)
-    if half and float((past - again).abs().max()) > TOLERANCE * float(outputs.abs().max()):
+    size = float(outputs.abs().max())
+    if float((outputs - repeated).abs().max()) > TOLERANCE * size:
+        raise UnfitModel(
+            "the model in eval mode gives other outputs when it is given the same inputs again: "
+            "either it draws at random (such as dropout without training=self.training), or it "
+            "keeps something from one call to the next; outputs may depend on inputs and weights "
+            "only"
+        )
+    if half and float((past - again).abs().max()) > TOLERANCE * size:
         raise UnfitModel(
             f"the model sees the future: other inputs from position {half} on change its outputs "
             "before that position; outputs at t may depend on inputs at positions <= t only"

@@ -73,7 +73,7 @@ def fit_together(
         step that they have reached, at best the last.
 
     Raises:
-        Stopped: SIGINT or SIGTERM came; the checkpoints are at the step reached.
+        Stopped: SIGINT or one of STOPS came; the checkpoints are at the step reached.
     """
     failures: dict[int, Diverged] = {}
     with stop_on_signal() as stop_asked:

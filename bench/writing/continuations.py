@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ground.errors import UserError, nearest
+from settings.settings import Place
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
@@ -27,7 +28,7 @@ class WordSettings(BaseModel):
     usage: ClassVar[str]
     example: ClassVar[str]
 
-    store: Path = Path("runs")
+    store: Place = Field(default=Path("runs"), validate_default=True)
     device: Literal["cpu", "cuda"] | None = None
     locations: dict[str, str] = {}
     trust: str | None = None

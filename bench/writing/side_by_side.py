@@ -19,6 +19,7 @@ from ground.progress import Report
 from ground.reading import Kind
 from settings.config import group_file
 from settings.groups import choices
+from settings.settings import Place
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
@@ -35,10 +36,10 @@ class PromptSettings(WordSettings):
     example = "for example runs=[ID,ID]"
 
     runs: tuple[str, ...]
-    prompts: Path | None = None
+    prompts: Place | None = None
     beam: int = Field(default=2, ge=1)
     new_tokens: int = Field(default=40, ge=1)
-    output: Path | None = None
+    output: Place | None = None
 
     @field_validator("runs", mode="before")
     @classmethod

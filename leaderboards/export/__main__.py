@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ground.errors import OK, UserError, command, nearest
+from ground.places import absolute, shown
 from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
@@ -32,8 +31,8 @@ def main(words: list[str]) -> int:
         raise UserError(f"there is no setting '{wrong}': {nearest(wrong, ['board='])}")
     if len(given.names) != 1:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
-    target = Path(given.names[0])
-    board = Path(given.one("board", str(COMMITTED)))
+    target = absolute(given.names[0])
+    board = given.place("board", COMMITTED)
     from ground.progress import progress
     from leaderboards.export.folder import listed, write
     from leaderboards.export.site import Site
@@ -42,7 +41,8 @@ def main(words: list[str]) -> int:
     with progress() as report:
         site = Site(board)
         count, changed = write(target, site.digest, site.files(report))
-    print(f"{target}: {count} files of board {site.digest[:12]}, {changed} of them new or changed")
+    board_name = site.digest[:12]
+    print(f"{shown(target)}: {count} files of board {board_name}, {changed} of them new or changed")
     print(f"open {(target / 'index.html').resolve().as_uri()}")
     return OK
 

@@ -76,7 +76,7 @@ def _write(given: Arguments) -> int:
     from leaderboards.standing.statement import disagreement, read_submission, write_statement
     from leaderboards.verify.telling import seeds_left_out
 
-    target, store = Path(given.one("to", "")), Path(given.one("store", "runs"))
+    target, store = given.place("to", ""), given.place("store", "runs")
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is there already: name a new folder by to=")
     paths = [in_store(name, store) for name in given.names]
@@ -127,7 +127,7 @@ def _statement(given: Arguments, found: list[tuple[RunRecord, Path]]) -> Stateme
             if (weights := _weights(record, root, given.one("weights", "")))
         },
     }
-    return STATEMENT.typed(Path(given.one("to", "")) / "submission.yaml", content)
+    return STATEMENT.typed(given.place("to", "") / "submission.yaml", content)
 
 
 def _number(text: str) -> int:

@@ -44,13 +44,15 @@ or cannot be made again.
   sample=N seed=N    N records of leaderboards/records drawn at random, of those that this checkout
                      can make
   store=FOLDER       where runs are made (default runs/verify); what is there is not made again
+  hours=N            the longest time of one process (default 24, or ten times what the record says)
   to=FOLDER          where the result goes instead
   by=NAME            who verifies, to be shown
   report=FILE        write what was found, and how the board changes, as Markdown
 example: python -m leaderboards.verify leaderboards/submissions/ada"""
 
 STORE = Path("runs")  # of whoever verifies
-SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report")
+LARGEST_HOURS = 24.0 * 366
+SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report", "hours")
 
 
 def main(words: list[str]) -> int:
@@ -101,7 +103,7 @@ def _level(given: Arguments) -> Checked:
 def _write(given: Arguments, text: str) -> None:
     from ground.files import write_atomically
 
-    write_atomically(Path(given.one("report", "")), text.encode())
+    write_atomically(given.place("report", ""), text.encode())
 
 
 def _place(word: str) -> tuple[str, str]:
@@ -131,7 +133,7 @@ def _prepare(
     from leaderboards.verify.asked import asked, beside, drawn
     from leaderboards.verify.steps import Verifier
 
-    to = Path(given.one("to", "")) if "to" in given.settings else None
+    to = given.place("to", "") if "to" in given.settings else None
     if "sample" in given.settings:
         number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
         batches = drawn(number, seed, to)
@@ -147,9 +149,22 @@ def _prepare(
     for record in trusted:
         others[record.task].append(record)
     package = given.one("package", "") or None
-    bench = Bench(Path(given.one("store", "runs/verify")), package, places)
+    bench = Bench(given.place("store", "runs/verify"), package, places, hours=_hours(given))
     by = given.one("by", "")
     return Verifier(bench, level, by, others, report), batches
+
+
+def _hours(given: Arguments) -> float | None:
+    text = given.one("hours", "")
+    if not text:
+        return None
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0 < hours <= LARGEST_HOURS:
+        raise UserError(f"hours={text} is not a time above 0, such as hours=8 or hours=0.5")
+    return hours
 
 
 def _number(key: str, text: str) -> int:

@@ -7,54 +7,48 @@ alone, and only if whoever verifies has named the package.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
 from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
-from ground.errors import OK, RUN_FAILED, UserError
-from ground.files import ROOT
+from ground.children import Ended, run_to_end
+from ground.errors import OK, RUN_FAILED, USAGE, UserError
+from ground.escaping import terminal
+from ground.files import ROOT, open_regular
+from ground.processes import describe_end, module_command
 from ground.reading import Kind
 from ground.words import word
 from settings.source_files import class_name, place_of_source, source_name, use_trusted
 
+# A process that makes something again may run a model that never ends.
+HOURS = 24.0
+TIMES_THE_RECORD = 10  # a run may take so many times what its record says, on a slower machine
 
-class Done(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    output: str
-    error: str
-
-    def sentence(self) -> str:
-        """What it said went wrong, in its last line."""
-        last = (self.error.strip().splitlines() or ["it said nothing"])[-1]
-        return last.removeprefix("error: ")[:1000]
+Command = Callable[[str, Sequence[str], float], Ended]  # module, words, limit in seconds
 
 
-Command = Callable[[str, Sequence[str]], Done]
-
-
-def in_its_own_process(module: str, words: Sequence[str]) -> Done:
-    """``python -m MODULE WORDS``. The working directory is not on its path: a file that lies beside
-    what is verified stands in for no library."""
+def in_its_own_process(module: str, words: Sequence[str], limit: float) -> Ended:
+    """``python -m MODULE WORDS``, which answers by a file that one of the words names. The working
+    directory is not on its path: a file that lies beside what is verified stands in for no library.
+    """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", module, *words],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    ended = run_to_end(module_command(module, words), limit, environment={"PYTHONPATH": path})
+    if ended.outlived_by:
+        print(
+            f"note: {module} left processes behind, which were ended: "
+            f"{terminal(', '.join(ended.outlived_by))}",
+            file=sys.stderr,
+        )
+    return ended
 
 
 @dataclass(frozen=True)
@@ -65,12 +59,20 @@ class Bench:
         store: where runs that are made again are kept, so that they go on after an interruption.
         package: the package, or the file, of somebody else whose models may be imported.
         places: "tasks.key" -> where data lie on this machine.
+        hours: the longest time of one process; None is HOURS, or TIMES_THE_RECORD times as long as
+            the record says that its run took.
     """
 
     store: Path
     package: str | None = None
     places: Mapping[str, str] = field(default_factory=dict)
     command: Command = in_its_own_process
+    hours: float | None = None
+
+    def _limit(self, recorded_seconds: float = 0.0) -> float:
+        if self.hours is not None:
+            return self.hours * 3600
+        return max(HOURS * 3600, TIMES_THE_RECORD * recorded_seconds)
 
     def _words(self, record: RunRecord) -> list[str]:
         """The places that the task of a record asks for: a sample has records of many tasks."""
@@ -88,26 +90,40 @@ class Bench:
         return f"it was made of data that are not in this repository: give {words}" if keys else ""
 
     def count(self, files: Sequence[Path]) -> list[Counted]:
-        """What is counted again of some records.
+        """What is counted again of some records. One at which the process ends, by what its model
+        does, is counted by nobody; the others are.
 
         Raises:
             UserError: the engine could not be asked.
         """
-        words = [word("run", str(path)) for path in files]
+        counted: list[Counted] = []
         places = [word(key, place) for key, place in self.places.items()]
-        done = self.command("bench.recount", [*words, *self._trust, *places])
-        lines = [line for line in done.output.splitlines() if line.startswith("{")]
-        if len(lines) != len(files):
-            raise UserError(f"nothing could be counted again: {done.sentence()}", RUN_FAILED)
-        return [Counted.model_validate_json(line) for line in lines]
+        while len(counted) < len(files):
+            left = files[len(counted) :]
+            with tempfile.TemporaryDirectory() as folder:
+                output = Path(folder) / "counted.jsonl"
+                words = [*(word("run", str(path)) for path in left), word("output", str(output))]
+                ended = self.command(
+                    "bench.recount", [*words, *self._trust, *places], self._limit()
+                )
+                answers = _counted(output)[: len(left)]
+            counted += answers
+            if len(answers) == len(left):
+                break
+            if not answers and ended.code == USAGE:
+                raise UserError(f"nothing could be counted again: {why(ended)}", RUN_FAILED)
+            refused = f"its counting came to no end: {why(ended)}"
+            counted.append(Counted(run_id=left[len(answers)].stem, refused=refused))
+        return counted
 
     def score(self, record: RunRecord, file: Path) -> dict[str, dict[str, float]] | str:
         """Split -> metric -> value by a run's saved weights, or why there is none."""
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "metrics.json"
             words = [word("run", str(file)), word("output", str(output))]
-            done = self.command("bench.evaluate", [*words, *self._trust, *self._words(record)])
-            return METRICS.read_json(output) if output.exists() else done.sentence()
+            words += [*self._trust, *self._words(record)]
+            ended = self.command("bench.evaluate", words, self._limit())
+            return METRICS.read_json(output) if output.exists() else why(ended)
 
     def run(self, record: RunRecord) -> RunRecord | str:
         """The record of the same run made here, by its command, or why there is none."""
@@ -122,8 +138,13 @@ class Bench:
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             here = [word("store", str(self.store)), "tracking=none", "committed=false"]
-            done = self.command("bench.train", [*words, *here, *self._words(record)])
-            return _made(record, Store(self.store), done)
+            with tempfile.TemporaryDirectory() as folder:
+                output = Path(folder) / "records.json"
+                words = [*words, *here, *self._words(record), word("output", str(output))]
+                limit = self._limit(record.cost.wall_seconds)
+                ended = self.command("bench.train", words, limit)
+                names = PLACES.read_json(output) if output.exists() else []
+            return _made(record, Store(self.store), names, ended)
         except UserError as error:
             return str(error)
 
@@ -145,26 +166,54 @@ class Bench:
                 )
 
 
-TOLD = "record: "  # where bench.train says that it has put a record
 METRICS = Kind[dict[str, dict[str, float]]](
     "measurement", dict[str, dict[str, float]], how="verify again"
 )
+PLACES = Kind[list[str]]("list of records", list[str], how="verify again")
+LARGEST_ANSWER = 2**28  # bytes
 
 
-def _made(record: RunRecord, store: Store, done: Done) -> RunRecord:
-    """What a command made, or served from its own store, of the run of a record. Its last words are
-    where the records lie. Other code or libraries give the run another name, so settings tell
-    which one it is; the store may hold the same settings by code that is gone.
+def why(ended: Ended) -> str:
+    """Why a process has no answer, in a sentence."""
+    if ended.over_limit:
+        return "it was ended when its time was over; hours=N gives it more, and it goes on"
+    if ended.code < 0:
+        return f"its process was {describe_end(ended.code)}"
+    return ended.sentence[:1000]
+
+
+def _counted(path: Path) -> list[Counted]:
+    """The answers in a file; of a line that was cut by the end of its process none."""
+    if not path.exists():
+        return []
+    with open_regular(path) as file:
+        lines = file.read(LARGEST_ANSWER).splitlines()
+    answers = []
+    for line in lines:
+        try:
+            answers.append(Counted.model_validate_json(line))
+        except ValidationError:
+            break
+    return answers
+
+
+def _made(record: RunRecord, store: Store, places: Sequence[str], ended: Ended) -> RunRecord:
+    """What a command made, or served from its own store, of the run of a record.
+
+    Other code or libraries give the run another name, so settings tell which one it is; the store
+    may hold the same settings by code that is gone.
+
+    Args:
+        places: where the records lie that the command made.
 
     Raises:
         UserError: the command came to none.
     """
-    said = [line.removeprefix(TOLD) for line in done.output.splitlines() if line.startswith(TOLD)]
-    for path in (store.records / Path(place).name for place in said):
+    for path in (store.records / Path(place).name for place in places):
         made = read_record(path)
         if _settings(made) == _settings(record):
             return made
-    raise UserError(done.sentence() if done.code != OK else "its command made no such run")
+    raise UserError(why(ended) if ended.code != OK else "its command made no such run")
 
 
 def _settings(record: RunRecord) -> tuple[object, ...]:

@@ -32,9 +32,9 @@ for _ in range(2):
 print(json.dumps(said))
 """
 PARENT = """
-import subprocess, sys, time
+import pathlib, subprocess, sys, time
 from ground.processes import module_command
-subprocess.Popen(module_command("sleeper", sys.argv[1:]))
+subprocess.Popen(module_command("sleeper", sys.argv[1:], pathlib.Path.cwd()))
 time.sleep(60)
 """
 # A child that goes on has no death signal of the kernel any more, as where there is no prctl.

@@ -19,6 +19,7 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import add, build, serve
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard, read_board
+from leaderboards.hosts import Guard
 from leaderboards.verdicts import read_verdicts
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
@@ -262,7 +263,8 @@ def test_of_one_figure_at_one_preset_the_last_verdicts_count(tmp_path: Path) -> 
 def test_the_address_is_told_when_the_server_listens(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def start_slowly(arguments: list[str], board: Path) -> int:
+    def start_slowly(arguments: list[str], board: Path, guard: Guard) -> int:
+        guard.stands = True  # as where Streamlit makes its server
         time.sleep(0.3)
         assert "open" not in capsys.readouterr().out
         port = next(int(word.rpartition("=")[2]) for word in arguments if "server.port" in word)

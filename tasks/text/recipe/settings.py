@@ -103,7 +103,10 @@ def _check_belonging(writer: str, given: dict[str, str]) -> None:
 
 def _value(key: str, text: str) -> Any:
     if key in ("out", "names", "openings", "words"):
-        return Path(text)
+        try:
+            return Path(text).expanduser().absolute()  # `~` too, which the shell leaves as it is
+        except RuntimeError:
+            raise RecipeError(f"{key}={text}: there is no such home folder here") from None
     if key not in LOWEST:
         return text
     if not re.fullmatch(r"[0-9]{1,15}", text) or int(text) < LOWEST[key]:

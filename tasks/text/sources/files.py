@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tasks.text.errors import TextError
 
-END_MARK_LINE = "<|endoftext|>"
+END_MARK = "<|endoftext|>"
+LOOKED_AT = 1 << 20  # bytes of a file in which marks within lines are looked for
 LONGEST_DOCUMENT = 1 << 24  # bytes (characters of a text of several lines)
 COLUMN = "text"
 
@@ -16,9 +17,10 @@ COLUMN = "text"
 def read_documents(path: Path, kind: str | None = None) -> Iterator[str]:
     """The documents of a file in order, without those that are empty or blank.
 
-    .txt: each ends with a line ``<|endoftext|>`` if the file has such a line, else each line is
-    one. .jsonl, .json: each line is a JSON string, or an object with "text". .parquet: the column
-    "text". ``kind`` is one of these endings where that of the file says something else.
+    .txt: each ends with the mark ``<|endoftext|>``, on a line of its own or within one, if the file
+    has such marks, else each line is one. .jsonl, .json: each line is a JSON string, or an object
+    with "text". .parquet: the column "text". ``kind`` is one of these endings where that of the
+    file says something else.
 
     Raises:
         TextError: the file is not of that kind; with its name and the line, if known.
@@ -55,22 +57,38 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _text(path: Path) -> Iterator[str]:
-    if not any(line == END_MARK_LINE for _, line in _lines(path)):
+    if not any(END_MARK in line for _, line in _lines(path)):
         for _, line in _lines(path):
             yield line
         return
     lines: list[str] = []
     characters = 0
     for number, line in _lines(path):
-        if line == END_MARK_LINE:
+        *ended, rest = line.split(END_MARK)
+        for last_line in ended:
+            if not last_line.isspace():  # blanks beside a mark belong to no document
+                lines.append(last_line)
             yield "\n".join(lines).strip("\n")
             lines, characters = [], 0
+        if ended and (not rest or rest.isspace()):
             continue
-        lines.append(line)
-        characters += len(line) + 1
+        lines.append(rest)
+        characters += len(rest) + 1
         if characters > LONGEST_DOCUMENT:
             raise _too_long(path, number)
     yield "\n".join(lines).strip("\n")
+
+
+def marks_within_lines(path: Path) -> bool:
+    """Whether the beginning of a file has end marks that do not stand alone on their line."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(LOOKED_AT)
+    except OSError:  # said when it is read
+        return False
+    mark = END_MARK.encode()
+    lines = (line.strip(b"\r\n") for line in beginning.split(b"\n") if mark in line)
+    return any(line != mark for line in lines)
 
 
 def _json_lines(path: Path) -> Iterator[str]:
@@ -125,7 +143,7 @@ def _parquet(path: Path) -> Iterator[str]:
 def _too_long(path: Path, line: int) -> TextError:
     return TextError(
         f"{path.name}, line {line}: a document of more than {LONGEST_DOCUMENT >> 20} MiB; write "
-        f"one document on each line, or a line {END_MARK_LINE} after each"
+        f"one document on each line, or a line {END_MARK} after each"
     )
 
 

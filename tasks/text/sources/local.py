@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tasks.text.corpora import ARTICLE_SPLITS, STORY_SPLITS, Corpus, Report
 from tasks.text.errors import TextError
-from tasks.text.sources.files import READERS, fingerprint, read_documents, text_bytes
+from tasks.text.sources.files import (
+    END_MARK,
+    READERS,
+    fingerprint,
+    marks_within_lines,
+    read_documents,
+    text_bytes,
+)
 
 VALID_SHARE = 50
 """One document in so many is held out where the user gives a single file."""
@@ -17,9 +25,22 @@ VALID_SHARE = 50
 SPLIT_NAMES = {"train": ("train",), "valid": ("val", "test")}
 """How the names of the files of a split begin; of several beginnings the first that occurs."""
 
+WHOLE_NAMES = {"train": r"train(ing)?", "val": r"val(id(ation)?)?", "test": r"test"}
+"""For each beginning the whole name that says no more than which split it is."""
+
+PART = r"([-_.]?\d+([-_.]?of[-_.]?\d+)?)?"
+"""What may follow it: the number of a part, as in train-00000-of-00004.parquet."""
+
 
 class FileCorpus(Corpus):
-    """The documents of some files, one after the other."""
+    """The documents of some files, one after the other.
+
+    Attributes:
+        notes: what a reader of these files should know, in sentences.
+        apart: whether no document can be in two splits.
+    """
+
+    apart = False
 
     def __init__(
         self,
@@ -28,13 +49,23 @@ class FileCorpus(Corpus):
         licence: str = "not stated",
         source: str = "local file",
         kind: str | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.name, self.licence, self.source = name, licence, source
         self.splits = tuple(files)
         self._files, self._kind = files, kind
+        every = list(dict.fromkeys(path for paths in files.values() for path in paths))
+        self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(every))]
 
     def key(self, split: str) -> dict[str, Any]:
-        return {"files": [fingerprint(path) for path in self._files[split]]}
+        key: dict[str, Any] = {"files": [fingerprint(path) for path in self._files[split]]}
+        if any(_kind(path) == TEXT for path in self._with_marks(self._files[split])):
+            key["end_marks"] = "within lines"  # earlier versions read them as ordinary text
+        return key
+
+    def _with_marks(self, paths: Sequence[Path]) -> list[Path]:
+        """The files that have end marks within lines, where their names say what they are."""
+        return [path for path in paths if self._kind is None and marks_within_lines(path)]
 
     def text_bytes(self, split: str) -> int:
         return sum(text_bytes(path) for path in self._files[split])
@@ -52,12 +83,30 @@ class FileCorpus(Corpus):
             raise TextError(f"there is no text in {names}: the corpus is empty")
 
 
+TEXT = ".txt"
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lower()
+
+
+def _note_on_marks(path: Path) -> str:
+    if _kind(path) == TEXT:
+        return (
+            f"{path.name} has end marks {END_MARK} within lines: each of them ends a document, and "
+            "a line end does not"
+        )
+    return f"{path.name} has marks {END_MARK} within its documents, where they are ordinary text"
+
+
 class HashSplitFile(FileCorpus):
     """One file, of which a hash of each document's text decides on which side it is.
 
     About one document in 50 is for validation; in a file where the hash picks none, the document
     with the smallest hash is. Equal documents are on the same side.
     """
+
+    apart = True
 
     def __init__(self, path: Path) -> None:
         super().__init__({split: [path] for split in STORY_SPLITS})
@@ -107,17 +156,46 @@ def local_stories(path: Path) -> Corpus:
     files = _files_of(path)
     splits: dict[str, list[Path]] = {}
     for split, beginnings in SPLIT_NAMES.items():
-        matches = (
-            [file for file in files if file.stem.lower().startswith(beginning)]
-            for beginning in beginnings
-        )
-        splits[split] = next(filter(None, matches), [])
+        matches = (_named(files, beginning) for beginning in beginnings)
+        splits[split] = _one_form(next(filter(None, matches), []))
         if not splits[split]:
             raise TextError(
                 f"the folder {path.name} has no file {split}.txt, .jsonl, .json or .parquet: a "
                 "folder of stories has train.* and valid.*; a single file is split by itself"
             )
-    return FileCorpus(splits)
+    return FileCorpus(splits, notes=_note_on_others(path, files, splits))
+
+
+def _named(files: Sequence[Path], beginning: str) -> list[Path]:
+    """The files of a split: those of its very name and their parts, else all that begin so."""
+    whole = re.compile(WHOLE_NAMES[beginning] + PART)
+    exact = [file for file in files if whole.fullmatch(file.stem.lower())]
+    return exact or [file for file in files if file.stem.lower().startswith(beginning)]
+
+
+def _one_form(files: Sequence[Path]) -> list[Path]:
+    """Of files that differ in their ending alone, which hold one text in several forms, the first
+    form in the order of READERS."""
+    forms = list(READERS)
+    chosen: dict[str, Path] = {}
+    for file in sorted(files, key=lambda path: forms.index(_kind(path))):
+        chosen.setdefault(file.stem, file)
+    return sorted(chosen.values())
+
+
+def _note_on_others(
+    folder: Path, files: Sequence[Path], splits: Mapping[str, Sequence[Path]]
+) -> list[str]:
+    """Which files of a folder are read, if others are not."""
+    read = [path for paths in splits.values() for path in paths]
+    others = [path.name for path in files if path not in read]
+    if not others:
+        return []
+    train, valid = (", ".join(p.name for p in splits[split]) for split in STORY_SPLITS)
+    return [
+        f"of the folder {folder.name} the training text is {train} and the held-out text {valid}; "
+        f"not read: {', '.join(others)}"
+    ]
 
 
 def local_articles(path: Path) -> Corpus:

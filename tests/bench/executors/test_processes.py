@@ -49,6 +49,19 @@ def sleep(job: str, report: Report) -> None:
         raise
 
 
+def leave_somebody(job: tuple[str, bool], report: Report) -> str:
+    """Fork a process that has all open files, and goes on; then end, or be killed."""
+    note, killed = Path(job[0]), job[1]
+    if (child := os.fork()) == 0:
+        time.sleep(300)
+        os._exit(0)
+    with note.open("a") as file:
+        file.write(f"{child}\n")
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
 def read_environment(job: str, report: Report) -> str | None:
     return os.environ.get(job)
 
@@ -125,6 +138,27 @@ def test_exceptions_and_environments_travel():
         pool.submit(1, "BENCH_TEST")
         assert {pool.wait().value, pool.wait().value} == {"a", "b"}
     assert "BENCH_TEST" not in os.environ
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_job_leaves_behind_holds_nobody_and_is_ended(tmp_path, killed, capfd):
+    """It keeps the worker's pipe open, whose end is all that would tell of the worker's."""
+    note = tmp_path / "children"
+    with Pool(leave_somebody, [{}]) as pool:
+        pool.submit(0, (str(note), killed))
+        done = pool.wait()
+    assert done.death == ("its worker died 3 times, at last killed by SIGKILL" if killed else None)
+    children = [int(line) for line in note.read_text().split()]
+    assert len(children) == (ATTEMPTS if killed else 1)
+    assert not any(psutil.pid_exists(child) and _runs(child) for child in children)
+    said = capfd.readouterr().err
+    assert all(f"({child})" in said for child in children), said
+
+
+def _runs(process: int) -> bool:
+    """One that has ended may stay a zombie, where the machine's first process takes none."""
+    return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.processes

@@ -14,6 +14,7 @@ from bench.training.loop import TrainingModule, fit
 from bench.training.parallel import Ranks
 from bench.training.training import Stopped
 from ground.errors import UserError
+from ground.processes import STOPS
 from ground.progress import silent
 from models.gpt2 import GPT2
 from settings.settings import TrainingSettings
@@ -40,13 +41,16 @@ def train(
     path: Path,
     dropout: float = 0.0,
     stop_after: int | None = None,
+    stop: signal.Signals = signal.SIGTERM,
+    stopped: list[signal.Signals] | None = None,
     **changes: object,
 ) -> GPT2:
-    """A small model after all steps; ``stop_after`` interrupts the training there once."""
+    """A small model after all steps; ``stop_after`` interrupts the training there once, which
+    ``stopped`` is told."""
 
     def interrupt(description: str, done: int, total: int) -> None:
         if done == stop_after:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), stop)
 
     for report in (interrupt, silent) if stop_after else (silent,):
         torch.manual_seed(0)
@@ -63,6 +67,8 @@ def train(
             )
         except Stopped:
             assert (path / "checkpoint.pt").exists()
+            if stopped is not None:
+                stopped.append(stop)
     return model
 
 
@@ -87,6 +93,29 @@ def test_processes_share_a_batch_and_resume_together(task: RegBench, tmp_path: P
     whole = train(task, tmp_path / "whole")
     shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=7, stop_after=3)
     same(whole, shared)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_whatever_ends_a_job_keeps_a_checkpoint(
+    task: RegBench, tmp_path: Path, stop: signal.Signals
+) -> None:
+    """A scheduler's end, a closed terminal, SLURM's warning; the handlers of before come back."""
+    before = {s: signal.getsignal(s) for s in STOPS}
+    stopped: list[signal.Signals] = []
+    resumed = train(task, tmp_path / "stopped", stop_after=3, stop=stop, stopped=stopped)
+    assert stopped == [stop]
+    same(train(task, tmp_path / "whole"), resumed)
+    assert {s: signal.getsignal(s) for s in STOPS} == before
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing(task: RegBench, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stopped: list[signal.Signals] = []
+    try:
+        train(task, tmp_path, stop_after=3, stop=signal.SIGHUP, stopped=stopped)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert not stopped
 
 
 def test_a_process_without_a_sequence_adds_nothing(task: RegBench) -> None:

@@ -22,6 +22,11 @@ class _Model(nn.Module):
             return hidden + hidden.mean(1, keepdim=True)
         if self.kind == "next token":
             return torch.roll(hidden, -1, dims=1)
+        if self.kind == "dropout without a mode":
+            return nn.functional.dropout(hidden, 0.1)
+        if self.kind == "keeps its last state":
+            last, self.last = getattr(self, "last", 0.0), hidden[:, -1:].detach()
+            return hidden + last
         return hidden[:, -1] if self.kind == "last only" else hidden
 
 
@@ -30,6 +35,8 @@ class _Model(nn.Module):
     [
         ("mean of all", "sees the future"),
         ("next token", "sees the future"),
+        ("dropout without a mode", "the same inputs again: either it draws at random"),
+        ("keeps its last state", "keeps something from one call to the next"),
         ("last only", r"forward gave \(2, 20\) .* \(2, \d+, 20\)"),
     ],
 )

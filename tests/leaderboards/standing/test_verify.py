@@ -253,13 +253,13 @@ def test_a_package_is_imported_only_where_it_is_named(
 
 def test_a_run_on_data_of_its_own_asks_for_their_place() -> None:
     prompts = read_record(next(COMMITTED.glob("story_prompts/laptop/*-s0.json")))
-    never = again.Bench(Path("unused"), command=lambda module, words: pytest.fail("it ran"))
+    never = again.Bench(Path("unused"), command=lambda *asked: pytest.fail("it ran"))
     assert "give tasks.stories=PLACE" in str(never.run(prompts))
     asked: list[str] = []
 
-    def listen(module: str, words: Sequence[str]) -> again.Done:
+    def listen(module: str, words: Sequence[str], limit: float) -> again.Ended:
         asked.extend(words)
-        return again.Done(1, "", "error: enough")
+        return again.Ended(1, "enough")
 
     told = again.Bench(Path("unused"), places={"tasks.stories": "here"}, command=listen)
     assert not told.lacks(prompts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,20 +43,27 @@ def made_by(record: RunRecord, model_code: str, folder: Path, **config: object) 
     return read_record(sealed(content, folder / "records"))
 
 
+def answered(words: Sequence[str], places: list[str]) -> again.Ended:
+    """What a command leaves that answers so, in the file that it was told."""
+    (output,) = (w.partition("=")[2].strip('"') for w in words if w.startswith("output="))
+    Path(output).write_text(json.dumps(places))
+    return again.Ended(0, "it said nothing")
+
+
 def test_a_run_that_the_store_has_by_other_code_is_not_served(
     honest: RunRecord, tmp_path: Path
 ) -> None:
     """The command is what says which run it made; that of gone code has the same settings."""
     gone = made_by(honest, "f" * 64, tmp_path)
 
-    def breaks(module: str, words: object) -> again.Done:
-        return again.Done(1, "", "error: the model cannot be imported")
+    def breaks(module: str, words: Sequence[str], limit: float) -> again.Ended:
+        return again.Ended(1, "the model cannot be imported")
 
     assert again.Bench(tmp_path, command=breaks).run(honest) == "the model cannot be imported"
     here = made_by(honest, "e" * 64, tmp_path)
 
-    def makes(module: str, words: object) -> again.Done:
-        return again.Done(0, f"record: {tmp_path}/records/{here.run_id}.json\n", "")
+    def makes(module: str, words: Sequence[str], limit: float) -> again.Ended:
+        return answered(words, [f"{tmp_path}/records/{here.run_id}.json"])
 
     made = again.Bench(tmp_path, command=makes).run(honest)
     assert isinstance(made, RunRecord)
@@ -65,8 +73,8 @@ def test_a_run_that_the_store_has_by_other_code_is_not_served(
 def test_a_run_by_other_code_is_not_the_same_run(honest: RunRecord, tmp_path: Path) -> None:
     other = made_by(honest, "f" * 64, tmp_path)
 
-    def makes(module: str, words: object) -> again.Done:
-        return again.Done(0, f"record: {tmp_path}/records/{other.run_id}.json\n", "")
+    def makes(module: str, words: Sequence[str], limit: float) -> again.Ended:
+        return answered(words, [f"{tmp_path}/records/{other.run_id}.json"])
 
     verifier = Verifier(again.Bench(tmp_path, command=makes), "re-run")
     asked = Asked(honest, tmp_path / "unused.json", to=tmp_path / "to")

@@ -1,0 +1,142 @@
+"""Commands among files that have our names, and with models that do as they like."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.records.schema import read_record
+from leaderboards.verify import again
+from tests.conftest import ROOT, Command
+
+MODEL = """
+import os, torch
+from torch import nn
+
+
+class Base(nn.Module):
+    def __init__(self, specification, *, width=8):
+        super().__init__()
+        self.embed = nn.Embedding(specification.vocabulary, width)
+        self.out = nn.Linear(width, specification.output_size)
+
+    def forward(self, inputs):
+        hidden = self.embed(inputs)
+        counts = torch.arange(1, hidden.shape[1] + 1, dtype=hidden.dtype)
+        return self.out(hidden.cumsum(1) / counts[:, None])
+
+    def state_bytes(self, length):
+        return 4 * (self.out.in_features + 1)
+
+
+class Wanders(Base):
+    def __init__(self, specification, **sizes):
+        super().__init__(specification, **sizes)
+        os.chdir(os.environ["ELSEWHERE"])
+        print("record: /nowhere.json")
+        print('{"run_id": "x"}', end="", flush=True)
+
+
+class Dies(Base):
+    def __init__(self, specification, **sizes):
+        super().__init__(specification, **sizes)
+        if "DIE" in os.environ:
+            os._exit(3)
+"""
+RUN = ("tasks=state_tracking", "preset=smoke", "training.steps=2", "training.warmup_steps=1")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "wandering.py").write_text(MODEL)
+    (folder / "elsewhere").mkdir()
+    return folder
+
+
+@pytest.fixture
+def surroundings(package: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Variables with which the package is found, here and in children."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT), str(package))))
+    monkeypatch.setenv("ELSEWHERE", str(package / "elsewhere"))
+    return {name: os.environ[name] for name in ("PYTHONPATH", "ELSEWHERE")}
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    """A folder with files of the names of ours, none of which may be imported."""
+    for name in ("settings", "ground", "judging", "pictures", "published"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from where one stands')")
+    for name in ("models", "tasks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported too')")
+    (tmp_path / "torch.py").write_text("raise SystemExit('a library of that name')")
+    return tmp_path
+
+
+@pytest.mark.parametrize("module", ["bench", "bench.train", "leaderboards.add", "reproduce"])
+@pytest.mark.parametrize("safe", [(), ("-P",)])
+def test_files_where_one_stands_stand_in_for_none_of_ours(
+    run_command: Command, crowded: Path, module: str, safe: tuple[str, ...]
+) -> None:
+    words = () if module == "bench" else ("--help",)
+    done = run_command(*safe, "-m", module, *words, cwd=crowded)
+    assert done.returncode == 0, done.stderr
+    assert "python -m" in done.stdout
+
+
+def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
+    run_command: Command, crowded: Path
+) -> None:
+    for target, name in (("models.mine.Net", "models"), ("settings.Net", "settings.py")):
+        words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
+        done = run_command(*words, cwd=crowded)
+        assert done.returncode == 2
+        (sentence,) = done.stderr.splitlines()
+        assert f"so yours, {name}, is not looked into" in sentence
+        assert f"say my_{target}" in sentence
+    done = run_command("-m", "bench.train", *RUN, "models=modles.mine.Net", cwd=crowded)
+    assert "of a package that is installed, in the working directory" in done.stderr
+
+
+def test_a_model_that_changes_the_folder_and_prints_has_its_record_where_it_belongs(
+    run_command: Command, crowded: Path, package: Path, surroundings: dict[str, str]
+) -> None:
+    words = (*RUN, "models=wandering.Wanders", "store=own", "output=answer.json")
+    done = run_command("-m", "bench.train", *words, cwd=crowded, env=surroundings)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()[-1].removeprefix("record: ")
+    (path,) = (crowded / "own" / "records").glob("*.json")
+    assert crowded / said == path
+    assert json.loads((crowded / "answer.json").read_text()) == [str(path)]
+    assert not list((package / "elsewhere").iterdir())
+
+    bench = again.Bench(crowded / "verify", "wandering")
+    record = read_record(path)
+    (counted,) = bench.count([path])
+    assert counted.cost is not None
+    assert counted.cost.parameters == record.cost.parameters
+    made = bench.run(record)
+    assert not isinstance(made, str), made
+    assert made.weights_sha256 == record.weights_sha256
+
+
+def test_a_record_at_which_the_counting_dies_stops_no_other(
+    run_command: Command,
+    tmp_path: Path,
+    surroundings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for model in ("wandering.Base", "wandering.Dies"):
+        words = (*RUN, f"models={model}", f"store={tmp_path / 'own'}")
+        done = run_command("-m", "bench.train", *words, env=surroundings)
+        assert done.returncode == 0, done.stderr
+    base, dies = sorted((tmp_path / "own" / "records").glob("*.json"))
+    monkeypatch.setenv("DIE", "1")
+    first, lost, last = again.Bench(tmp_path, "wandering").count([base, dies, base])
+    assert first.cost == last.cost is not None
+    assert (lost.run_id, lost.cost) == (dies.stem, None)
+    assert "its counting came to no end" in lost.refused
