@@ -4,9 +4,8 @@
 are found when they are asked for, so that ``import bench`` and its commands load nothing more.
 """
 
-from importlib import import_module
-
 import sys
+from importlib import import_module
 from pathlib import Path
 
 if sys.argv[:1] == ["-m"]:  # `python -m` is looking for a command of this package
