@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -15,8 +15,11 @@ from pydantic import TypeAdapter
 from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
+from bench.examination.answers import answers_are_numbers
+from bench.examination.examination import Examined
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
+from bench.runs.examined import ExaminedWeights, examine_fresh
 from bench.runs.recording import Run
 from bench.training.building import (
     build_model,
@@ -26,7 +29,6 @@ from bench.training.building import (
     read_weights,
 )
 from bench.training.flops import count_training_flops, typical_batch
-from bench.training.probe import probe
 from bench.training.training import Diverged, TrainingReport, total_steps
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
@@ -59,6 +61,7 @@ class _Trained:
     restarts: list[Restart]
     cost: Cost
     weights_sha256: str
+    examined: list[str] = field(default_factory=list)  # what fresh weights have passed
 
 
 @dataclass
@@ -132,6 +135,8 @@ class TrainingRun(Run):
         self.cost = Cost()  # what is known of it if the training fails
         self.unfinished: TrainingReport | None = None
         self.trained: _Trained | None = None
+        self.fresh = Examined()
+        self.examined: ExaminedWeights | None = None
 
     def inherit(self, earlier: Iterable[Path]) -> None:
         """Go on from what the same run by equal code left in one of these folders."""
@@ -146,18 +151,28 @@ class TrainingRun(Run):
     def prepare(self) -> None:
         self.trained = self._trained()
         self.model = self._model_with_weights(self.trained)
+        trained_by = self.training.task if self.training else self.task
+        positions = self.trained.report.padded_positions
+        self.examined = ExaminedWeights(
+            self.model, self.task, trained_by, self.configuration, positions
+        )
 
     def measure(self, split: Split) -> Evaluation:
-        return evaluate(self.task, self.model, split, self.device)
+        evaluation = evaluate(self.task, self.model, split, self.device)
+        if self.examined is not None:
+            self.examined.still_answer()
+        return evaluation
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
         done = trained.report if trained else self.unfinished
+        examined = self.examined
         return {
             "cost": trained.cost if trained else self.cost,
             "curves": _curves(done) if done else {},
             "restarts": trained.restarts if trained else [],
             "weights_sha256": trained.weights_sha256 if trained else None,
+            "examination": examined.record(trained.examined) if examined and trained else None,
         }
 
     def _trained(self) -> _Trained:
@@ -262,13 +277,15 @@ class TrainingRun(Run):
         cost = _spent(cost, tried)
         content = save_weights({k: v.detach().cpu().contiguous() for k, v in weights.items()})
         sha256 = hashlib.sha256(content).hexdigest()
-        trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
+        several = restarts if len(restarts) > 1 else []
+        trained = _Trained(report, several, cost, sha256, [*self.fresh.passed])
         write_atomically(self.work / "weights.safetensors", content)
         summary = {
             "report": asdict(report),
             "restarts": [restart.model_dump() for restart in trained.restarts],
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
+            "examined": trained.examined,
         }
         write_sealed(self.work / "trained.json", json.dumps(summary).encode())
         self._drop_checkpoints()
@@ -297,7 +314,8 @@ class TrainingRun(Run):
 
     def _count_cost(self) -> Cost:
         self.report(f"{self.description}: counting a step", 0, 1)
-        return count_cost(self.configuration, self.task, self.device)
+        cost, self.fresh = _examined_and_counted(self.configuration, self.task, self.device)
+        return cost
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
@@ -313,22 +331,30 @@ def count_cost(configuration: Configuration, task: Task, device: torch.device) -
         UserError: the model cannot be built.
         UnfitModel: it does not do what a sequence model must.
     """
+    cost, _ = _examined_and_counted(configuration, task, device)
+    return cost
+
+
+def _examined_and_counted(
+    configuration: Configuration, task: Task, device: torch.device
+) -> tuple[Cost, Examined]:
     seed = configuration.seed
     model = build_to_train(configuration, task, seed).to(device).train()
     training = configuration.training
     steps = total_steps(task, training)
     batch = typical_batch(task, seed, training.batch_size, steps).to(device)
-    probe(model, task, batch)
+    examined = examine_fresh(model, task, batch, configuration)
     flops = count_training_flops(model, batch, task.training_loss)
     length = task.specification().maximum_length
     state_bytes = getattr(model, "state_bytes", None)
-    return Cost(
+    cost = Cost(
         parameters=sum(p.numel() for p in model.parameters()),
         position_parameters=getattr(model, "position_parameters", int)(),
         state_bytes=state_bytes(length) if state_bytes else None,
         state_length=length if state_bytes else None,
         training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
     )
+    return cost, examined
 
 
 @contextmanager
@@ -346,8 +372,12 @@ def only_one(work: Path) -> Iterator[None]:
 
 
 def evaluate(task: Task, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
-    """The task's protocol on one split, without gradients and dropout."""
-    with torch.no_grad():
+    """The task's protocol on one split, without gradients and dropout.
+
+    Raises:
+        UnfitModel: an output on the way is no number.
+    """
+    with torch.no_grad(), answers_are_numbers(model):
         return task.evaluate(model.eval(), split, device)
 
 

@@ -15,8 +15,8 @@ from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import kept_random_state, resolve_device
 from bench.training.memory import peak_memory
-from bench.training.probe import UnfitModel
 from bench.training.training import Stopped, set_numerics
+from bench.training.unfit import UnfitModel
 from ground.errors import UserError
 from ground.files import write_atomically
 from ground.privacy import told_message, without_places

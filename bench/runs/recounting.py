@@ -13,7 +13,7 @@ from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord
 from bench.runs.making import count_cost
 from bench.training.building import build_task, data_hashes, prepare_data, resolve_device
-from bench.training.probe import UnfitModel
+from bench.training.unfit import UnfitModel
 from ground.errors import UserError
 from ground.progress import Report, silent
 from ground.words import word

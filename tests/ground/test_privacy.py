@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench.records import provenance
 from bench.runs.obtain import obtain
 from bench.training.building import build_task
-from bench.training.probe import UnfitModel
+from bench.training.unfit import UnfitModel
 from ground.files import ROOT
 from ground.privacy import told_command, told_message, told_word
 from settings.config import compose

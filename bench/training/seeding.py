@@ -1,0 +1,35 @@
+"""The generators that a model may draw from without being given one: those of PyTorch, of NumPy and
+of Python's ``random``. All of them are seeded together, as functions of one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from ground.seeding import kept_python_generators, seed_python_generators
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed every global generator. PyTorch's are seeded as ``torch.manual_seed(seed)`` does, so
+    that what is drawn from them does not depend on the other two.
+
+    Args:
+        seed: in [0, 2**63).
+    """
+    if device.type == "cpu":
+        # torch.manual_seed formats a stack trace for each kind of accelerator that is not in use:
+        # milliseconds in every step.
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+    seed_python_generators(seed)
+
+
+@contextmanager
+def kept_random_state(device: torch.device) -> Iterator[None]:
+    """Leave every global generator as it was; other GPUs than ``device`` are not touched."""
+    devices = [device] if device.type == "cuda" else []
+    with kept_python_generators(), torch.random.fork_rng(devices=devices):
+        yield
