@@ -46,38 +46,62 @@ def refuse_no_numbers(outputs: Tensor, what: str, state: str = "") -> None:
     )
 
 
+def give_copies(model: nn.Module) -> None:
+    """Let a model that writes into its inputs do so in copies, from now on: targets are often views
+    of the same memory, and tasks read inputs again when they measure."""
+    model.register_forward_pre_hook(_copied)
+    if hasattr(model, "hidden"):
+        _set(model, "hidden", partial(_on_copies, model.hidden))
+
+
+def _copied(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.clone() if isinstance(a, Tensor) else a for a in arguments)
+
+
+def _on_copies(method: Callable[..., Any], inputs: Tensor, *others: Any, **named: Any) -> Any:
+    return method(inputs.clone(), *others, **named)
+
+
+def _set(model: nn.Module, name: str, method: Callable[..., Any]) -> None:
+    """Past nn.Module, which would take a method of a module for a part of the model."""
+    object.__setattr__(model, name, method)
+
+
 @contextmanager
 def answers_are_numbers(model: nn.Module) -> Iterator[None]:
-    """In this block, in which a task evaluates ``model``, whatever the model answers is looked at.
+    """In this block, in which a task evaluates ``model``, whatever the model answers is looked at,
+    and it works on copies of what it is given.
 
     Raises:
         UnfitModel: an output is no number.
     """
-    in_evaluation = " in the evaluation"
 
     def look(what: str, answer: Any) -> None:
         outputs = answer[0] if isinstance(answer, tuple) and answer else answer
         if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
             return
         if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
-            refuse_no_numbers(outputs, what, in_evaluation)
+            refuse_no_numbers(outputs, what, ", in the evaluation")
 
-    def looked_at(method: Callable[..., Any], what: str, *args: Any, **kwargs: Any) -> Any:
-        answer = method(*args, **kwargs)
+    def looked_at(method: Callable[..., Any], what: str, *args: Any, **named: Any) -> Any:
+        answer = _on_copies(method, *args, **named)
         look(what, answer)
         return answer
 
-    hook = model.register_forward_hook(lambda module, args, answer: look("forward", answer))
+    hooks = [
+        model.register_forward_pre_hook(_copied),
+        model.register_forward_hook(lambda module, args, answer: look("forward", answer)),
+    ]
     before = {name: vars(model).get(name) for name in METHODS if hasattr(model, name)}
     try:
         for name in before:
-            # Past nn.Module, which would take a method that is a module for a part of the model.
-            object.__setattr__(model, name, partial(looked_at, getattr(model, name), name))
+            _set(model, name, partial(looked_at, getattr(model, name), name))
         yield
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
         for name, attribute in before.items():
             if attribute is None:
                 object.__delattr__(model, name)
             else:
-                object.__setattr__(model, name, attribute)
+                _set(model, name, attribute)

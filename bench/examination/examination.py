@@ -10,7 +10,8 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 * the outputs before a cut have no gradient at the inputs after it;
 * a sequence up to a cut alone, in a batch of one, gives what it gives inside the whole batch;
 * a row that stays as it is gives the same while all others change, and after another call;
-* outputs have the shape of the task and are numbers; inputs are left as they are;
+* outputs have the shape of the task and are numbers; inputs are left as they are, or the model gets
+  copies of them from then on;
 * ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
 
 Branches often start at zero, so a fresh model is asked once more with its parameters moved from
@@ -35,7 +36,7 @@ from models.specification import SequenceSpecification
 
 SHARE = 0.02  # of the work of a training, for both examinations of it
 PASSES = 20  # forward passes of an examination, more or less; a training step is three
-FEWEST_POSITIONS, MOST_POSITIONS = 2**10, 2**15  # of a pass
+FEWEST_POSITIONS, MOST_POSITIONS = 640, 2**15  # of a pass
 
 
 def positions_of_a_pass(trained_on: int) -> int:

@@ -30,6 +30,7 @@ from models.specification import SequenceSpecification
 MOST_ROWS = 16
 LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
 FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors otherwise
+SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
 MOVE = 0.1  # of a parameter, and in place of a zero
 
 MOVED = ", once its parameters are moved from their initial values, as by training"
@@ -46,6 +47,11 @@ class Examined:
 
     passed: list[Passed] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model has written into its inputs; it has to be given copies."""
+        return bool(self.passed) and "inputs unchanged" not in self.passed
 
 
 class Examiner:
@@ -94,13 +100,17 @@ class Examiner:
             self._prefix(long, outputs, self.length)
         else:
             long, outputs = sequences, self._values(sequences)
-        assert outputs is not None
-        self._prefix(long, outputs, long.length - 1)
+            assert outputs is not None
+            self._prefix(long, outputs, long.length - 1)
+            if long.length >= self.specification.maximum_length:
+                self._pass("longest sequence")
         self._prefix(long, outputs, self._cut_inside(long.length))
         self._hidden(sequences)
         self._training_mode(sequences)
         if not self.trained:
             self._moved(sequences)
+        if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
+            self._pass("inputs unchanged")
         return self.result
 
     def _pass(self, *names: Passed) -> None:
@@ -112,7 +122,7 @@ class Examiner:
         limit = getattr(self.model, "context_limit", None)
         length = min(self.specification.maximum_length, self.most)
         length = min(length, limit) if isinstance(limit, int) else length
-        affordable = length * FEWEST_ROWS <= self.positions
+        affordable = length * FEWEST_ROWS <= max(self.positions, SHORT)
         if length <= self.length or not affordable:
             return None
         return self.source.draw(self._rows_of(length), length)
@@ -135,7 +145,7 @@ class Examiner:
                 f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
                 f"model returns (batch, time, output_size) = {wanted}"
             )
-        self._pass("shape", "inputs unchanged")
+        self._pass("shape")
         if self.reader.drew:
             other = Reader(self.reader.seed + 1, False)
             with torch.no_grad():
@@ -158,7 +168,8 @@ class Examiner:
             return None
         # What training can still change is judged when it has.
         judged = outputs if self.trained else outputs[:, : self.length]
-        refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", self.state)
+        state = f",{self.state}" if self.state else ""
+        refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", state)
         others, again = self.reader.read(self.model, changed), self.reader.read(self.model, inputs)
         self._same_twice(sequences, outputs, again)
         self._compare_changed(sequences, outputs, others)
@@ -289,8 +300,8 @@ class Examiner:
         """Outputs by ``hidden`` are those of ``forward``."""
         if not offers_hidden(self.model):
             return
-        longest = max(1, LARGEST_OUTPUT // (2 * FEWEST_ROWS * self.specification.output_size))
-        rows = [*sequences.inputs[:2], *sequences.changed[:2]]
+        longest = max(1, LARGEST_OUTPUT // (FEWEST_ROWS * self.specification.output_size))
+        rows = [sequences.inputs[0], sequences.changed[0]]
         inputs = torch.stack(rows)[:, : min(longest, sequences.length)]
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -310,46 +321,49 @@ class Examiner:
 
     def _training_mode(self, sequences: Sequences) -> None:
         """The same values and the gradients, with dropout and whatever else training has."""
-        inputs, changed = sequences.inputs, sequences.changed
-        outputs, others, again = (
-            self.reader.read(self.model, x, True) for x in (inputs, changed, inputs)
-        )
+        outputs = self.reader.read(self.model, sequences.inputs, True)
+        others = self.reader.read(self.model, sequences.changed, True)
+        again, by_inputs, by_parameters = self._gradients(self.model, sequences)
         self._same_twice(sequences, outputs, again, True)
         self._compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
-        self._gradients(sequences)
+        if self.trained:
+            names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+            pairs = zip(names, by_parameters, strict=True)
+            self.result.unused = [name for name, g in pairs if g is None or not bool(g.any())]
+        if by_inputs and all(bool(g.isfinite().all()) for g in by_inputs):
+            self._compare_gradients(sequences, by_inputs)
 
-    def _gradients(self, sequences: Sequences) -> None:
-        """Outputs before a cut have no gradient at the inputs after it."""
+    def _gradients(
+        self, model: nn.Module, sequences: Sequences
+    ) -> tuple[Tensor, list[Tensor], list[Tensor | None]]:
+        """Outputs in training mode, and the gradients of those before each cut."""
         kept = sequences.before_the_cut().unsqueeze(2)
-        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
-
-        def gradients(model: nn.Module) -> tuple[list[Tensor], list[Tensor | None]]:
-            own = [p for p in model.parameters() if p.requires_grad]
-            return gradients_of(
-                partial(self.reader.call, model.train()), sequences.inputs, weights, own
-            )
 
         def weights(outputs: Tensor) -> Tensor:
             places = torch.arange(outputs.numel(), device=outputs.device).view(outputs.shape)
             return places.cos().to(outputs.dtype) * kept
 
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        call = partial(self.reader.call, model.train())
+        buffers = Buffers(model)
+        try:
+            return gradients_of(call, sequences.inputs, weights, parameters)
+        finally:
+            buffers.restore()
+
+    def _compare_gradients(self, sequences: Sequences, by_inputs: list[Tensor]) -> None:
+        """Outputs before a cut have no gradient at the inputs after it."""
+        kept = sequences.before_the_cut().unsqueeze(2)
+
+        def within(gradients: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+            together = torch.cat(gradients, 2)
+            sizes = torch.cat([g.abs().max().expand_as(g) for g in gradients], 2)
+            return torch.where(kept, 0.0, together), torch.zeros_like(together), sizes
+
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            return within(gradients(model)[0])
+            return within(self._gradients(model, sequences)[1])
 
-        def within(by_inputs: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-            found = torch.cat(by_inputs, 2)
-            sizes = torch.cat([g.abs().max().expand_as(g) for g in by_inputs], 2)
-            return torch.where(kept, 0.0, found), torch.zeros_like(found), sizes
-
-        buffers = Buffers(self.model)
-        by_inputs, by_parameters = gradients(self.model)
-        buffers.restore()
-        if self.trained:
-            pairs = zip(names, by_parameters, strict=True)
-            self.result.unused = [name for name, g in pairs if g is None or not bool(g.any())]
-        if not by_inputs or not all(bool(g.isfinite().all()) for g in by_inputs):
-            return
         difference = self._differ(pair, 2 * sequences.length, within(by_inputs))
         if difference is None:
             self._pass("causal by gradients")

@@ -49,8 +49,8 @@ def gradients_of(
     inputs: Tensor,
     weights: Callable[[Tensor], Tensor],
     parameters: Sequence[Tensor],
-) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Gradients of a weighted sum of outputs.
+) -> tuple[Tensor, list[Tensor], list[Tensor | None]]:
+    """Outputs, and gradients of a weighted sum of them.
 
     Args:
         call: inputs -> outputs.
@@ -59,9 +59,9 @@ def gradients_of(
         parameters: whose gradients are asked for too.
 
     Returns:
-        By the inputs, (batch, time, width): by the channels, or by the vectors of the tokens, once
-        for each table that they are looked up in, and not at all where none was seen; and by
-        ``parameters``, None where the outputs do not lead to one.
+        The outputs; the gradients by the inputs, (batch, time, width): by the channels, or by the
+        vectors of the tokens, once for each table that they are looked up in, and not at all where
+        none was seen; and by ``parameters``, None where the outputs do not lead to one.
     """
     with torch.enable_grad():
         if inputs.is_floating_point():
@@ -72,10 +72,12 @@ def gradients_of(
                 outputs = call(inputs)
             vectors = seen.vectors
         if not outputs.requires_grad:
-            return [], [None] * len(parameters)
+            return outputs, [], [None] * len(parameters)
         total = (outputs * weights(outputs.detach())).sum()
         found = torch.autograd.grad(total, [*vectors, *parameters], allow_unused=True)
     by_inputs = [
-        g for g in found[: len(vectors)] if g is not None and g.shape[:2] == inputs.shape[:2]
+        gradient.reshape(*inputs.shape[:2], -1)
+        for gradient in found[: len(vectors)]
+        if gradient is not None and gradient.shape[:2] == inputs.shape[:2]
     ]
-    return [g.reshape(*inputs.shape[:2], -1) for g in by_inputs], list(found[len(vectors) :])
+    return outputs.detach(), by_inputs, list(found[len(vectors) :])

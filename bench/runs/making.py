@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from safetensors.torch import save as save_weights
 from torch import Tensor, nn
 
-from bench.examination.answers import answers_are_numbers
+from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Examined
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
@@ -198,6 +198,8 @@ class TrainingRun(Run):
         for k in range(settings.restarts):
             own_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
             model = build_model(self.configuration, self.task, own_seed)
+            if self.fresh.writes:
+                give_copies(model)
             suffix = f", start {k + 1} of {settings.restarts}" if settings.restarts > 1 else ""
             try:
                 done = fit(

@@ -128,7 +128,8 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
         try:  # all are of one model
             batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
             model = member.model.to(first.device)
-            examine_fresh(model, first.task, batch.to(first.device), first.configuration)
+            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
+                return
         except UnfitModel:  # each run alone says so, before it is trained
             return
         set_numerics(first.configuration.training.threads)
