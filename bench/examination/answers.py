@@ -51,7 +51,8 @@ def give_copies(model: nn.Module) -> None:
     of the same memory, and tasks read inputs again when they measure."""
     model.register_forward_pre_hook(_copied)
     if hasattr(model, "hidden"):
-        _set(model, "hidden", partial(_on_copies, model.hidden))
+        hidden: Any = model.hidden
+        _set(model, "hidden", partial(_on_copies, hidden))
 
 
 def _copied(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

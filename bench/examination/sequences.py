@@ -104,7 +104,8 @@ class Source:
 def cut_between(start: int, stop: int, generator: torch.Generator) -> int:
     """A random cut in [start, stop), a prime where there is one: blocks of no size begin there, but
     those of one position and of that many."""
-    places = range(max(1, start), max(start + 1, stop))
+    first = max(1, start)
+    places = range(first, max(first + 1, stop))
     best = [n for n in places if _is_prime(n)] or list(places)
     return best[int(torch.randint(len(best), (1,), generator=generator))]
 

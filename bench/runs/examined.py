@@ -12,6 +12,8 @@ from bench.training.training import total_steps
 from settings.settings import Configuration
 from tasks.interface import Batch, Task
 
+MOST_NAMES = 1000  # of parameters without use in a record
+
 
 def examine_fresh(
     model: nn.Module, task: Task, batch: Batch, configuration: Configuration
@@ -83,7 +85,7 @@ class ExaminedWeights:
         Args:
             before: what the model had passed before its training.
         """
-        unused = self.examined.unused
+        unused = self.examined.unused[:MOST_NAMES]
         return Examination.model_validate(
             {"before": before, "trained": self.examined.passed, "unused_parameters": unused}
         )

@@ -201,7 +201,6 @@ FAULTS: dict[str, tuple[type[Honest], str]] = {
     "across the batch": (AcrossTheBatch, "depends on the other sequences of its batch"),
     "batch statistics": (BatchStatistics, "in training mode"),
     "remembers": (Remembers, "keeps something between calls"),
-    "writes into inputs": (WritesIntoInputs, "writes into the inputs"),
     "hidden": (HiddenLeak, "hidden and output_matrix give other outputs than forward"),
 }
 
