@@ -91,6 +91,17 @@ class BehindAClosedDoor(Honest):
         return self.door.sigmoid() * following(vectors)
 
 
+class OpensInTraining(Honest):
+    """The next position, as soon as a bias that starts at zero is larger than any first move."""
+
+    def __init__(self, specification: SequenceSpecification = TOKENS) -> None:
+        super().__init__(specification)
+        self.bias = nn.Parameter(torch.zeros(WIDTH))
+
+    def added(self, vectors: Tensor) -> Tensor:
+        return self.bias + functional.relu(self.bias.abs().max() - 0.2) * following(vectors)
+
+
 class WholeMean(Honest):
     """Normalised by the mean of the whole sequence."""
 
@@ -163,6 +174,13 @@ class WritesIntoInputs(Honest):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return super().forward(inputs.clamp_(max=VOCABULARY // 2))
+
+
+class ReadsACopy(Honest):
+    """The same without touching what was given."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs.clamp(max=VOCABULARY // 2))
 
 
 class NoNumbers(Honest):
