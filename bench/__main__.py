@@ -16,6 +16,7 @@ COMMANDS = {
     "python -m bench.train": "train one model, or measure one memory, and write its record",
     "python -m bench.measure": "the same by another name",
     "python -m bench.evaluate": "run a task's protocol again from saved weights, and compare",
+    "python -m bench.examine": "whether a saved run's model is causal, by its weights",
     "python -m bench.recount": "count a record's data, sizes and FLOPs again, and compare",
     "python -m bench.equivalence": "prove that older code gives the same bytes, to keep its runs",
     "python -m bench.generate": "let the model of a saved run go on with a text",

@@ -41,7 +41,8 @@ A model or a task that is not of this project is imported only from the package,
 trust= names (several: "trust=[package,./FILE.py]").
 The device is of the kind that made the record, unless another is given.
 With output=FILE what was measured is written there too, as JSON: split -> metric -> value.
-Exit code 4 when a metric differs from the record by more than 1e-6."""
+The weights are examined first, as by bench.examine: what sees the future is no result.
+Exit code 4 when a metric differs from the record by more than 1e-6, or the model fails."""
 
 
 def main(words: list[str]) -> int:
@@ -86,8 +87,10 @@ def _measured(
 ) -> tuple[RunRecord, Metrics]:
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
+    from bench.runs.reexamining import examine_weights
     from bench.runs.saved import find_record, load_run
     from bench.training.building import data_hashes
+    from bench.training.unfit import UnfitModel
     from ground.progress import progress
     from settings.config import models_of
     from settings.groups import choices
@@ -107,9 +110,14 @@ def _measured(
             "say where they are by tasks.KEY=PATH"
         )
     splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
-    evaluations: dict[str, Evaluation] = {
-        s: evaluate(task, saved.model, s, saved.device, record.seed) for s in splits
-    }
+    try:
+        examined = examine_weights(saved)
+        evaluations: dict[str, Evaluation] = {
+            s: evaluate(task, saved.model, s, saved.device, record.seed) for s in splits
+        }
+        examined.still_answer()
+    except UnfitModel as error:
+        raise UserError(f"{record.run_id} is no result: {error}", VERIFICATION_FAILED) from None
     return record, measured_fields(task, evaluations, splits[-1])["metrics"]
 
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from bench.examination.examination import examine
 from bench.records.code import forget_code
 from bench.records.schema import RunRecord
 from bench.records.schema import read_records as records_below
@@ -25,7 +26,6 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import run_plan
 from bench.search.plan import forget_plans, make_plan, some_model, with_width
 from bench.training.building import build_model, build_task, prepare_data
-from bench.training.probe import probe
 from ground.errors import RUN_FAILED, UserError, nearest
 from ground.progress import Report, progress, silent
 from ground.words import word
@@ -143,10 +143,11 @@ def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
         task: any; sequences are those of its training.
 
     Raises:
-        bench.training.probe.UnfitModel: what is wrong, in one sentence.
+        bench.training.unfit.UnfitModel: what is wrong, in one sentence.
     """
     place = next((parameter.device for parameter in model.parameters()), "cpu")
-    probe(model, task, task.training_batch(seed, 0, 2).to(place))
+    inputs = task.training_batch(seed, 0, 4).inputs.to(place)
+    examine(model, task.specification(), inputs, seed=seed)
 
 
 def run(

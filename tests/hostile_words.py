@@ -11,6 +11,7 @@ from bench import __main__ as bench_main
 from bench import (
     equivalence,
     evaluate,
+    examine,
     generate,
     measure,
     prepare,
@@ -84,6 +85,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
     "bench.measure": (measure.main, ["tasks=capacity", "models=delta_rule", "store=store"], []),
     "bench.sweep": (sweep.main, [*RUN, "n_trials=2", "seeds=1"], ["dry_run=true"]),
     "bench.evaluate": (evaluate.main, ["run=regbench", "store=store", "trust=x"], []),
+    "bench.examine": (examine.main, ["run=regbench", "store=store", "trust=x"], []),
     "bench.recount": (recount.main, ["run=regbench", "run=x.json", "trust=x"], []),
     "bench.generate": (generate.main, ["run=regbench", "store=store", "prompt=a", "beam=1"], []),
     "bench.prompts": (prompts.main, ["runs=[regbench]", "store=store", "new_tokens=2"], []),

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Column, Table
 
 from bench.records.equivalence import Form, form
-from bench.records.schema import RunRecord
+from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
 from ground.files import open_regular
 from ground.places import shown as shown_path
@@ -73,7 +73,25 @@ def print_record(record: RunRecord, store: Path) -> None:
         )
         trained = training if cost.training_steps else ""
         screen.print(f"{trained}{cost.wall_seconds:.1f} s   (* is the headline)")
+        if trained and record.examination is None:
+            screen.print(
+                f"examined before training only; bench.examine run={record.run_id} does more"
+            )
     screen.print(f"record: {shown_path(path)}")
+
+
+def print_examination(record: RunRecord, examination: Examination | None, cause: str) -> None:
+    """What the model of a run has passed, or why it failed."""
+    screen = console(soft_wrap=True)
+    what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
+    if examination is None:
+        screen.print(f"{what}: failed: {cause}")
+        return
+    screen.print(f"{what}: passed")
+    screen.print(f"  with fresh weights: {', '.join(examination.before) or 'not examined'}")
+    screen.print(f"  with its trained weights: {', '.join(examination.trained)}")
+    if examination.unused_parameters:
+        screen.print(f"  no output depends on: {', '.join(examination.unused_parameters)}")
 
 
 def _digits(value: float) -> str:

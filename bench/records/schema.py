@@ -80,6 +80,38 @@ class Cost(_Frozen):
     stacked: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
+# What a model is examined for; ``bench/examination`` says how.
+Passed = Literal[
+    "shape",
+    "numbers",
+    "inputs unchanged",
+    "same outputs twice",
+    "independent of the batch",
+    "causal by values",
+    "causal by prefixes",
+    "causal by gradients",
+    "causal in training",
+    "longest sequence",
+    "moved parameters",
+    "hidden vectors",
+]
+
+
+class Examination(_Frozen):
+    """What the model of a run was examined for and has passed. A model that fails one is a failed
+    run.
+
+    Attributes:
+        before: with fresh weights, before the training; empty where it is not known any more.
+        trained: with the weights that were scored, before test data were.
+        unused_parameters: those that no output depends on, with these weights.
+    """
+
+    before: Several[Passed] = Field(default_factory=list)
+    trained: Several[Passed] = Field(default_factory=list)
+    unused_parameters: Several[str] = Field(default_factory=list)
+
+
 class Curve(_Frozen):
     """y against x."""
 
@@ -177,6 +209,9 @@ class RunRecord(_Frozen):
     study: Study | None = None
     provenance: Provenance
     weights_sha256: str | None = None
+    # Records from before it do not have it and stay as they are: their models were examined before
+    # the training only, by two passes.
+    examination: Examination | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def content_hash(self) -> str:
         """SHA-256 over the canonical JSON of every field."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -14,20 +14,22 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
+from bench.examination.answers import answers_are_numbers, give_copies
+from bench.examination.examination import Examined
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
+from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
+from bench.runs.sizes import examined_and_counted
 from bench.training.building import (
     build_model,
     build_task,
     build_to_train,
 )
-from bench.training.flops import count_training_flops, typical_batch
-from bench.training.probe import probe
 from bench.training.repeatability import examine_model
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import count_parameters, packed
-from bench.training.training import Diverged, TrainingReport, total_steps
+from bench.training.storage import packed
+from bench.training.training import Diverged, TrainingReport
 from bench.training.weights import load_weights, read_weights
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
@@ -42,7 +44,6 @@ from ground.files import (
 from ground.progress import Report
 from ground.reading import beyond_bounds
 from ground.seeding import derive_seed
-from settings.settings import Configuration
 from tasks.interface import Evaluation, Split, Task
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class _Trained:
     restarts: list[Restart]
     cost: Cost
     weights_sha256: str
+    examined: list[str] = field(default_factory=list)  # what fresh weights have passed
 
 
 @dataclass
@@ -133,6 +135,8 @@ class TrainingRun(Run):
         self.cost = Cost()  # what is known of it if the training fails
         self.unfinished: TrainingReport | None = None
         self.trained: _Trained | None = None
+        self.fresh = Examined()
+        self.examined: ExaminedWeights | None = None
 
     def inherit(self, earlier: Iterable[Path]) -> None:
         """Go on from what the same run by equal code left in one of these folders."""
@@ -147,18 +151,28 @@ class TrainingRun(Run):
     def prepare(self) -> None:
         self.trained = self._trained()
         self.model = self._model_with_weights(self.trained)
+        trained_by = self.training.task if self.training else self.task
+        positions = self.trained.report.padded_positions
+        self.examined = ExaminedWeights(
+            self.model, self.task, trained_by, self.configuration, positions
+        )
 
     def measure(self, split: Split) -> Evaluation:
-        return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
+        evaluation = evaluate(self.task, self.model, split, self.device, self.configuration.seed)
+        if self.examined is not None:
+            self.examined.still_answer()
+        return evaluation
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
         done = trained.report if trained else self.unfinished
+        examined = self.examined
         return {
             "cost": trained.cost if trained else self.cost,
             "curves": _curves(done) if done else {},
             "restarts": trained.restarts if trained else [],
             "weights_sha256": trained.weights_sha256 if trained else None,
+            "examination": examined.record(trained.examined) if examined and trained else None,
         }
 
     def _trained(self) -> _Trained:
@@ -185,6 +199,8 @@ class TrainingRun(Run):
         for k in range(settings.restarts):
             own_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
             model = build_model(self.configuration, self.task, own_seed)
+            if self.fresh.writes:
+                give_copies(model)
             suffix = f", start {k + 1} of {settings.restarts}" if settings.restarts > 1 else ""
             try:
                 done = fit(
@@ -269,13 +285,15 @@ class TrainingRun(Run):
         cost = _spent(cost, tried)
         content = packed(weights)
         sha256 = hashlib.sha256(content).hexdigest()
-        trained = _Trained(report, restarts if len(restarts) > 1 else [], cost, sha256)
+        several = restarts if len(restarts) > 1 else []
+        trained = _Trained(report, several, cost, sha256, [*self.fresh.passed])
         write_atomically(self.work / "weights.safetensors", content)
         summary = {
             "report": asdict(report),
             "restarts": [restart.model_dump() for restart in trained.restarts],
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
+            "examined": trained.examined,
         }
         write_sealed(self.work / "trained.json", json.dumps(summary).encode())
         self._drop_checkpoints()
@@ -314,7 +332,8 @@ class TrainingRun(Run):
 
     def _count_cost(self) -> Cost:
         self.report(f"{self.description}: counting a step", 0, 1)
-        return count_cost(self.configuration, self.task, self.device)
+        cost, self.fresh = examined_and_counted(self.configuration, self.task, self.device)
+        return cost
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
@@ -325,31 +344,6 @@ class TrainingRun(Run):
         model = build_model(self.configuration, self.task, seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
-
-
-def count_cost(configuration: Configuration, task: Task, device: torch.device) -> Cost:
-    """Sizes of the model of a configuration, and its FLOPs for one padded position of a batch.
-
-    Raises:
-        UserError: the model cannot be built.
-        UnfitModel: it does not do what a sequence model must.
-    """
-    seed = configuration.seed
-    model = build_to_train(configuration, task, seed).to(device).train()
-    training = configuration.training
-    steps = total_steps(task, training)
-    batch = typical_batch(task, seed, training.batch_size, steps).to(device)
-    probe(model, task, batch)
-    flops = count_training_flops(model, batch, task.training_loss)
-    length = task.specification().maximum_length
-    state_bytes = getattr(model, "state_bytes", None)
-    return Cost(
-        parameters=count_parameters(model),
-        position_parameters=getattr(model, "position_parameters", int)(),
-        state_bytes=state_bytes(length) if state_bytes else None,
-        state_length=length if state_bytes else None,
-        training_flops=flops / (batch.inputs.shape[0] * batch.inputs.shape[1]),
-    )
 
 
 @contextmanager
@@ -373,8 +367,11 @@ def evaluate(
 
     Args:
         seed: of the run; a model that draws as it is evaluated draws the same each time.
+
+    Raises:
+        UnfitModel: an output on the way is no number.
     """
-    with torch.no_grad(), kept_random_state(device):
+    with torch.no_grad(), kept_random_state(device), answers_are_numbers(model):
         seed_generators(derive_seed(seed, "evaluation", split), device)
         return task.evaluate(model.eval(), split, device)
 

@@ -11,7 +11,7 @@ from bench.records.command import places_of, words_of
 from bench.records.counted import BATCHES, Counted
 from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord
-from bench.runs.making import count_cost
+from bench.runs.sizes import count_cost
 from bench.training.building import build_task, data_hashes, prepare_data, resolve_device
 from bench.training.unfit import UnfitModel
 from ground.errors import UserError

@@ -15,11 +15,13 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter
 
 from bench.records.schema import Role
+from bench.runs.examined import examine_fresh
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.obtain import unmade
 from bench.training.building import resolve_device
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped, set_numerics
+from bench.training.unfit import UnfitModel
 from ground.errors import UserError
 from ground.files import ROOT
 from ground.progress import Report
@@ -124,7 +126,14 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
         found = found[: together_of(runs[0][0], len(found))]
         if len(found) < 2:
             return
-        first, _ = found[0]
+        first, member = found[0]
+        try:  # all are of one model
+            batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
+            model = member.model.to(first.device)
+            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
+                return
+        except UnfitModel:  # each run alone says so, before it is trained
+            return
         set_numerics(first.configuration.training.threads)
         text = f"{first.configuration.label}, {len(found)} trainings together"
         try:

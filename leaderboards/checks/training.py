@@ -9,12 +9,21 @@ from itertools import pairwise
 from pydantic import ValidationError
 
 from bench.records.registry import known_model, model_group
-from bench.records.schema import RunRecord
+from bench.records.schema import Passed, RunRecord
 from leaderboards.checks.following import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.problems import first_problem
 from settings.settings import TrainingSettings
 
+ALWAYS: tuple[Passed, ...] = (
+    "shape",
+    "numbers",
+    "same outputs twice",
+    "independent of the batch",
+    "causal by values",
+    "causal in training",
+)
+MOST_NAMES = 1000  # parameters without use, and characters of one
 # How far two losses of one model on the same data lie apart, in other batches or on an accelerator,
 # by the precision of the training: some roundings of it, each magnified by a hundred.
 SAME_LOSS = {"float32": 1e-4, "bfloat16": 1e-2}
@@ -116,4 +125,29 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     return None
 
 
-RULES = (_untrained, _trained)
+def _examined(record: RunRecord) -> str | None:
+    """What an examination by the engine leaves: a run whose model fails one has no result. Records
+    from before it have none, and say nothing of it."""
+    examination = record.examination
+    if examination is None:
+        return None
+    if not is_trained(record):
+        return "it has an examination, and no model was trained for it"
+    if record.outcome != "ok":
+        return f"it has an examination that was passed, and its outcome is {record.outcome}"
+    for when in ("before", "trained"):
+        passed = getattr(examination, when)
+        if len({*passed}) < len(passed):
+            return f"its examination.{when} names one twice"
+        missing = [name for name in ALWAYS if name not in passed]
+        if missing and (passed or when == "trained"):
+            return f"its examination.{when} lacks '{missing[0]}', which every model passes or fails"
+    names = examination.unused_parameters
+    if len(names) > MOST_NAMES or any(not 0 < len(n) <= MOST_NAMES for n in names):
+        return f"its examination.unused_parameters are more or longer than {MOST_NAMES}"
+    if not all(name.isprintable() for name in names):
+        return "its examination.unused_parameters are no printable names"
+    return None
+
+
+RULES = (_untrained, _trained, _examined)

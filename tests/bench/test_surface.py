@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import bench
-from bench.training.probe import UnfitModel
+from bench.training.unfit import UnfitModel
 from ground.errors import UserError
 from tests.conftest import ROOT
 

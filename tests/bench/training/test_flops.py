@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.runs.making import count_cost
+from bench.runs.sizes import count_cost
 from bench.training.building import build_task, build_to_train
 from bench.training.flops import count_training_flops, typical_batch
 from models.gpt2 import GPT2

@@ -30,6 +30,10 @@ REGRESSED = "in_context_regression/laptop/in_context_regression-gpt2-laptop-*-s1
 GUESS = "multi_query_recall/laptop/multi_query_recall-uniform_over_values-*-s0"
 LEARNED = "learned_embeddings/laptop/*-s0"
 A, B = "a" * 64, "b" * 64
+PASSED = [
+    *("shape", "numbers", "same outputs twice", "independent of the batch", "causal by values"),
+    *("causal in training", "causal by gradients"),
+]
 
 FORGERIES = {
     "accuracy 42": Forgery(TRAINED, headline(42.0), "metrics.test.accuracy is 42"),
@@ -148,6 +152,26 @@ FORGERIES = {
     "null weights": Forgery(TRAINED, put("weights_sha256", None), "weights_sha256 is missing"),
     "weights that are no hash": Forgery(TRAINED, put("weights_sha256", "x"), "weights_sha256"),
     "weights of a measurement": Forgery(MEASURED, put("weights_sha256", A), "weights_sha256"),
+    "an examination of nothing": Forgery(
+        TRAINED, put("examination", {"trained": ["shape"]}), "examination.trained lacks 'numbers'"
+    ),
+    "an examination of weights alone that skips the future": Forgery(
+        TRAINED,
+        put(
+            "examination",
+            {"trained": PASSED, "before": [name for name in PASSED if "causal" not in name]},
+        ),
+        "examination.before lacks 'causal by values'",
+    ),
+    "one passed twice": Forgery(
+        TRAINED, put("examination", {"trained": [*PASSED, "shape"]}), "names one twice"
+    ),
+    "an examination that nobody knows": Forgery(
+        TRAINED, put("examination", {"trained": [*PASSED, "seen"]}), "examination"
+    ),
+    "an examined measurement": Forgery(
+        MEASURED, put("examination", {"trained": PASSED}), "it has an examination, and no model"
+    ),
     "data hashes {}": Forgery(
         TRAINED, put("provenance.data", {}), "data has no hash of the split test", True
     ),

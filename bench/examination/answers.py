@@ -1,0 +1,108 @@
+"""Outputs are numbers: NaN is no class, although ``argmax`` makes class 0 of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.training.unfit import UnfitModel
+
+METHODS = ("hidden", "prefill", "step")  # what tasks call of a model beside forward
+
+
+def without_numbers(outputs: Tensor) -> Tensor:
+    """Which outputs (..., channels) are no numbers, bool (...). A class may have the logit -inf,
+    which is the probability 0, but not all classes at once."""
+    lost = outputs.isnan() | outputs.isposinf()
+    return lost.any(-1) | outputs.isneginf().all(-1)
+
+
+def refuse_no_numbers(outputs: Tensor, what: str, state: str = "") -> None:
+    """Nothing where outputs (..., channels) are numbers.
+
+    Args:
+        what: the method that gave them.
+        state: ends the sentence, such as " with its trained weights".
+
+    Raises:
+        UnfitModel: they are not.
+    """
+    if bool(outputs.sum().isfinite()):  # one pass over the outputs, nearly always the only one
+        return
+    without = without_numbers(outputs)
+    if not bool(without.any()):
+        return
+    positions = without.any(0) if without.ndim > 1 else without
+    first = int(positions.int().argmax())
+    where = f", first at position {first} of {len(positions)}" if outputs.ndim == 3 else ""
+    raise UnfitModel(
+        f"{what} gave no numbers (NaN or infinity) for {int(without.sum())} of {without.numel()} "
+        f"outputs{where}{state}"
+    )
+
+
+def give_copies(model: nn.Module) -> None:
+    """Let a model that writes into its inputs do so in copies, from now on: targets are often views
+    of the same memory, and tasks read inputs again when they measure."""
+    model.register_forward_pre_hook(_copied)
+    if hasattr(model, "hidden"):
+        hidden: Any = model.hidden
+        _set(model, "hidden", partial(_on_copies, hidden))
+
+
+def _copied(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.clone() if isinstance(a, Tensor) else a for a in arguments)
+
+
+def _on_copies(method: Callable[..., Any], inputs: Tensor, *others: Any, **named: Any) -> Any:
+    return method(inputs.clone(), *others, **named)
+
+
+def _set(model: nn.Module, name: str, method: Callable[..., Any]) -> None:
+    """Past nn.Module, which would take a method of a module for a part of the model."""
+    object.__setattr__(model, name, method)
+
+
+@contextmanager
+def answers_are_numbers(model: nn.Module) -> Iterator[None]:
+    """In this block, in which a task evaluates ``model``, whatever the model answers is looked at,
+    and it works on copies of what it is given.
+
+    Raises:
+        UnfitModel: an output is no number.
+    """
+
+    def look(what: str, answer: Any) -> None:
+        outputs = answer[0] if isinstance(answer, tuple) and answer else answer
+        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
+            return
+        if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
+            refuse_no_numbers(outputs, what, ", in the evaluation")
+
+    def looked_at(method: Callable[..., Any], what: str, *args: Any, **named: Any) -> Any:
+        answer = _on_copies(method, *args, **named)
+        look(what, answer)
+        return answer
+
+    hooks = [
+        model.register_forward_pre_hook(_copied),
+        model.register_forward_hook(lambda module, args, answer: look("forward", answer)),
+    ]
+    before = {name: vars(model).get(name) for name in METHODS if hasattr(model, name)}
+    try:
+        for name in before:
+            _set(model, name, partial(looked_at, getattr(model, name), name))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for name, attribute in before.items():
+            if attribute is None:
+                object.__delattr__(model, name)
+            else:
+                _set(model, name, attribute)

@@ -1,0 +1,119 @@
+"""Whether a model is the causal map from sequences to sequences that it claims to be.
+
+The conformance tests, the engine before a training and again with the trained weights, before test
+data are scored, the command ``bench.examine`` and so ``leaderboards.verify`` all ask this one
+function. Outputs are compared up to rounding (``rounding.py``) on sequences of the task itself
+(``sequences.py``), each row of a batch with a cut of its own:
+
+* other values after a cut leave the outputs before it alone, in eval mode at the longest length of
+  the task, and in training mode at that of its batches, where dropout is drawn from one seed;
+* the outputs before a cut have no gradient at the inputs after it;
+* a sequence up to a cut alone, in a batch of one, gives what it gives inside the whole batch;
+* a row that stays as it is gives the same while all others change, and after another call;
+* outputs have the shape of the task and are numbers; inputs are left as they are, or the model gets
+  copies of them from then on;
+* ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
+
+Branches often start at zero, so a fresh model is asked once more with its parameters moved from
+where they start. A model that leaks later is found with its trained weights. Nothing is left
+behind: parameters, buffers, modes and random states are what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from bench.examination.examiner import Examined, Examiner
+from bench.examination.reader import Buffers, Reader, offers_hidden
+from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
+from bench.training.seeding import kept_random_state
+from bench.training.unfit import UnfitModel
+from models.specification import SequenceSpecification
+
+SHARE = 0.02  # of the work of a training, for both examinations of it
+PASSES = 20  # forward passes of an examination, more or less; a training step is three
+FEWEST_POSITIONS, MOST_POSITIONS = 640, 2**15  # of a pass
+
+
+def positions_of_a_pass(trained_on: int) -> int:
+    """How many positions an examination may have in each pass.
+
+    Args:
+        trained_on: positions of all batches of the training, padding included.
+    """
+    affordable = int(SHARE * 3 * trained_on / (2 * PASSES))
+    return max(FEWEST_POSITIONS, min(MOST_POSITIONS, affordable))
+
+
+def examine(
+    model: nn.Module,
+    specification: SequenceSpecification,
+    inputs: Tensor,
+    *,
+    seed: int = 0,
+    positions: int = FEWEST_POSITIONS,
+    trained: bool = False,
+) -> Examined:
+    """Examine a model on sequences like those of a batch.
+
+    Args:
+        inputs: of a training batch, int64 (batch, time) or real (batch, time, channels), on the
+            device of the model.
+        seed: of the cuts and of what is drawn.
+        positions: how many a pass may have, padding included; a batch has four rows at least.
+        trained: whether the weights are those that will be scored.
+
+    Raises:
+        UnfitModel: the first thing that the model fails, in a sentence.
+    """
+    with _left_as_it_was(model, inputs.device):
+        return Examiner(model, specification, inputs, seed, positions, trained).examined()
+
+
+@contextmanager
+def _left_as_it_was(model: nn.Module, device: torch.device) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = Buffers(model)
+    try:
+        with kept_random_state(device):
+            yield
+    finally:
+        buffers.restore()
+        for module, mode in modes:
+            module.training = mode
+
+
+class Answers:
+    """What a model answers now, to see later whether it still does.
+
+    Args:
+        inputs: few sequences, on the device of the model.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Tensor, seed: int) -> None:
+        self.model, self.inputs, self.seed = model, inputs, seed
+        self.outputs = self._now()
+
+    def refuse_others(self) -> None:
+        """Nothing where the answers are the same, up to rounding.
+
+        Raises:
+            UnfitModel: they are not.
+        """
+        now = self._now()
+        terms = sum_lengths(self.model, self.inputs.shape[1])
+        difference = largest_difference(now, self.outputs, sizes_of(self.outputs), terms)
+        if difference.ratio > 1:
+            raise UnfitModel(
+                "the model keeps something between calls: after the evaluation the same inputs "
+                f"give other outputs than before it ({difference})"
+            )
+
+    def _now(self) -> Tensor:
+        by_hidden = offers_hidden(self.model)  # fewer numbers, of the same positions
+        with _left_as_it_was(self.model, self.inputs.device):
+            return Reader(self.seed, by_hidden).read(self.model, self.inputs)

@@ -1,0 +1,397 @@
+"""What an examination asks of a model, one question after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from bench.examination.answers import refuse_no_numbers, without_numbers
+from bench.examination.gradients import gradients_of
+from bench.examination.reader import Buffers, Reader, offers_hidden
+from bench.examination.rounding import (
+    Difference,
+    Pair,
+    is_rounding,
+    largest_difference,
+    moved,
+    sizes_of,
+    sum_lengths,
+)
+from bench.examination.sequences import FEWEST_ROWS, UNCHANGED, Sequences, Source, cut_between
+from bench.records.schema import Passed
+from bench.training.unfit import UnfitModel
+from ground.seeding import derive_seed
+from models.specification import SequenceSpecification
+
+MOST_ROWS = 16
+LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
+FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors otherwise
+SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
+MOVE = 0.1  # of a parameter, and in place of a zero
+
+MOVED = ", once its parameters are moved from their initial values, as by training"
+
+
+@dataclass
+class Examined:
+    """What a model has passed.
+
+    Attributes:
+        passed: names of the examinations; one that does not apply to a model is not among them.
+        unused: parameters that no output depends on, with trained weights.
+    """
+
+    passed: list[Passed] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model has written into its inputs; it has to be given copies."""
+        return bool(self.passed) and "inputs unchanged" not in self.passed
+
+
+class Examiner:
+    """One examination on its way; see :func:`bench.examination.examination.examine`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        specification: SequenceSpecification,
+        inputs: Tensor,
+        seed: int,
+        positions: int,
+        trained: bool,
+    ) -> None:
+        self.model, self.specification = model, specification
+        self.trained = trained
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
+        self.source = Source(inputs, specification, self.generator)
+        self.result = Examined()
+        self.random = False  # whether outputs in eval mode depend on random numbers
+        self.state = " with its trained weights" if trained else ""  # ends the sentences
+        most = LARGEST_OUTPUT // (specification.output_size * FEWEST_ROWS)
+        by_hidden = inputs.shape[1] > most and offers_hidden(model)
+        if by_hidden:  # large vocabularies; the tasks do not ask for all logits either
+            most = LARGEST_OUTPUT
+        self.reader = Reader(seed, by_hidden)
+        self.length = max(1, min(inputs.shape[1], most))
+        self.positions, self.most = positions, most
+        self.rows = self._rows_of(self.length)
+
+    def _rows_of(self, length: int) -> int:
+        rows = min(MOST_ROWS, self.positions // length)
+        if not self.reader.by_hidden:
+            rows = min(rows, LARGEST_OUTPUT // (length * self.specification.output_size))
+        return max(FEWEST_ROWS, rows)
+
+    def examined(self) -> Examined:
+        """Everything in turn; what costs least, and what others rely on, comes first."""
+        sequences = self.source.draw(self.rows, self.length)
+        self._shape(sequences)
+        outputs, long = None, self._longest()
+        if long is not None:
+            outputs = self._values(long)
+        if long is not None and outputs is not None:
+            self._pass("longest sequence")
+            self._prefix(long, outputs, self.length)
+        else:
+            long, outputs = sequences, self._values(sequences)
+            assert outputs is not None
+            self._prefix(long, outputs, long.length - 1)
+            if long.length >= self.specification.maximum_length:
+                self._pass("longest sequence")
+        self._prefix(long, outputs, self._cut_inside(long.length))
+        self._hidden(sequences)
+        self._training_mode(sequences)
+        if not self.trained:
+            self._moved(sequences)
+        if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
+            self._pass("inputs unchanged")
+        self.result.passed.sort(key=get_args(Passed).index)
+        return self.result
+
+    def _pass(self, *names: Passed) -> None:
+        self.result.passed += [name for name in names if name not in self.result.passed]
+
+    def _longest(self) -> Sequences | None:
+        """Sequences as long as any that the task has, if that is longer than its batches are and
+        not too long to be looked at."""
+        limit = getattr(self.model, "context_limit", None)
+        length = min(self.specification.maximum_length, self.most)
+        length = min(length, limit) if isinstance(limit, int) else length
+        affordable = length * FEWEST_ROWS <= max(self.positions, SHORT)
+        if length <= self.length or not affordable:
+            return None
+        return self.source.draw(self._rows_of(length), length)
+
+    def _cut_inside(self, length: int) -> int:
+        return cut_between(length // 4, length - 1, self.generator)
+
+    def _shape(self, sequences: Sequences) -> None:
+        """Two sequences, which also tell whether the model draws random numbers."""
+        length = (
+            min(sequences.length, FEWEST_POSITIONS_OF_LOGITS) if self.reader.by_hidden else None
+        )
+        inputs = sequences.inputs[:2, :length]
+        with torch.no_grad():
+            outputs: object = self.reader.call(self.model.eval(), inputs, hidden=False)
+        wanted = (*inputs.shape[:2], self.specification.output_size)
+        if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
+            got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise UnfitModel(
+                f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
+                f"model returns (batch, time, output_size) = {wanted}"
+            )
+        self._pass("shape")
+        if self.reader.drew:
+            other = Reader(self.reader.seed + 1, False)
+            with torch.no_grad():
+                self.random = not torch.equal(outputs, other.call(self.model, inputs))
+
+    def _values(self, sequences: Sequences) -> Tensor | None:
+        """Change values after each cut, in eval mode.
+
+        Returns:
+            The outputs; None where the model does not take sequences longer than its batches.
+        """
+        inputs, changed = sequences.inputs, sequences.changed
+        try:
+            outputs = self.reader.read(self.model, inputs)
+        except UnfitModel:
+            raise
+        except Exception:
+            if sequences.length <= self.length:
+                raise
+            return None
+        # What training can still change is judged when it has.
+        judged = outputs if self.trained else outputs[:, : self.length]
+        state = f",{self.state}" if self.state else ""
+        refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", state)
+        others, again = self.reader.read(self.model, changed), self.reader.read(self.model, inputs)
+        self._same_twice(sequences, outputs, again)
+        self._compare_changed(sequences, outputs, others)
+        self._pass("numbers", "same outputs twice", "independent of the batch", "causal by values")
+        return outputs
+
+    def _same_twice(
+        self, sequences: Sequences, outputs: Tensor, again: Tensor, training: bool = False
+    ) -> None:
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            first = self.reader.read(model, sequences.inputs, training)
+            self.reader.read(model, sequences.changed, training)
+            return first, self.reader.read(model, sequences.inputs, training), sizes_of(first)
+
+        difference = self._differ(pair, sequences.length, (outputs, again, sizes_of(outputs)))
+        if difference is None:
+            return
+        mode = "in training mode " if training else ""
+        also = ", or draws from a generator of its own" if training else ""
+        raise UnfitModel(
+            f"the model keeps something between calls{also}: {mode}the same inputs, with the same "
+            f"seeds, give other outputs after another call ({difference}){self.state}; a sequence "
+            "starts with its call to forward"
+        )
+
+    def _compare_changed(
+        self, sequences: Sequences, outputs: Tensor, others: Tensor, training: bool = False
+    ) -> None:
+        """Nothing before a cut may have changed."""
+        kept = sequences.before_the_cut().unsqueeze(2)
+
+        def within(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return first, torch.where(kept, second, first), sizes_of(first)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            first = self.reader.read(model, sequences.inputs, training)
+            return within(first, self.reader.read(model, sequences.changed, training))
+
+        difference = self._differ(pair, sequences.length, within(outputs, others))
+        if difference is None:
+            return
+        mode = " in training mode" if training else ""
+        if self._row_alone_changes(sequences, difference.row, training):
+            raise UnfitModel(
+                f"the model sees the future{mode}{self.state}: other inputs from position "
+                f"{sequences.cuts[difference.row]} on change its output at position "
+                f"{difference.position} ({difference}); outputs at t may depend on inputs at "
+                "positions <= t only"
+            )
+        raise UnfitModel(
+            f"an output of the model depends on the other sequences of its batch{mode}"
+            f"{self.state}: other values there change it at position {difference.position} "
+            f"({difference})"
+        )
+
+    def _row_alone_changes(self, sequences: Sequences, row: int, training: bool) -> bool:
+        """Whether it is the future of a row, and not the rows beside it, that changes its past."""
+        cut, here = sequences.cuts[row], slice(row, row + 1)
+        if cut in (0, sequences.length):
+            return False
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            first = self.reader.read(model, sequences.inputs[here], training)
+            second = self.reader.read(model, sequences.changed[here], training)
+            return first[:, :cut], second[:, :cut], sizes_of(first)[:, :cut]
+
+        return self._differ(pair, sequences.length) is not None
+
+    def _prefix(self, sequences: Sequences, outputs: Tensor, cut: int) -> None:
+        """The first positions of one sequence alone, in eval mode."""
+        if not 0 < cut < sequences.length or self.random:
+            return
+        row = slice(UNCHANGED, UNCHANGED + 1)
+        start = sequences.inputs[row, :cut]
+        sizes = sizes_of(outputs)[row, :cut]
+        try:
+            alone = self.reader.read(self.model, start)
+        except UnfitModel:
+            raise
+        except Exception:  # not every model takes every length, and the task may not ask for it
+            return
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            whole = self.reader.read(model, sequences.inputs)
+            return self.reader.read(model, start), whole[row, :cut], sizes_of(whole)[row, :cut]
+
+        difference = self._differ(pair, sequences.length, (alone, outputs[row, :cut], sizes))
+        if difference is None:
+            self._pass("causal by prefixes")
+            return
+        if self._differs_alone(sequences):
+            raise UnfitModel(
+                "an output of the model depends on the other sequences of its batch"
+                f"{self.state}: alone a sequence gives another one ({difference})"
+            )
+        raise UnfitModel(
+            f"the model sees how long a sequence is{self.state}: its first {cut} positions alone "
+            f"give another output at position {difference.position} than within "
+            f"{sequences.length} positions ({difference}); outputs at t may depend on inputs at "
+            "positions <= t only"
+        )
+
+    def _differs_alone(self, sequences: Sequences) -> bool:
+        row = slice(UNCHANGED, UNCHANGED + 1)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            together = self.reader.read(model, sequences.inputs)
+            alone = self.reader.read(model, sequences.inputs[row])
+            return alone, together[row], sizes_of(together)[row]
+
+        return self._differ(pair, sequences.length) is not None
+
+    def _differ(
+        self, pair: Pair, length: int, known: tuple[Tensor, Tensor, Tensor] | None = None
+    ) -> Difference | None:
+        """The largest difference of two outputs, or None where it is rounding.
+
+        Args:
+            known: what ``pair`` gives by the model, if it was computed already.
+        """
+        terms = sum_lengths(self.model, length)
+        difference = largest_difference(*(known or pair(self.model)), terms)
+        if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
+            return None
+        return difference
+
+    def _hidden(self, sequences: Sequences) -> None:
+        """Outputs by ``hidden`` are those of ``forward``."""
+        if not offers_hidden(self.model):
+            return
+        longest = max(1, LARGEST_OUTPUT // (FEWEST_ROWS * self.specification.output_size))
+        rows = [sequences.inputs[0], sequences.changed[0]]
+        inputs = torch.stack(rows)[:, : min(longest, sequences.length)]
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            own: Any = model.eval()
+            with torch.no_grad():
+                outputs = self.reader.call(own, inputs, hidden=False)
+                vectors = self.reader.call(own, inputs, hidden=True)
+                return vectors @ own.output_matrix.T, outputs, sizes_of(outputs)
+
+        difference = self._differ(pair, inputs.shape[1])
+        if difference is not None:
+            raise UnfitModel(
+                f"hidden and output_matrix give other outputs than forward{self.state} "
+                f"({difference}), and tasks of text compute their losses by them"
+            )
+        self._pass("hidden vectors")
+
+    def _training_mode(self, sequences: Sequences) -> None:
+        """The same values and the gradients, with dropout and whatever else training has."""
+        outputs = self.reader.read(self.model, sequences.inputs, True)
+        others = self.reader.read(self.model, sequences.changed, True)
+        again, by_inputs, by_parameters = self._gradients(self.model, sequences)
+        self._same_twice(sequences, outputs, again, True)
+        self._compare_changed(sequences, outputs, others, True)
+        self._pass("causal in training")
+        if self.trained:
+            names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+            pairs = zip(names, by_parameters, strict=True)
+            self.result.unused = [name for name, g in pairs if g is None or not bool(g.any())]
+        if by_inputs and all(bool(g.isfinite().all()) for g in by_inputs):
+            self._compare_gradients(sequences, by_inputs)
+
+    def _gradients(
+        self, model: nn.Module, sequences: Sequences
+    ) -> tuple[Tensor, list[Tensor], list[Tensor | None]]:
+        """Outputs in training mode, and the gradients of those before each cut."""
+        kept = sequences.before_the_cut().unsqueeze(2)
+
+        def weights(outputs: Tensor) -> Tensor:
+            places = torch.arange(outputs.numel(), device=outputs.device).view(outputs.shape)
+            return places.cos().to(outputs.dtype) * kept
+
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        call = partial(self.reader.call, model.train())
+        buffers = Buffers(model)
+        try:
+            return gradients_of(call, sequences.inputs, weights, parameters)
+        finally:
+            buffers.restore()
+
+    def _compare_gradients(self, sequences: Sequences, by_inputs: list[Tensor]) -> None:
+        """Outputs before a cut have no gradient at the inputs after it."""
+        kept = sequences.before_the_cut().unsqueeze(2)
+
+        def within(gradients: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+            together = torch.cat(gradients, 2)
+            sizes = torch.cat([g.abs().max().expand_as(g) for g in gradients], 2)
+            return torch.where(kept, 0.0, together), torch.zeros_like(together), sizes
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            return within(self._gradients(model, sequences)[1])
+
+        difference = self._differ(pair, 2 * sequences.length, within(by_inputs))
+        if difference is None:
+            self._pass("causal by gradients")
+            return
+        cut = sequences.cuts[difference.row]
+        if cut == 0:
+            raise UnfitModel(
+                f"an output of the model depends on the other sequences of its batch{self.state}, "
+                "as its gradients in training mode say"
+            )
+        raise UnfitModel(
+            f"the model sees the future{self.state}: outputs before position {cut} have a gradient "
+            f"in training mode at the input of position {difference.position}; outputs at t may "
+            "depend on inputs at positions <= t only"
+        )
+
+    def _moved(self, sequences: Sequences) -> None:
+        """What a branch that starts at zero hides."""
+        self.state = MOVED
+        sequences = self.source.draw(self.rows, sequences.length)
+        with moved(self.model, MOVE, self.generator):
+            outputs = self.reader.read(self.model, sequences.inputs, True)
+            if bool(without_numbers(outputs).any()):  # the move, and no training, has broken it
+                return
+            others = self.reader.read(self.model, sequences.changed, True)
+            self._compare_changed(sequences, outputs, others, True)
+            outputs = self.reader.read(self.model, sequences.inputs)
+            self._prefix(sequences, outputs, self._cut_inside(sequences.length))
+            self._hidden(sequences)
+        self._pass("moved parameters")

@@ -1,0 +1,86 @@
+"""How a model is asked for its outputs in an examination: one seed, one mode, one clean state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.training.seeding import seed_generators
+from ground.seeding import derive_seed, state_of_python_generators
+
+
+def offers_hidden(model: nn.Module) -> bool:
+    """Whether the vectors before the output map can be had."""
+    return hasattr(model, "hidden") and hasattr(model, "output_matrix")
+
+
+class Buffers:
+    """The buffers of a model as they are now."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.kept = [
+            (module, name, buffer, None if buffer is None else buffer.detach().clone())
+            for module in model.modules()
+            for name, buffer in module._buffers.items()
+        ]
+
+    def restore(self) -> None:
+        for module, name, buffer, value in self.kept:
+            if buffer is not None and value is not None and not torch.equal(buffer, value):
+                buffer.data.copy_(value)
+            module._buffers[name] = buffer
+
+
+class Reader:
+    """Asks models for outputs (batch, time, channels), or for hidden vectors in their place.
+
+    Attributes:
+        seed: of what the models draw; each call starts from it.
+        by_hidden: whether ``hidden`` is asked where ``forward`` would be.
+        drew: whether the last call has drawn random numbers.
+        wrote: whether any call has written into its inputs.
+    """
+
+    def __init__(self, seed: int, by_hidden: bool) -> None:
+        self.seed, self.by_hidden = seed, by_hidden
+        self.drew = self.wrote = False
+
+    def read(self, model: nn.Module, inputs: Tensor, training: bool = False) -> Tensor:
+        """Outputs in eval mode without gradients, or in training mode with them.
+
+        In training mode buffers are then put back: a model may count in them what it has seen.
+        """
+        if not training:
+            with torch.no_grad():
+                return self.call(model.eval(), inputs)
+        buffers = Buffers(model)
+        try:
+            with torch.enable_grad():
+                return self.call(model.train(), inputs).detach()
+        finally:
+            buffers.restore()
+
+    def call(self, model: nn.Module, inputs: Tensor, hidden: bool | None = None) -> Tensor:
+        """Outputs in the mode that the model is in.
+
+        Args:
+            hidden: in place of ``by_hidden``.
+        """
+        if inputs.is_floating_point():
+            inputs = inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
+        seed_generators(derive_seed(self.seed, "draws of an examination"), inputs.device)
+        by_hidden = self.by_hidden if hidden is None else hidden
+        ask: Any = model.hidden if by_hidden else model
+        given, before = inputs.clone(), _random_state(inputs.device)
+        outputs: Tensor = ask(given)
+        self.drew = before != _random_state(inputs.device)
+        self.wrote = self.wrote or not torch.equal(given, inputs)
+        return outputs
+
+
+def _random_state(device: torch.device) -> tuple[object, ...]:
+    of_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0)
+    of_torch = torch.get_rng_state().numpy().tobytes(), of_device.numpy().tobytes()
+    return *of_torch, state_of_python_generators()

@@ -1,0 +1,139 @@
+"""Whether two outputs that should be equal differ by more than rounding explains.
+
+Sums in another order, of other length or in another block of a matrix product differ in their last
+digits. An output is the end of n additions, one sum after another, of numbers of some size s, and
+its error stays below λ √n u s but for a chance of 2 exp(-λ²/2) (Higham and Mary 2019, SIAM J. Sci.
+Comput. 41, A2815). So the tolerance follows from the type of the outputs (u), from the lengths of
+the sums in the model (n) and from the size of the outputs (s). A transform that mixes positions, as
+an FFT does, has the error of the whole sequence at every position: s is not that of one number.
+
+Some models stretch errors, as trained exponentials do. What is beyond the tolerance is therefore
+computed again in float64, where rounding is a billion times smaller and a real dependence is as
+large as before. Where a model rounds to fewer digits inside, or cannot be computed in float64, its
+own rounding is measured: by how far its outputs are from those in float64, and by what a change of
+its parameters in their last digit makes of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+LAMBDA = 8.0
+# How much more may be left in float64 than the same number of units in the last place: both are
+# the largest of many errors, which vary.
+MARGIN = 16.0
+
+# A model -> two outputs that should be equal, and the size of what each number is a sum of, all
+# three of one shape (batch, time, channels).
+Pair = Callable[[nn.Module], tuple[Tensor, Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference of two outputs, in terms of what rounding explains.
+
+    Attributes:
+        ratio: the difference divided by its tolerance; up to 1 it is rounding.
+        row, position: where it is.
+        amount: the difference itself.
+        size: of the numbers there.
+    """
+
+    ratio: float
+    row: int
+    position: int
+    amount: float
+    size: float
+
+    def __str__(self) -> str:
+        return f"by {self.amount:.2g}, where outputs are as large as {self.size:.2g}"
+
+
+def sum_lengths(model: nn.Module, length: int) -> int:
+    """Additions between an input and an output of ``length`` positions: each matrix adds over its
+    inputs, and the layer that it is part of over positions at most."""
+    matrices = [p for p in model.parameters() if p.ndim >= 2 and p.numel()]
+    return max(1, sum(p[0].numel() + length for p in matrices))
+
+
+def sizes_of(outputs: Tensor) -> Tensor:
+    """The size of what each output (batch, time, channels) is a sum of: the smaller one of the
+    largest number in its channel and the largest at its position.
+
+    One channel or one position of very large numbers, as a class that is never meant has, leaves
+    the others as exact as they were. What happens to be small is not more exact for that, so no
+    channel and no position counts as smaller than the median one.
+    """
+    absolute = outputs.abs().nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    by_channel = absolute.amax((0, 1))
+    by_position = absolute.amax(2)
+    by_channel = by_channel.clamp(min=float(by_channel.median()))
+    by_position = by_position.clamp(min=float(by_position.median()))
+    return torch.minimum(by_channel, by_position.unsqueeze(2))
+
+
+def largest_difference(here: Tensor, there: Tensor, sizes: Tensor, terms: int) -> Difference:
+    """Where two outputs (batch, time, channels) differ the most for their sizes.
+
+    Args:
+        terms: additions that led to each of them, see :func:`sum_lengths`.
+    """
+    same = (here == there) | (here.isnan() & there.isnan())  # infinities have no difference
+    difference = torch.where(same, 0.0, (here - there).abs()).nan_to_num(torch.inf)
+    allowed = LAMBDA * torch.finfo(here.dtype).eps * terms**0.5 * sizes
+    ratios = torch.where(same, 0.0, difference / allowed)
+    worst = int(ratios.argmax())
+    row, position, channel = map(int, torch.unravel_index(torch.tensor(worst), ratios.shape))
+    at = (row, position, channel)
+    return Difference(float(ratios[at]), row, position, float(difference[at]), float(sizes[at]))
+
+
+def is_rounding(model: nn.Module, pair: Pair, found: Difference, terms: int) -> bool:
+    """Whether a difference beyond the tolerance is rounding nevertheless.
+
+    Args:
+        pair: computes what ``found`` was found in, by the model it is given.
+    """
+    if not math.isfinite(found.ratio):
+        return False
+    here, _, sizes = pair(model)
+    noise = 0.0
+    try:
+        exact, other, exact_sizes = pair(copy.deepcopy(model).double())
+        if exact.dtype == torch.float64:
+            if largest_difference(exact, other, exact_sizes, terms).ratio <= MARGIN * found.ratio:
+                return True
+            noise = largest_difference(here, exact.to(here.dtype), sizes, terms).ratio
+    except Exception:  # a stranger's model may refuse to be copied, or float64, in any way
+        noise = 0.0
+    with moved(model, torch.finfo(here.dtype).eps, torch.Generator().manual_seed(0)):
+        nudged, _, _ = pair(model)
+    noise = max(noise, largest_difference(here, nudged, sizes, terms).ratio)
+    return found.ratio <= MARGIN * noise
+
+
+@contextmanager
+def moved(model: nn.Module, size: float, generator: torch.Generator) -> Iterator[None]:
+    """In this block every parameter is moved by ``size`` of itself, and by ``size`` where it is 0,
+    give or take a half; up or down at random."""
+    parameters = [p for p in model.parameters() if p.is_floating_point() or p.is_complex()]
+    before = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                drawn = torch.rand(parameter.shape, generator=generator) - 0.5
+                steps = (drawn.sign() * (0.5 + drawn.abs() * 2)).to(parameter.device)
+                scale = torch.where(parameter == 0, 1.0, parameter.abs())
+                parameter.add_((size * steps * scale).to(parameter.dtype))
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, before, strict=True):
+                parameter.copy_(value)

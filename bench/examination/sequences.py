@@ -1,0 +1,114 @@
+"""The sequences that a model is examined with: real ones of its task, and the same changed after a
+cut, at another place in each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from models.specification import SequenceSpecification
+
+UNCHANGED = 1  # the row in which nothing is changed; there are rows before and after it
+FEWEST_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Inputs and their changed form.
+
+    Attributes:
+        inputs: int64 (rows, time), or real (rows, time, channels).
+        changed: the same before the cut of each row, other values from there on.
+        cuts: first changed position of each row, from 0 to time (nothing is changed).
+    """
+
+    inputs: Tensor
+    changed: Tensor
+    cuts: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """Positions."""
+        return self.inputs.shape[1]
+
+    def before_the_cut(self) -> Tensor:
+        """Which positions come before the cut of their row, bool (rows, time)."""
+        places = torch.arange(self.length, device=self.inputs.device)
+        return places < torch.tensor(self.cuts, device=self.inputs.device).unsqueeze(1)
+
+
+class Source:
+    """Draws sequences like those of a batch, of any number and length.
+
+    Args:
+        inputs: of a training batch of the task.
+    """
+
+    def __init__(
+        self, inputs: Tensor, specification: SequenceSpecification, generator: torch.Generator
+    ) -> None:
+        self.real, self.vocabulary = inputs, specification.vocabulary
+        self.generator = generator  # of the CPU, so that every device sees the same sequences
+
+    def draw(self, rows: int, length: int) -> Sequences:
+        """Sequences with a cut in each row: before all, after all, before the last position, and
+        then wherever :func:`cut_between` says."""
+        rows = max(rows, FEWEST_ROWS)
+        inputs = self._lengthened(self._more_rows(rows), length)
+        random_cuts = rows - 3
+        edges = [1 + k * (length - 1) // random_cuts for k in range(random_cuts + 1)]
+        between = [cut_between(start, stop, self.generator) for start, stop in pairwise(edges)]
+        cuts = [0, length, length - 1, *between]
+        changed = inputs.clone()
+        others = self._others(inputs)
+        for row, cut in enumerate(cuts):
+            changed[row, cut:] = others[row, cut:]
+        return Sequences(inputs, changed, tuple(cuts))
+
+    def _integers(self, high: int, *shape: int) -> Tensor:
+        drawn = torch.randint(max(1, high), shape, generator=self.generator)
+        return drawn.to(self.real.device)
+
+    def _more_rows(self, rows: int) -> Tensor:
+        missing = rows - len(self.real)
+        if missing <= 0:
+            return self.real[:rows].clone()
+        flat = self.real.flatten(0, 1)
+        drawn = flat[self._integers(len(flat), missing, self.real.shape[1])]
+        return torch.cat([self.real, drawn])
+
+    def _lengthened(self, inputs: Tensor, length: int) -> Tensor:
+        missing = length - inputs.shape[1]
+        if missing <= 0:
+            return inputs[:, :length].clone()
+        flat = self.real.flatten(0, 1)
+        drawn = flat[self._integers(len(flat), len(inputs), missing)]
+        return torch.cat([inputs, drawn], 1)
+
+    def _others(self, inputs: Tensor) -> Tensor:
+        """Another value at every position: any other token, or vectors of other positions with
+        noise of their size."""
+        if self.vocabulary is not None:
+            steps = 1 + self._integers(self.vocabulary - 1, *inputs.shape)
+            return (inputs + steps) % self.vocabulary
+        flat = inputs.flatten(0, 1)
+        other = flat[self._integers(len(flat), *inputs.shape[:2])]
+        size = float(flat.std()) if flat.numel() > 1 else 0.0
+        noise = torch.randn(inputs.shape, generator=self.generator).to(inputs)
+        return other + (size or 1.0) * noise
+
+
+def cut_between(start: int, stop: int, generator: torch.Generator) -> int:
+    """A random cut in [start, stop), a prime where there is one: blocks of no size begin there, but
+    those of one position and of that many."""
+    first = max(1, start)
+    places = range(first, max(first + 1, stop))
+    best = [n for n in places if _is_prime(n)] or list(places)
+    return best[int(torch.randint(len(best), (1,), generator=generator))]
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))

@@ -1,0 +1,91 @@
+"""The two examinations of a run: with fresh weights before its training, and with the weights that
+are scored before any data of the test split are."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.records.schema import Examination
+from bench.training.training import total_steps
+from settings.settings import Configuration
+from tasks.interface import Batch, Task
+
+MOST_NAMES = 1000  # of parameters without use in a record
+
+
+def examine_fresh(
+    model: nn.Module, task: Task, batch: Batch, configuration: Configuration
+) -> Examined:
+    """Examine a model whose weights are those of its construction.
+
+    Args:
+        batch: of its training, on the device of the model.
+
+    Raises:
+        UnfitModel: what it fails.
+    """
+    training = configuration.training
+    trained_on = total_steps(task, training) * training.batch_size * batch.inputs.shape[1]
+    return examine(
+        model,
+        task.specification(),
+        batch.inputs,
+        seed=configuration.seed,
+        positions=positions_of_a_pass(trained_on),
+    )
+
+
+class ExaminedWeights:
+    """A model with the weights that are scored, once it has passed.
+
+    Args:
+        task: that measures it.
+        trained_by: the task that it was trained on, which may be another one.
+        trained_on: positions of all batches of its training, padding included.
+
+    Raises:
+        UnfitModel: what it fails.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        trained_by: Task,
+        configuration: Configuration,
+        trained_on: int,
+    ) -> None:
+        seed, size = configuration.seed, configuration.training.batch_size
+        device = next((p.device for p in model.parameters()), torch.device("cpu"))
+        inputs = trained_by.training_batch(seed, 0, size).inputs.to(device)
+        self.examined = examine(
+            model,
+            task.specification(),
+            inputs,
+            seed=seed,
+            positions=positions_of_a_pass(trained_on),
+            trained=True,
+        )
+        self.answers = Answers(model, inputs[:2], seed)
+
+    def still_answer(self) -> None:
+        """Ask once more after an evaluation.
+
+        Raises:
+            UnfitModel: the answers are others, so that what was measured depends on the order in
+                which it was measured.
+        """
+        self.answers.refuse_others()
+
+    def record(self, before: list[str]) -> Examination:
+        """What a record says of it.
+
+        Args:
+            before: what the model had passed before its training.
+        """
+        unused = self.examined.unused[:MOST_NAMES]
+        return Examination.model_validate(
+            {"before": before, "trained": self.examined.passed, "unused_parameters": unused}
+        )

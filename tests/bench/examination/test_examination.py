@@ -1,0 +1,241 @@
+"""Each fault is named, before a training where it can be known then; what only looks like one
+passes."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bench.examination.answers import answers_are_numbers, give_copies
+from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.training.unfit import UnfitModel
+from models.specification import SequenceSpecification
+from tests.bench.examination.strangers import (
+    FAULTS,
+    LONGEST,
+    LOOKS,
+    TOKENS,
+    VOCABULARY,
+    BehindAClosedDoor,
+    Dropped,
+    HiddenLeak,
+    Honest,
+    NoNumbers,
+    Remembers,
+    WritesIntoInputs,
+)
+
+BATCH = 8
+EVERY_TIME = {
+    "shape",
+    "numbers",
+    "inputs unchanged",
+    "same outputs twice",
+    "independent of the batch",
+    "causal by values",
+    "causal by prefixes",
+    "causal by gradients",
+    "causal in training",
+    "longest sequence",
+}
+
+
+def tokens(length: int = 29) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return torch.randint(0, VOCABULARY, (BATCH, length), generator=generator)
+
+
+def made(kind: type[Honest]) -> Honest:
+    torch.manual_seed(0)
+    return kind()
+
+
+def examined(model: nn.Module, *, trained: bool = False, length: int = 29) -> Examined:
+    return examine(model, TOKENS, tokens(length), trained=trained)
+
+
+@pytest.mark.parametrize("length", [29, LONGEST])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_before_a_training(fault: str, length: int) -> None:
+    kind, sentence = FAULTS[fault]
+    with pytest.raises(UnfitModel, match=sentence) as caught:
+        examined(made(kind), length=length)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_only_looks_like_a_fault_passes(name: str, trained: bool) -> None:
+    passed = {*examined(made(LOOKS[name]), trained=trained).passed}
+    assert passed == EVERY_TIME | (set() if trained else {"moved parameters"})
+
+
+def test_what_opens_with_training_is_named_with_the_trained_weights() -> None:
+    model = made(BehindAClosedDoor)
+    assert "moved parameters" in examined(model).passed
+    nn.init.zeros_(model.door)  # type: ignore[arg-type]
+    with pytest.raises(UnfitModel, match="sees the future with its trained weights"):
+        examined(model, trained=True)
+
+
+@pytest.mark.parametrize("leak", [1e-2, 1e-3])
+def test_a_leak_is_told_from_rounding_by_its_size(leak: float) -> None:
+    """Rounding of these outputs is below 1e-5 of them."""
+
+    class Weak(Honest):
+        def added(self, vectors: Tensor) -> Tensor:
+            return leak * vectors.flip(1)
+
+    with pytest.raises(UnfitModel, match="sees the future"):
+        examined(made(Weak), trained=True)
+
+
+class WrongShape(Honest):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs)[:, -1]
+
+
+class NoTensor(Honest):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return (super().forward(inputs), None)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (WrongShape, r"forward gave \(2, 13\) for inputs of shape \(2, 29\), .* = \(2, 29, 13\)"),
+        (NoTensor, r"forward gave tuple for inputs"),
+    ],
+)
+def test_a_wrong_shape_is_told(kind: type[Honest], sentence: str) -> None:
+    with pytest.raises(UnfitModel, match=sentence):
+        examined(made(kind))
+
+
+def test_no_numbers_beyond_the_batches_are_judged_after_training() -> None:
+    assert "numbers" in examined(made(NoNumbers), length=16).passed
+    sentence = r"no numbers \(NaN or infinity\) for \d+ of \d+ outputs, first at position 16 of 48"
+    with pytest.raises(UnfitModel, match=sentence):
+        examined(made(NoNumbers), length=16, trained=True)
+    with pytest.raises(UnfitModel, match="first at position 16 of"):
+        examined(made(NoNumbers), length=29)
+
+
+def test_nothing_is_left_behind() -> None:
+    model = made(LOOKS["counts"]).train()
+    model.mix.eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)  # noqa: NPY002
+    examined(model)
+    drawn = (torch.rand(()), random.random(), np.random.random())  # noqa: NPY002
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)  # noqa: NPY002
+    assert drawn == (torch.rand(()), random.random(), np.random.random())  # noqa: NPY002
+    assert model.training
+    assert not model.mix.training
+    after = model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_the_same_seed_asks_the_same() -> None:
+    def sentence(seed: int) -> str:
+        with pytest.raises(UnfitModel) as caught:
+            examine(made(FAULTS["next in block"][0]), TOKENS, tokens(), seed=seed)
+        return str(caught.value)
+
+    assert sentence(3) == sentence(3)
+    assert len({sentence(seed) for seed in range(5)}) > 1
+
+
+def test_parameters_without_use_are_named_with_trained_weights() -> None:
+    class Idle(Honest):
+        def __init__(self) -> None:
+            super().__init__()
+            self.idle = nn.Linear(3, 3)
+
+    assert examined(made(Idle)).unused == []
+    assert examined(made(Idle), trained=True).unused == ["idle.weight", "idle.bias"]
+
+
+def test_channels_are_examined_as_tokens_are() -> None:
+    class Means(nn.Module):
+        def __init__(self, future: bool) -> None:
+            super().__init__()
+            self.out, self.future = nn.Linear(3, 2), future
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            sums = inputs.cumsum(1)
+            return self.out(sums + 0.1 * inputs.flip(1) if self.future else sums)
+
+    specification = SequenceSpecification(20, input_channels=3, output_channels=2)
+    inputs = torch.randn(4, 20, 3, generator=torch.Generator().manual_seed(0))
+    assert "causal by gradients" in examine(Means(False), specification, inputs).passed
+    with pytest.raises(UnfitModel, match="sees the future"):
+        examine(Means(True), specification, inputs)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_short_sequences_can_be_examined(length: int) -> None:
+    specification = SequenceSpecification(length, vocabulary=VOCABULARY)
+    passed = examine(Honest(specification), specification, tokens(length)[:1]).passed
+    assert "causal by values" in passed
+
+
+def test_a_model_that_takes_some_lengths_only_is_examined_at_these() -> None:
+    class InPairs(Honest):
+        def forward(self, inputs: Tensor) -> Tensor:
+            if inputs.shape[1] != 30:
+                raise ValueError("30 positions, please")
+            return super().forward(inputs)
+
+    passed = examined(made(InPairs), length=30).passed
+    assert "causal by values" in passed
+    assert not {"causal by prefixes", "longest sequence"} & {*passed}
+
+
+def test_the_work_is_a_share_of_the_training() -> None:
+    assert positions_of_a_pass(0) == positions_of_a_pass(10_000)  # a second is allowed
+    large = positions_of_a_pass(10_000_000)
+    assert positions_of_a_pass(0) < large < positions_of_a_pass(10**12) == 2**15
+    assert 2 * 20 * large <= 0.02 * 3 * 10_000_000
+
+
+def test_a_model_that_writes_into_its_inputs_gets_copies() -> None:
+    model = made(WritesIntoInputs)
+    assert examined(model).writes
+    given = tokens()
+    give_copies(model)
+    model(given)
+    assert torch.equal(given, tokens())
+
+
+def test_answers_are_looked_at_while_a_task_evaluates() -> None:
+    model = made(NoNumbers).eval()
+    with answers_are_numbers(model), torch.no_grad():
+        model(tokens(16))
+        with pytest.raises(UnfitModel, match="first at position 16 of 29, in the evaluation"):
+            model(tokens())
+    assert model(tokens()).isnan().any()
+
+    hidden: Any = made(HiddenLeak).eval()
+    nn.init.constant_(hidden.mix.bias, torch.nan)
+    with answers_are_numbers(hidden), pytest.raises(UnfitModel, match="hidden gave no numbers"):
+        hidden.hidden(tokens())
+    assert "hidden" not in vars(hidden)
+
+
+def test_what_an_evaluation_leaves_in_a_model_is_told() -> None:
+    model = made(Dropped)
+    answers = Answers(model, tokens(), 0)
+    model(tokens(7))
+    answers.refuse_others()
+    remembering = made(Remembers)
+    answers = Answers(remembering, tokens(), 0)
+    with pytest.raises(UnfitModel, match=re.escape("after the evaluation the same inputs")):
+        answers.refuse_others()
