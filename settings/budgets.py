@@ -46,20 +46,20 @@ def split(words: Sequence[str]) -> tuple[Asked | None, list[str]]:
     Raises:
         UserError: two budgets, a width beside one, or what is no number.
     """
-    found: dict[str, str] = {}  # the last of a key counts
+    budgets: dict[str, str] = {}  # the last of a key counts
     others = []
     for word in words:
         key = word.partition("=")[0]
         if is_budget(key):
-            found[key] = word
+            budgets[key] = word
         else:
             others.append(word)
-    if not found:
+    if not budgets:
         return None, list(words)
-    if len(found) > 1:
-        raise UserError(f"{' and '.join(found.values())} both set models.width: give one of them")
+    if len(budgets) > 1:
+        raise UserError(f"{' and '.join(budgets.values())} both set models.width: give one of them")
     width = next((w for w in others if w.startswith("models.width=")), None)
-    ((key, word),) = found.items()
+    ((key, word),) = budgets.items()
     if width is not None:
         raise UserError(f"{word} finds models.width, and {width} sets it: leave one of them out")
     value = word.partition("=")[2]

@@ -267,9 +267,11 @@ def _entry(
         if not key.startswith("models.") or is_budget(key) or key.split(".")[1] in base.models
     ]
     words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    found = {"models.width"} if any(map(is_budget, own)) else set()  # by a budget
+    by_budget = {"models.width"} if any(map(is_budget, own)) else set()
     own_space = {
-        key: space[key] for key in space if key in known and key not in fixed and key not in found
+        key: space[key]
+        for key in space
+        if key in known and key not in fixed and key not in by_budget
     }
     entry = Entry(words, own_space, guest)
     entry.check()
