@@ -38,8 +38,7 @@ def wants_help(words: Sequence[str]) -> bool:
 
 SETTINGS_HELP = """\
 settings (key=value, in any order):
-  tasks=NAME             the task; `python -m bench` lists them; or package.Task or ./FILE.py:Task
-                         for one of your own
+  tasks=NAME             the task; `python -m bench` lists them; or package.Task, FILE.py:Task
   models=NAME            the model; or package.Class or ./FILE.py:Class for one of your own;
                          models.parameters=N: the width with about so many parameters
   preset=NAME            smoke (default), laptop, gpu, paper; only equal presets are compared
