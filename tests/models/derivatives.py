@@ -16,7 +16,8 @@ def with_gradients(
     What an output does not depend on has the gradient zero.
     """
     outputs = compute()
-    weights = torch.arange(outputs.numel()).view(outputs.shape).cos().to(outputs)
+    weights = torch.arange(outputs.numel(), dtype=torch.float64).cos()
+    weights = weights.view(outputs.shape).to(outputs)
     found = torch.autograd.grad((outputs * weights).sum(), list(leaves.values()), allow_unused=True)
     gradients = {
         name: torch.zeros_like(leaf) if gradient is None else gradient
