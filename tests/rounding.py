@@ -26,7 +26,7 @@ import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
@@ -40,40 +40,42 @@ from torch.utils._python_dispatch import TorchDispatchMode
 SEED = "MEMORY_BENCH_ROUNDING"  # the environment variable with the seed; without it: no mode
 
 # Names of ATen's operations, without the signs of their variants: `_` in place, `_foreach_`.
-SUMS_AND_PRODUCTS = frozenset(
-    """
-    add sub rsub mul div true_divide addcmul addcdiv lerp addmm addmv addr addbmm baddbmm mm bmm mv
-    dot vdot linear sum nansum mean prod cumsum cumprod logcumsumexp logsumexp var std var_mean
-    std_mean norm linalg_vector_norm renorm _weight_norm_interface _weight_norm_interface_backward
-    convolution convolution_overrideable convolution_backward mkldnn_rnn_layer
-    mkldnn_rnn_layer_backward _thnn_fused_lstm_cell
-    _softmax _log_softmax _softmax_backward_data _log_softmax_backward_data
-    native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
-    native_batch_norm native_batch_norm_backward _native_batch_norm_legit _fused_rms_norm
-    _fused_rms_norm_backward
-    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
-    _scaled_dot_product_attention_math_for_mps
-    nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward mse_loss
-    mse_loss_backward smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward
-    binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
-    embedding_dense_backward _embedding_bag index_add index_put _unsafe_index_put scatter_add
-    _fft_r2c _fft_c2r _fft_c2c cdist _cdist_forward _cdist_backward _pdist_forward
-    linalg_solve_triangular _linalg_solve_ex linalg_inv_ex linalg_cholesky_ex cholesky_solve
-    _linalg_det _linalg_slogdet linalg_lu_factor_ex linalg_lu_solve linalg_lu linalg_qr
-    linalg_householder_product linalg_lstsq _linalg_svd _linalg_eigh linalg_eig linalg_matrix_exp
-    triangular_solve linalg_cross avg_pool1d avg_pool2d avg_pool2d_backward _adaptive_avg_pool2d
-    tanh_backward sigmoid_backward gelu_backward silu_backward softplus_backward elu_backward
-    log_sigmoid_backward mish_backward logit_backward
-    """.split()
-)
-FUNCTIONS = frozenset(
-    """
-    exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh asin acos
-    atan atan2 asinh acosh atanh sigmoid log_sigmoid_forward erf erfc erfinv gelu silu softplus elu
-    mish logit logaddexp logaddexp2 pow hypot xlogy lgamma digamma polygamma special_xlog1py sinc
-    special_erfcx special_log_ndtr special_ndtri special_i0e special_entr angle polar
-    """.split()
-)
+SUMS_AND_PRODUCTS = """
+add sub rsub mul div true_divide addcmul addcdiv lerp addmm addmv addr addbmm baddbmm mm bmm mv
+dot vdot linear sum nansum mean prod cumsum cumprod logcumsumexp logsumexp var std var_mean
+std_mean norm linalg_vector_norm renorm _weight_norm_interface _weight_norm_interface_backward
+convolution convolution_overrideable convolution_backward mkldnn_rnn_layer
+mkldnn_rnn_layer_backward _thnn_fused_lstm_cell
+_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data
+native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
+native_batch_norm native_batch_norm_backward _native_batch_norm_legit _fused_rms_norm
+_fused_rms_norm_backward
+_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
+_scaled_dot_product_attention_math_for_mps
+nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward mse_loss
+mse_loss_backward smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward
+binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
+embedding_dense_backward _embedding_bag index_add index_put _unsafe_index_put scatter_add
+_fft_r2c _fft_c2r _fft_c2c cdist _cdist_forward _cdist_backward _pdist_forward
+linalg_solve_triangular _linalg_solve_ex linalg_inv_ex linalg_cholesky_ex cholesky_solve
+_linalg_det _linalg_slogdet linalg_lu_factor_ex linalg_lu_solve linalg_lu linalg_qr
+linalg_householder_product linalg_lstsq _linalg_svd _linalg_eigh linalg_eig linalg_matrix_exp
+triangular_solve linalg_cross avg_pool1d avg_pool2d avg_pool2d_backward _adaptive_avg_pool2d
+tanh_backward sigmoid_backward gelu_backward silu_backward softplus_backward elu_backward
+log_sigmoid_backward mish_backward logit_backward
+"""
+# Of these, whole numbers have a whole result, which is exact up to 1 / eps in whatever order.
+WHOLE = """
+add sub rsub mul addcmul addmm addmv addr addbmm baddbmm mm bmm mv dot vdot linear sum nansum
+prod cumsum cumprod convolution convolution_backward embedding_dense_backward index_add
+index_put _unsafe_index_put scatter_add
+"""
+FUNCTIONS = """
+exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh asin acos
+atan atan2 asinh acosh atanh sigmoid log_sigmoid_forward erf erfc erfinv gelu silu softplus elu
+mish logit logaddexp logaddexp2 pow hypot xlogy lgamma digamma polygamma special_xlog1py sinc
+special_erfcx special_log_ndtr special_ndtri special_i0e special_entr angle polar
+"""
 LENGTH_OF_DRAWS = 262_147  # a prime, so that rows of a longer tensor do not have the same draws
 
 
@@ -82,6 +84,7 @@ class Operation(NamedTuple):
 
     moves_inputs: bool
     moves_results: bool
+    whole: bool  # keeps whole numbers whole
     written: frozenset[str]  # arguments that it computes from and writes to
     outputs: frozenset[str]  # arguments that it only writes to
     names: tuple[str, ...]  # of all arguments
@@ -96,8 +99,9 @@ def operation(function: Any) -> Operation:
     arguments = function._schema.arguments
     writes = [a for a in arguments if a.alias_info is not None and a.alias_info.is_write]
     return Operation(
-        moves_inputs=name in SUMS_AND_PRODUCTS and not rounds_to_whole,
-        moves_results=name in FUNCTIONS,
+        moves_inputs=name in SUMS_AND_PRODUCTS.split() and not rounds_to_whole,
+        moves_results=name in FUNCTIONS.split(),
+        whole=name in WHOLE.split(),
         written=frozenset(a.name for a in writes if not a.kwarg_only),
         outputs=frozenset(a.name for a in writes if a.kwarg_only),
         names=tuple(a.name for a in arguments),
@@ -126,6 +130,8 @@ class Rounding(TorchDispatchMode):
         if known.moves_inputs:
             accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
             if "accumulate" in known.names and not accumulates:
+                return function(*args, **kwargs)
+            if known.whole and is_whole((args, kwargs)):
                 return function(*args, **kwargs)
             self.moved += 1
             digits = finest_eps((args, kwargs))
@@ -197,6 +203,25 @@ def feels_rounding(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and value.device.type != "meta"
 
 
+def is_whole(value: Any) -> bool:
+    """Whether all numbers in the arguments of an operation are whole, and none is large."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
+        return all(map(is_whole, value))
+    if isinstance(value, float):
+        return value.is_integer()
+    if not feels_rounding(value):
+        return True
+    if value.is_complex():
+        return False
+    first = value[(0,) * value.dim()].item() if value.numel() else 0.0
+    if not first.is_integer():  # the most frequent case by far, and it costs the least
+        return False
+    largest = 1 / torch.finfo(value.dtype).eps / max(value.numel(), 1)
+    return bool(((value == value.round()) & (value.abs() <= largest)).all())
+
+
 def finest_eps(value: Any) -> float:
     """eps of the type in which an operation on these arguments computes, 1 if of none."""
     if isinstance(value, dict):
@@ -225,8 +250,12 @@ class UnderRounding:
         self.operations[item.nodeid] = getattr(mode, "moved", 0)
         if os.environ.get("DUMP"):
             import json
+
             with open(os.environ["DUMP"], "a") as f:
-                f.write(json.dumps([item.nodeid, getattr(mode, "moved", 0), getattr(mode, "exact", {})]) + "\n")
+                f.write(
+                    json.dumps([item.nodeid, getattr(mode, "moved", 0), getattr(mode, "exact", {})])
+                    + "\n"
+                )
         return result
 
     @pytest.hookimpl

@@ -40,7 +40,7 @@ from tests.models.built import (
     sequences,
     small_model,
 )
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 # Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
 # the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
@@ -57,7 +57,7 @@ on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
 
 def random_projection(outputs: Tensor) -> Tensor:
     """A scalar whose gradient is different at every output."""
-    weights = torch.arange(outputs.numel()).view(outputs.shape).cos()
+    weights = torch.arange(outputs.numel(), dtype=torch.float64).cos().view(outputs.shape)
     return (outputs * weights.to(outputs.dtype)).sum()
 
 
@@ -176,7 +176,7 @@ def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
         own, inputs = copy.deepcopy(model).to(device), sequences(kind, 2, 37).to(device)
         both = with_gradients(partial(own, inputs), leaves_of(own))
         found.append({key: tensor.cpu() for key, tensor in both.items()})
-    assert_near(found[1], found[0], **NETWORK)
+    assert_derivatives_near(found[1], found[0], leaves_of(model), **NETWORK)
 
 
 @on_every_kind

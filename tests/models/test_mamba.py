@@ -38,7 +38,7 @@ def arguments(length: int, dtype: torch.dtype = torch.float64, scale: float = 1.
 def values_and_gradients(scan: Callable[..., Tensor], tensors: Arguments) -> dict[str, Tensor]:
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
     outputs = scan(*leaves)
-    weights = torch.arange(outputs.numel()).view(outputs.shape).cos().to(outputs)
+    weights = torch.arange(outputs.numel()).to(outputs).cos().view(outputs.shape)
     gradients = torch.autograd.grad((outputs * weights).sum(), leaves)
     return {"outputs": outputs.detach(), **dict(zip(NAMES, gradients, strict=True))}
 

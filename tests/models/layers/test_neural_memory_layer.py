@@ -130,7 +130,7 @@ def with_gradients(
     depth = len(weights)
     outputs, ends = function(leaves[:depth], Writes(*leaves[depth:-1]), leaves[-1], rule, read_own)
     found = [outputs, *ends]
-    loss = sum((t * torch.arange(t.numel()).view(t.shape).cos()).sum() for t in found)
+    loss = sum((t * torch.arange(t.numel()).to(t).cos().view(t.shape)).sum() for t in found)
     assert isinstance(loss, Tensor)
     return [*found, *torch.autograd.grad(loss, leaves)]
 
