@@ -46,7 +46,7 @@ dot vdot linear sum nansum mean prod cumsum cumprod logcumsumexp logsumexp var s
 std_mean norm linalg_vector_norm renorm _weight_norm_interface _weight_norm_interface_backward
 convolution convolution_overrideable convolution_backward mkldnn_rnn_layer
 mkldnn_rnn_layer_backward _thnn_fused_lstm_cell
-_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data
+_softmax _safe_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data
 native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
 native_batch_norm native_batch_norm_backward _native_batch_norm_legit _fused_rms_norm
 _fused_rms_norm_backward
@@ -64,11 +64,14 @@ triangular_solve linalg_cross avg_pool1d avg_pool2d avg_pool2d_backward _adaptiv
 tanh_backward sigmoid_backward gelu_backward silu_backward softplus_backward elu_backward
 log_sigmoid_backward mish_backward logit_backward
 """
-# Of these, whole numbers have a whole result, which is exact up to 1 / eps in whatever order.
-WHOLE = """
-add sub rsub mul addcmul addmm addmv addr addbmm baddbmm mm bmm mv dot vdot linear sum nansum
-prod cumsum cumprod convolution convolution_backward embedding_dense_backward index_add
-index_put _unsafe_index_put scatter_add
+# Whole numbers have whole sums and products, which are exact up to 1 / eps, in whatever order.
+WHOLE_SUMS = """
+add sub rsub sum nansum cumsum embedding_dense_backward index_add index_put _unsafe_index_put
+scatter_add
+"""
+WHOLE_PRODUCTS = """
+mul addcmul addmm addmv addr addbmm baddbmm mm bmm mv dot vdot linear prod cumprod convolution
+convolution_backward
 """
 FUNCTIONS = """
 exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh asin acos
@@ -84,7 +87,7 @@ class Operation(NamedTuple):
 
     moves_inputs: bool
     moves_results: bool
-    whole: bool  # keeps whole numbers whole
+    whole: float | None  # exact for whole numbers up to this power of 1 / eps
     written: frozenset[str]  # arguments that it computes from and writes to
     outputs: frozenset[str]  # arguments that it only writes to
     names: tuple[str, ...]  # of all arguments
@@ -98,10 +101,16 @@ def operation(function: Any) -> Operation:
     rounds_to_whole = function._overloadname.endswith("_mode")  # floor division
     arguments = function._schema.arguments
     writes = [a for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+    # Operations of the project's own are sums and products.
+    computes = name in SUMS_AND_PRODUCTS.split() or not function._schema.name.startswith("aten::")
     return Operation(
-        moves_inputs=name in SUMS_AND_PRODUCTS.split() and not rounds_to_whole,
+        moves_inputs=computes and not rounds_to_whole,
         moves_results=name in FUNCTIONS.split(),
-        whole=name in WHOLE.split(),
+        whole=1.0
+        if name in WHOLE_SUMS.split()
+        else 0.5
+        if name in WHOLE_PRODUCTS.split()
+        else None,
         written=frozenset(a.name for a in writes if not a.kwarg_only),
         outputs=frozenset(a.name for a in writes if a.kwarg_only),
         names=tuple(a.name for a in arguments),
@@ -131,7 +140,7 @@ class Rounding(TorchDispatchMode):
             accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
             if "accumulate" in known.names and not accumulates:
                 return function(*args, **kwargs)
-            if known.whole and is_whole((args, kwargs)):
+            if known.whole and are_whole((args, kwargs), known.whole):
                 return function(*args, **kwargs)
             self.moved += 1
             digits = finest_eps((args, kwargs))
@@ -203,12 +212,12 @@ def feels_rounding(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and value.device.type != "meta"
 
 
-def is_whole(value: Any) -> bool:
+def are_whole(value: Any, power: float) -> bool:
     """Whether all numbers in the arguments of an operation are whole, and none is large."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, list | tuple):
-        return all(map(is_whole, value))
+        return all(are_whole(part, power) for part in value)
     if isinstance(value, float):
         return value.is_integer()
     if not feels_rounding(value):
@@ -218,7 +227,7 @@ def is_whole(value: Any) -> bool:
     first = value[(0,) * value.dim()].item() if value.numel() else 0.0
     if not first.is_integer():  # the most frequent case by far, and it costs the least
         return False
-    largest = 1 / torch.finfo(value.dtype).eps / max(value.numel(), 1)
+    largest = torch.finfo(value.dtype).eps ** -power
     return bool(((value == value.round()) & (value.abs() <= largest)).all())
 
 

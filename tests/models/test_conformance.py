@@ -181,6 +181,7 @@ def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
     first, same, other = (model_or_skip(name, kind, seed).state_dict() for seed in (3, 3, 4))
     assert first.keys() == same.keys()
@@ -190,6 +191,7 @@ def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_evaluation_draws_no_random_numbers(name: str, kind: str) -> None:
     model = model_or_skip(name, kind, dtype=torch.float32)
     inputs = sequences(kind, 2, 20, dtype=torch.float32)
@@ -216,6 +218,7 @@ def test_training_changes_parameters_alone(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_safetensors_restore_the_model(name: str, kind: str) -> None:
     model, other = (model_or_skip(name, kind, seed, torch.float32) for seed in (0, 1))
     inputs = sequences(kind, 2, 20, dtype=torch.float32)

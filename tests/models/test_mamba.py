@@ -98,6 +98,7 @@ def test_scan_batches_over_models_that_share_an_argument(shared: str) -> None:
             assert_near(gradient[which], target, terms=SUMS * 19, condition=10)
 
 
+@pytest.mark.bitwise
 def test_scan_keeps_single_precision_under_autocast() -> None:
     tensors = arguments(50, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

@@ -218,6 +218,7 @@ def test_matrices_start_smaller_in_later_blocks() -> None:
             assert parameter.std().item() == pytest.approx(0.987 * deviation, rel=0.1)
 
 
+@pytest.mark.bitwise
 def test_a_delay_is_drawn_for_each_pass_of_training_alone() -> None:
     """Outputs of training without dropout are those of one of the delays, the same for a seed."""
     made = MemoryMosaicV2(TOKENS, width=16, heads=2, delay=2, longest_delay=4, dropout=0.0)

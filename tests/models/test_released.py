@@ -29,6 +29,7 @@ def disturb(modules: nn.ModuleList) -> None:
 
 
 @pytest.mark.parametrize("constructor", [LSTMAsReleased, MambaAsReleased])
+@pytest.mark.bitwise
 def test_layers_before_the_last_change_nothing(constructor: type) -> None:
     torch.manual_seed(0)
     model = constructor(TOKENS, width=16, layers=4)

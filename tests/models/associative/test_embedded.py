@@ -64,6 +64,7 @@ def test_a_trial_is_the_same_alone_and_among_others(model: type[EmbeddedMemory])
     assert torch.equal(torch.rand(5, generator=alone[0]), expected)
 
 
+@pytest.mark.bitwise
 def test_matrix_draws_weight_then_inputs_then_outputs() -> None:
     torch.manual_seed(42)
     shapes = ((DIMENSION, DIMENSION), (TOKENS, DIMENSION), (DIMENSION, CLASSES))
