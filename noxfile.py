@@ -48,7 +48,12 @@ ELSEWHERE = {
     # Threads that wait asleep: those that spin take the cores from the others, and hours.
     "2 threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
     "4 threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE"},
+    # Rounding errors that are drawn from a seed, whatever the processor: tests/rounding.py.
+    "rounding": {"MEMORY_BENCH_ROUNDING": os.environ.get("MEMORY_BENCH_ROUNDING", "0")},
 }
+# Tests that compute with PyTorch; under "rounding" the others would be those of any machine.
+ROUNDED = ("-m", "not browser and not cluster and not bitwise", "-n", "2", "--dist", "worksteal",
+           *(f"tests/{folder}" for folder in ("models", "tasks", "bench", "reproduce", "ground")))  # fmt: skip
 
 
 def python(session: nox.Session, *words: str, **options: object) -> None:
@@ -132,7 +137,8 @@ def tests(session: nox.Session) -> None:
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    run_pytest(session, *IN_TWO, *session.posargs, **ELSEWHERE[machine])
+    words = ROUNDED if machine == "rounding" else IN_TWO
+    run_pytest(session, *words, *session.posargs, **ELSEWHERE[machine])
 
 
 @nox.session

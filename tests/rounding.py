@@ -22,11 +22,12 @@ threads, NumPy, and code that torch.compile has made (under the mode functions r
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
@@ -88,6 +89,7 @@ class Operation(NamedTuple):
     moves_inputs: bool
     moves_results: bool
     whole: float | None  # exact for whole numbers up to this power of 1 / eps
+    exact_with: Callable[[Any], bool] | None  # of a number as second argument
     written: frozenset[str]  # arguments that it computes from and writes to
     outputs: frozenset[str]  # arguments that it only writes to
     names: tuple[str, ...]  # of all arguments
@@ -111,6 +113,7 @@ def operation(function: Any) -> Operation:
         else 0.5
         if name in WHOLE_PRODUCTS.split()
         else None,
+        exact_with={"add": is_zero, "sub": is_zero, "mul": is_power, "div": is_power}.get(name),
         written=frozenset(a.name for a in writes if not a.kwarg_only),
         outputs=frozenset(a.name for a in writes if a.kwarg_only),
         names=tuple(a.name for a in arguments),
@@ -139,6 +142,8 @@ class Rounding(TorchDispatchMode):
         if known.moves_inputs:
             accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
             if "accumulate" in known.names and not accumulates:
+                return function(*args, **kwargs)
+            if known.exact_with is not None and known.exact_with(args[1]):
                 return function(*args, **kwargs)
             if known.whole and are_whole((args, kwargs), known.whole):
                 return function(*args, **kwargs)
@@ -210,6 +215,15 @@ def feels_rounding(value: Any) -> bool:
     if not isinstance(value, Tensor) or isinstance(value, FakeTensor):
         return False
     return (value.is_floating_point() or value.is_complex()) and value.device.type != "meta"
+
+
+def is_zero(number: Any) -> bool:
+    return isinstance(number, int | float) and number == 0
+
+
+def is_power(number: Any) -> bool:
+    """Of two, positive or negative."""
+    return isinstance(number, int | float) and abs(math.frexp(number)[0]) == 0.5
 
 
 def are_whole(value: Any, power: float) -> bool:

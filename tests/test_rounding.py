@@ -157,6 +157,7 @@ def test_what_every_processor_computes_alike_is_left_alone() -> None:
             values.clone()[integers % 7].flip(0).relu().abs().neg(),
             torch.cat((values.clamp(-1, 1), values.masked_fill(values > 0, -torch.inf))),
             values.sort().values,
+            (values + 0.0) * -2.0 / 4,
             single.double(),
             values.float(),
             torch.randn(100),

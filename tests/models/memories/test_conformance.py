@@ -122,6 +122,7 @@ def test_an_empty_memory_answers_zeros(name: str, settings: dict, card: dict) ->
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
     memory = small(name, settings)
     memory.write(*pairs(2, 4))
@@ -132,6 +133,7 @@ def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_reset_forgets_everything(name: str, settings: dict, card: dict) -> None:
     fresh, used = small(name, settings), small(name, settings)
     used.write(random_units(3, 5, KEYS, seed=8), random_units(3, 5, VALUES, seed=9))
@@ -223,6 +225,7 @@ def test_keys_written_many_times_and_zeros_stay_finite(
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_reading_changes_nothing_and_draws_nothing(name: str, settings: dict, card: dict) -> None:
     memory = small(name, settings)
     keys, values = pairs(2, 4)
