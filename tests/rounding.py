@@ -65,9 +65,10 @@ triangular_solve linalg_cross avg_pool1d avg_pool2d avg_pool2d_backward _adaptiv
 tanh_backward sigmoid_backward gelu_backward silu_backward softplus_backward elu_backward
 log_sigmoid_backward mish_backward logit_backward
 """
-# Whole numbers have whole sums and products, which are exact up to 1 / eps, in whatever order.
+# Whole numbers have whole sums and products, which are exact up to 1 / eps, in whatever order; one
+# quotient of them, as in a mean, is rounded as IEEE 754 says.
 WHOLE_SUMS = """
-add sub rsub sum nansum cumsum embedding_dense_backward index_add index_put _unsafe_index_put
+add sub rsub sum nansum cumsum mean div true_divide embedding_dense_backward index_add index_put _unsafe_index_put
 scatter_add
 """
 WHOLE_PRODUCTS = """

@@ -54,6 +54,7 @@ def test_kernel_is_the_gaussian_average_of_values(
 
 
 @pytest.mark.parametrize("centre", [[1000.0, 1000.0], [-1000.0, 1000.0]])
+@pytest.mark.bitwise
 def test_the_gaussian_kernel_of_keys_far_from_the_origin(centre: list[float]) -> None:
     """Against brute force in double precision, with gradients; two clusters have no centre that
     would help."""
