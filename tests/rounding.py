@@ -11,10 +11,11 @@ function that PyTorch computes, forward and backward, is off by about one unit i
 - of an elementary function, such as exp, the result is multiplied so: libraries compute these to
   about a unit in the last place of the result, whatever they amplify.
 
-What is exact on every processor (copies, selections, comparisons, signs, conversions) and what is
-drawn stays as it is. ``pytest`` runs under the mode where MEMORY_BENCH_ROUNDING is a seed, each
-test with draws of its own, so that a failure repeats when the test is run alone. Tests marked
-``bitwise`` promise equal bits of one machine, and run without it.
+What is exact on every processor (copies, selections, comparisons, signs, conversions, sums and
+products of whole numbers, products with powers of two) and what is drawn stays as it is. ``pytest``
+runs under the mode where MEMORY_BENCH_ROUNDING is a seed, each test with draws of its own, so that
+a failure repeats when the test is run alone. Tests marked ``bitwise`` promise equal bits of one
+machine, and run without it.
 
 It reaches what PyTorch does in the thread of the test. Out of its reach are other processes and
 threads, NumPy, and code that torch.compile has made (under the mode functions run uncompiled).
@@ -26,7 +27,6 @@ import math
 import os
 import random
 import zlib
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -68,8 +68,8 @@ log_sigmoid_backward mish_backward logit_backward
 # Whole numbers have whole sums and products, which are exact up to 1 / eps, in whatever order; one
 # quotient of them, as in a mean, is rounded as IEEE 754 says.
 WHOLE_SUMS = """
-add sub rsub sum nansum cumsum mean div true_divide embedding_dense_backward index_add index_put _unsafe_index_put
-scatter_add
+add sub rsub sum nansum cumsum mean div true_divide embedding_dense_backward index_add index_put
+_unsafe_index_put scatter_add
 """
 WHOLE_PRODUCTS = """
 mul addcmul addmm addmv addr addbmm baddbmm mm bmm mv dot vdot linear prod cumprod convolution
@@ -81,7 +81,19 @@ atan atan2 asinh acosh atanh sigmoid log_sigmoid_forward erf erfc erfinv gelu si
 mish logit logaddexp logaddexp2 pow hypot xlogy lgamma digamma polygamma special_xlog1py sinc
 special_erfcx special_log_ndtr special_ndtri special_i0e special_entr angle polar
 """
+WHOLE = dict.fromkeys(WHOLE_PRODUCTS.split(), 0.5) | dict.fromkeys(WHOLE_SUMS.split(), 1.0)
 LENGTH_OF_DRAWS = 262_147  # a prime, so that rows of a longer tensor do not have the same draws
+
+
+def is_zero(number: Any) -> bool:
+    return isinstance(number, int | float) and number == 0
+
+
+def is_power_of_two(number: Any) -> bool:
+    return isinstance(number, int | float) and abs(math.frexp(number)[0]) == 0.5
+
+
+NEUTRAL = {"add": is_zero, "sub": is_zero, "mul": is_power_of_two, "div": is_power_of_two}
 
 
 class Operation(NamedTuple):
@@ -89,11 +101,20 @@ class Operation(NamedTuple):
 
     moves_inputs: bool
     moves_results: bool
-    whole: float | None  # exact for whole numbers up to this power of 1 / eps
-    exact_with: Callable[[Any], bool] | None  # of a number as second argument
+    whole: float | None  # whole numbers up to this power of 1 / eps have an exact result
+    neutral: Callable[[Any], bool] | None  # numbers that change no digit, as second argument
     written: frozenset[str]  # arguments that it computes from and writes to
     outputs: frozenset[str]  # arguments that it only writes to
     names: tuple[str, ...]  # of all arguments
+
+    def is_exact(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether every processor has the same result for these arguments."""
+        accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
+        if "accumulate" in self.names and not accumulates:  # index_put that replaces
+            return True
+        if self.neutral is not None and len(args) > 1 and self.neutral(args[1]):
+            return True
+        return self.whole is not None and are_whole((args, kwargs), self.whole)
 
 
 @cache
@@ -109,12 +130,8 @@ def operation(function: Any) -> Operation:
     return Operation(
         moves_inputs=computes and not rounds_to_whole,
         moves_results=name in FUNCTIONS.split(),
-        whole=1.0
-        if name in WHOLE_SUMS.split()
-        else 0.5
-        if name in WHOLE_PRODUCTS.split()
-        else None,
-        exact_with={"add": is_zero, "sub": is_zero, "mul": is_power, "div": is_power}.get(name),
+        whole=WHOLE.get(name),
+        neutral=NEUTRAL.get(name),
         written=frozenset(a.name for a in writes if not a.kwarg_only),
         outputs=frozenset(a.name for a in writes if a.kwarg_only),
         names=tuple(a.name for a in arguments),
@@ -126,28 +143,19 @@ class Rounding(TorchDispatchMode):
 
     Attributes:
         moved: how many operations were moved.
-        exact: how many were not, by name, that have a floating-point result.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.draws = random.Random(seed)
         self.moved = 0
-        self.exact: Counter[str] = Counter()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         known = operation(function)
-        if known.moves_inputs:
-            accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
-            if "accumulate" in known.names and not accumulates:
-                return function(*args, **kwargs)
-            if known.exact_with is not None and known.exact_with(args[1]):
-                return function(*args, **kwargs)
-            if known.whole and are_whole((args, kwargs), known.whole):
-                return function(*args, **kwargs)
+        if known.moves_inputs and not known.is_exact(args, kwargs):
             self.moved += 1
             digits = finest_eps((args, kwargs))
             named = zip(known.names, args, strict=False)
@@ -162,8 +170,6 @@ class Rounding(TorchDispatchMode):
             if results is None:  # `_foreach_exp_` writes to its first argument
                 for tensor in args[0]:
                     self.move(tensor)
-        elif isinstance(results, Tensor) and results.is_floating_point():
-            self.exact[function._schema.name] += 1
         return results
 
     def moved_input(self, value: Any, known: Operation, name: str, finest: float) -> Any:
@@ -218,15 +224,6 @@ def feels_rounding(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and value.device.type != "meta"
 
 
-def is_zero(number: Any) -> bool:
-    return isinstance(number, int | float) and number == 0
-
-
-def is_power(number: Any) -> bool:
-    """Of two, positive or negative."""
-    return isinstance(number, int | float) and abs(math.frexp(number)[0]) == 0.5
-
-
 def are_whole(value: Any, power: float) -> bool:
     """Whether all numbers in the arguments of an operation are whole, and none is large."""
     if isinstance(value, dict):
@@ -272,14 +269,6 @@ class UnderRounding:
         with mode:
             result = yield
         self.operations[item.nodeid] = getattr(mode, "moved", 0)
-        if os.environ.get("DUMP"):
-            import json
-
-            with open(os.environ["DUMP"], "a") as f:
-                f.write(
-                    json.dumps([item.nodeid, getattr(mode, "moved", 0), getattr(mode, "exact", {})])
-                    + "\n"
-                )
         return result
 
     @pytest.hookimpl
