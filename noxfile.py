@@ -51,9 +51,10 @@ ELSEWHERE = {
     # Rounding errors that are drawn from a seed, whatever the processor: tests/rounding.py.
     "rounding": {"MEMORY_BENCH_ROUNDING": os.environ.get("MEMORY_BENCH_ROUNDING", "0")},
 }
-# Tests that compute with PyTorch; under "rounding" the others would be those of any machine.
-ROUNDED = ("-m", "not browser and not cluster and not bitwise", "-n", "2", "--dist", "worksteal",
-           *(f"tests/{folder}" for folder in ("models", "tasks", "bench", "reproduce", "ground")))  # fmt: skip
+# Under "rounding": the tests that compute with PyTorch and promise no equal bits.
+UNPROMISED = "not browser and not cluster and not bitwise"
+ROUNDED = ("-m", UNPROMISED, "-n", "2", "--dist", "worksteal")
+COMPUTING = ("tests/models", "tests/tasks", "tests/bench", "tests/leaderboards/test_derived.py")
 
 
 def python(session: nox.Session, *words: str, **options: object) -> None:
@@ -137,8 +138,10 @@ def tests(session: nox.Session) -> None:
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    words = ROUNDED if machine == "rounding" else IN_TWO
-    run_pytest(session, *words, *session.posargs, **ELSEWHERE[machine])
+    words = (*IN_TWO, *session.posargs)
+    if machine == "rounding":
+        words = (*ROUNDED, *(session.posargs or COMPUTING))
+    run_pytest(session, *words, **ELSEWHERE[machine])
 
 
 @nox.session
