@@ -127,6 +127,7 @@ def test_of_no_memories_there_is_nothing_to_write(name: str, settings: dict, car
 
 @on_every_case
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.bitwise
 def test_gradients_of_queries_after_a_write_without(
     name: str, settings: dict, card: dict, mode: Any
 ) -> None:
