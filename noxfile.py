@@ -48,7 +48,13 @@ ELSEWHERE = {
     # Threads that wait asleep: those that spin take the cores from the others, and hours.
     "2 threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
     "4 threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE"},
+    # Rounding errors that are drawn from a seed, whatever the processor: tests/rounding.py.
+    "rounding": {"MEMORY_BENCH_ROUNDING": os.environ.get("MEMORY_BENCH_ROUNDING", "0")},
 }
+# Under "rounding": the tests that compute with PyTorch and promise no equal bits.
+UNPROMISED = "not browser and not cluster and not bitwise"
+ROUNDED = ("-m", UNPROMISED, "-n", "2", "--dist", "worksteal")
+COMPUTING = ("tests/models", "tests/tasks", "tests/bench", "tests/leaderboards/test_derived.py")
 
 
 def python(session: nox.Session, *words: str, **options: object) -> None:
@@ -132,7 +138,10 @@ def tests(session: nox.Session) -> None:
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    run_pytest(session, *IN_TWO, *session.posargs, **ELSEWHERE[machine])
+    words = (*IN_TWO, *session.posargs)
+    if machine == "rounding":
+        words = (*ROUNDED, *(session.posargs or COMPUTING))
+    run_pytest(session, *words, **ELSEWHERE[machine])
 
 
 @nox.session

@@ -47,7 +47,7 @@ def assert_near(
     terms: int = 1,
     condition: float = 1.0,
     dtype: torch.dtype | None = None,
-    largest: float | None = None,
+    largest: float | Mapping[str, float] | None = None,
     name: str = "",
 ) -> None:
     """Equal up to ``rounding``; tensors, arrays, numbers, or nested mappings and sequences of them.
@@ -56,19 +56,20 @@ def assert_near(
         dtype: the type of the computation where it is not that of both sides: where the truth has
             more digits, or where numbers came out as Python's.
         largest: magnitude of what is added; by default the largest expected value of each tensor.
-            Give it where nothing but a remainder is left of large numbers.
+            Give it where nothing but a remainder, or 0, is left of large numbers; of a mapping, one
+            for all of it or one for each key.
     """
-    options: dict[str, Any] = {
-        "terms": terms,
-        "condition": condition,
-        "dtype": dtype,
-        "largest": largest,
-    }
+    options: dict[str, Any] = {"terms": terms, "condition": condition, "dtype": dtype}
     if isinstance(expected, Mapping):
         assert actual.keys() == expected.keys(), name
         for key, value in expected.items():
-            assert_near(actual[key], value, name=f"{name}[{key!r}]", **options)
-    elif isinstance(expected, tuple | list) and not all(isinstance(x, Number) for x in expected):
+            size = largest[key] if isinstance(largest, Mapping) else largest
+            assert_near(actual[key], value, name=f"{name}[{key!r}]", largest=size, **options)
+        return
+    if isinstance(largest, Mapping):
+        raise TypeError(f"sizes by name, where {type(expected).__name__} has no names")
+    options["largest"] = largest
+    if isinstance(expected, tuple | list) and not all(isinstance(x, Number) for x in expected):
         assert len(actual) == len(expected), name
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
             assert_near(one, other, name=f"{name}[{index}]", **options)

@@ -34,6 +34,13 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("MEMORY_BENCH_ROUNDING"):  # torch is imported for it alone
+        from tests import rounding
+
+        rounding.register(config)
+
+
 def told_by_a_process(script: str, *words: str) -> Any:
     """What a script prints as JSON in a process of its own, with other hashes than this one."""
     finished = subprocess.run(

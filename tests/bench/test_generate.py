@@ -140,6 +140,7 @@ def test_refusals_are_one_sentence(tmp_path: Path, model: GPT2) -> None:
         main([f"run={misspelt}", *words[1:]])
 
 
+@pytest.mark.bitwise
 def test_runs_are_found_by_id_part_or_file(tmp_path: Path, model: GPT2) -> None:
     run = saved(tmp_path, model)
     longer = saved(tmp_path, model, seed=11)

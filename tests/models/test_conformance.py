@@ -47,7 +47,7 @@ from tests.models.built import (
     small_model,
     trained_or_skip,
 )
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 # A change of every parameter: of a bias that is still zero no mistake can be seen.
 AS_TRAINED = 0.1
@@ -60,7 +60,7 @@ on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
 
 def random_projection(outputs: Tensor) -> Tensor:
     """A scalar whose gradient is different at every output."""
-    weights = torch.arange(outputs.numel()).view(outputs.shape).cos()
+    weights = torch.arange(outputs.numel(), dtype=torch.float64).cos().view(outputs.shape)
     return (outputs * weights.to(outputs.dtype)).sum()
 
 
@@ -179,11 +179,12 @@ def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
         own, inputs = copy.deepcopy(model).to(device), sequences(kind, 2, 37).to(device)
         both = with_gradients(partial(own, inputs), leaves_of(own))
         found.append({key: tensor.cpu() for key, tensor in both.items()})
-    assert_near(found[1], found[0], **rounded(name, kind))
+    assert_derivatives_near(found[1], found[0], leaves_of(model), **rounded(name, kind))
 
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
     first, same, other = (model_or_skip(name, kind, seed).state_dict() for seed in (3, 3, 4))
     assert first.keys() == same.keys()
@@ -193,6 +194,7 @@ def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_evaluation_draws_no_random_numbers(name: str, kind: str) -> None:
     model = model_or_skip(name, kind, dtype=torch.float32)
     inputs = sequences(kind, 2, 20, dtype=torch.float32)
@@ -220,6 +222,7 @@ def test_training_changes_parameters_alone(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
+@pytest.mark.bitwise
 def test_safetensors_restore_the_model(name: str, kind: str) -> None:
     model, other = (model_or_skip(name, kind, seed, torch.float32) for seed in (0, 1))
     inputs = sequences(kind, 2, 20, dtype=torch.float32)

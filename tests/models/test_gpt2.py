@@ -204,6 +204,7 @@ def test_steps_equal_the_forward_pass_and_keep_the_stated_bytes(specification, p
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.bitwise
 def test_past_logits_do_not_change_by_a_bit_when_the_future_does(positions):
     model, tokens = build(positions=positions, dtype=torch.float32), sample()
     with torch.no_grad():
@@ -227,6 +228,7 @@ def test_order_of_the_past_matters_only_with_positions(positions):
     assert (difference <= allowed) == (positions == "none")
 
 
+@pytest.mark.bitwise
 def test_dropout_reaches_every_place_of_the_baseline():
     """Embeddings, attention weights, attention output, MLP output."""
     model, hidden = build(dropout=0.5), torch.randn(1, 9, 24, dtype=torch.float64)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from models.hyena import Filter, Hyena, HyenaMixer
 from models.specification import SequenceSpecification
-from tests.closeness import assert_near
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=512, vocabulary=5)
 
@@ -65,7 +64,7 @@ def test_equals_double_loops(length: int, bands: int) -> None:
     expected = with_gradients(lambda: naive(leaves, 40, bands), leaves)
     found = with_gradients(lambda: mixer(hidden), leaves)
     # Three sines of ten times their argument.
-    assert_near(found, expected, terms=37 * 40, condition=1000.0)
+    assert_derivatives_near(found, expected, leaves, terms=37 * 40, condition=1000.0)
 
 
 def variation(maximum_length: int, initialisation: str) -> float:

@@ -129,6 +129,7 @@ def test_initial_deviations_of_the_wrapper() -> None:
         assert not weights[f"blocks.5.mlp.1.{name}.bias"].any()
 
 
+@pytest.mark.bitwise
 def test_dropout_is_on_the_embedding_alone() -> None:
     """With everything dropped, the outputs no longer depend on the tokens, but are not zero."""
     torch.manual_seed(0)

@@ -38,7 +38,7 @@ def arguments(length: int, dtype: torch.dtype = torch.float64, scale: float = 1.
 def values_and_gradients(scan: Callable[..., Tensor], tensors: Arguments) -> dict[str, Tensor]:
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
     outputs = scan(*leaves)
-    weights = torch.arange(outputs.numel()).view(outputs.shape).cos().to(outputs)
+    weights = torch.arange(outputs.numel()).to(outputs).cos().view(outputs.shape)
     gradients = torch.autograd.grad((outputs * weights).sum(), leaves)
     return {"outputs": outputs.detach(), **dict(zip(NAMES, gradients, strict=True))}
 
@@ -98,6 +98,7 @@ def test_scan_batches_over_models_that_share_an_argument(shared: str) -> None:
             assert_near(gradient[which], target, terms=SUMS * 19, condition=10)
 
 
+@pytest.mark.bitwise
 def test_scan_keeps_single_precision_under_autocast() -> None:
     tensors = arguments(50, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

@@ -163,6 +163,7 @@ def test_shifted_causal_attention_equals_strict_mask_in_single_precision(beta):
 
 
 @pytest.mark.parametrize("time", [2, 17, 33, 300])
+@pytest.mark.bitwise
 def test_past_logits_do_not_change_by_a_bit_when_the_future_does(time):
     model, tokens = build(dtype=torch.float32), sample(time=time)
     with torch.no_grad():
@@ -240,6 +241,7 @@ def test_zero_embedding_and_no_leak_stay_finite():
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.bitwise
 def test_dropout_acts_in_training_only_and_on_both_memories():
     model, tokens = build(dropout=0.3), sample()
     model.eval()
@@ -254,6 +256,8 @@ def test_dropout_acts_in_training_only_and_on_both_memories():
 
 def test_reduced_precision_stays_close_to_single_precision():
     model, tokens = build(dtype=torch.float32), sample(time=40)
+    # Roundings one after the other, some eight in each of two blocks; sums are kept in float32.
+    reduced = {"dtype": torch.bfloat16, "terms": 2 * 8}
     with torch.no_grad():
         true = model(tokens)
         with torch.autocast("cpu", torch.bfloat16):
@@ -262,11 +266,12 @@ def test_reduced_precision_stays_close_to_single_precision():
         half, state = model(tokens), None
         for t in range(tokens.shape[1]):
             stepped, state = model.step(tokens[:, t], state)
-            assert (stepped - true[:, t]).abs().max() <= 0.05 * true.abs().max()
-    assert (mixed - true).abs().max() <= 0.05 * true.abs().max()
-    assert (half - true).abs().max() <= 0.05 * true.abs().max()
+            assert_near(stepped, true[:, t], largest=float(true.abs().max()), **reduced)
+    assert_near(mixed, true, **reduced)
+    assert_near(half, true, **reduced)
 
 
+@pytest.mark.bitwise
 def test_compiles_without_a_break_in_the_graph():
     model, tokens = build(layers=1), sample(time=18)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)

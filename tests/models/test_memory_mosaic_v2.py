@@ -22,7 +22,7 @@ from models.layers.scaled_sums import ScaledSum, scaled_sums
 from models.memory_mosaic_v2 import MemoryMosaicV2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=64, vocabulary=11)
 SUMS = {"terms": 37 * 37 * 8, "condition": 1000.0}
@@ -131,8 +131,9 @@ def test_memories_equal_their_equations(
         assert not steps().any()
         return
     expected = with_gradients(plain, leaves)
-    assert_near(with_gradients(lambda: made(hidden, delay)[0], leaves), expected, **SUMS)
-    assert_near(with_gradients(steps, leaves), expected, **SUMS)
+    at_once = with_gradients(lambda: made(hidden, delay)[0], leaves)
+    assert_derivatives_near(at_once, expected, leaves, **SUMS)
+    assert_derivatives_near(with_gradients(steps, leaves), expected, leaves, **SUMS)
 
 
 @pytest.mark.parametrize("piece", [1, 13, 37])
@@ -161,7 +162,8 @@ def test_scaled_sums_equal_the_recurrence(piece: int) -> None:
             rows.append(total)
         return torch.stack(rows, 1)
 
-    assert_near(with_gradients(cut, leaves), with_gradients(loop, leaves), **SUMS)
+    expected = with_gradients(loop, leaves)
+    assert_derivatives_near(with_gradients(cut, leaves), expected, leaves, **SUMS)
 
 
 def test_gates_beyond_any_float_and_long_sequences_give_keys() -> None:
@@ -216,6 +218,7 @@ def test_matrices_start_smaller_in_later_blocks() -> None:
             assert parameter.std().item() == pytest.approx(0.987 * deviation, rel=0.1)
 
 
+@pytest.mark.bitwise
 def test_a_delay_is_drawn_for_each_pass_of_training_alone() -> None:
     """Outputs of training without dropout are those of one of the delays, the same for a seed."""
     made = MemoryMosaicV2(TOKENS, width=16, heads=2, delay=2, longest_delay=4, dropout=0.0)

@@ -136,9 +136,13 @@ def test_extractor_moduli_are_those_of_the_three_matrices() -> None:
         model.output.weight[0].fill_(3)
         model.output.weight[1].fill_(4)
     moduli = model.extractor_moduli()
-    assert moduli["key_extractor"].tolist() == [[0, 0, 3], [0, 0, 0], [0, 0, 0]]
-    assert moduli["value_extractor"].tolist() == [[0, 0, 5], [0, 0, 0], [0, 0, 0]]
-    assert moduli["output"].tolist() == [[5, 5, 5]] * 3
+    expected = {
+        "key_extractor": [[0.0, 0, 3], [0, 0, 0], [0, 0, 0]],
+        "value_extractor": [[0.0, 0, 5], [0, 0, 0], [0, 0, 0]],
+        "output": [[5.0, 5, 5]] * 3,
+    }
+    for name, matrix in expected.items():
+        assert_near(moduli[name], torch.tensor(matrix).to(moduli[name]), terms=2)
 
 
 @pytest.mark.parametrize(

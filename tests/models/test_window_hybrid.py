@@ -18,7 +18,7 @@ from models.specification import SequenceSpecification
 from models.window_hybrid import MIXERS, MixerName, WindowAttention, WindowHybrid
 from tests.closeness import assert_near
 from tests.models.built import constructor, hyperparameters
-from tests.models.derivatives import disturbed, leaves_of, with_gradients
+from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=64, vocabulary=11)
 SUMS = {"terms": 37 * 8, "condition": 100.0}
@@ -42,7 +42,7 @@ def test_blocks_equal_the_plain_window(length: int, window: int) -> None:
     leaves = {"q": q, "k": k, "v": v}
     expected = with_gradients(lambda: naive_window(q, k, v, window, 0.7), leaves)
     found = with_gradients(lambda: attend_to_window(q, k, v, window, scale=0.7), leaves)
-    assert_near(found, expected, largest=10.0, **SUMS)
+    assert_derivatives_near(found, expected, leaves, **SUMS)
 
 
 def turned(x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def test_the_mixer_equals_its_definition() -> None:
         return read.transpose(1, 2).flatten(2) @ leaves["output_projection.weight"].T
 
     found = with_gradients(lambda: mixer(hidden), leaves)
-    assert_near(found, with_gradients(naive, leaves), **SUMS)
+    assert_derivatives_near(found, with_gradients(naive, leaves), leaves, **SUMS)
 
 
 def test_a_window_of_everything_is_the_attention_of_gpt2() -> None:

@@ -114,6 +114,7 @@ def hashes_elsewhere() -> dict[str, dict[str, str]]:
     return told_by_a_process(SCRIPT, *reversed(NAMES))
 
 
+@pytest.mark.bitwise
 def test_data_are_the_same_in_another_process(name: str) -> None:
     disturb(1)
     words = [f"tasks={name}", f"models={first_model(name)}", "preset=smoke"]
@@ -123,6 +124,7 @@ def test_data_are_the_same_in_another_process(name: str) -> None:
     assert hashes_elsewhere()[name] == here
 
 
+@pytest.mark.bitwise
 def test_a_measurement_is_a_function_of_settings_split_and_seed(name: str) -> None:
     model = first_model(name)
     disturb(1)

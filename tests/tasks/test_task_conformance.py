@@ -184,6 +184,7 @@ def hashes_elsewhere() -> dict[str, dict[str, str]]:
     return told_by_a_process(SCRIPT, *reversed(seeded))
 
 
+@pytest.mark.bitwise
 def test_data_are_the_same_in_another_process(name: str) -> None:
     disturb(1)
     here = fresh(name).data_hashes()
@@ -197,6 +198,7 @@ def test_data_are_the_same_in_another_process(name: str) -> None:
     assert hashes_elsewhere()[name] == here
 
 
+@pytest.mark.bitwise
 def test_a_training_batch_is_a_function_of_seed_step_and_size(name: str) -> None:
     disturb(1)
     first, second = fresh(name), fresh(name)

@@ -40,6 +40,8 @@ from tests.damage import FLIPS, flips
 from tests.power_cut import PowerCut, restore
 from tests.watching import time_limit
 
+pytestmark = pytest.mark.bitwise  # what is trained again, or served, is the same
+
 STEPS = ["training.steps=12", "training.checkpoint_every=5"]
 
 

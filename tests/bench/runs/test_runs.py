@@ -17,7 +17,7 @@ from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
 from tests.conftest import ROOT, Command
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.bitwise]
 
 TINY = [
     "tasks=regbench",

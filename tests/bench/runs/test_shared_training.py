@@ -19,6 +19,8 @@ from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose, training_configuration
 
+pytestmark = pytest.mark.bitwise  # what is trained again, or served, is the same
+
 STORIES = "".join(
     f"Once there was a cat named Number {k}. It saw {k + 2} birds and slept.\n" for k in range(400)
 )

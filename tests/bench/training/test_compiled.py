@@ -48,6 +48,7 @@ def many_lengths() -> RegBench:
 
 
 @needs_compiler
+@pytest.mark.bitwise
 def test_a_compiled_training_is_that_training(tmp_path: Path) -> None:
     """With the same dropout, and taken up again to the same weights."""
     train_here = partial(train, Letters(), dropout=0.2)
@@ -60,6 +61,7 @@ def test_a_compiled_training_is_that_training(tmp_path: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.bitwise
 def test_more_shapes_than_programs_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +76,7 @@ def test_more_shapes_than_programs_are_refused(
     assert str(found.value) == str(known.value)
 
 
+@pytest.mark.bitwise
 def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._inductor.config as inductor
 

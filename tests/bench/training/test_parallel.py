@@ -147,6 +147,7 @@ def test_a_process_without_a_sequence_adds_nothing(task: RegBench) -> None:
     assert_near(loss, expected, terms=200)
 
 
+@pytest.mark.bitwise
 def test_parts_of_a_batch_have_dropout_of_their_own(task: RegBench, tmp_path: Path) -> None:
     one = train(task, tmp_path / "one", dropout=0.5, micro_batch_size=3)
     two = train(task, tmp_path / "two", dropout=0.5, micro_batch_size=3)

@@ -64,6 +64,7 @@ def test_a_trial_is_the_same_alone_and_among_others(model: type[EmbeddedMemory])
     assert torch.equal(torch.rand(5, generator=alone[0]), expected)
 
 
+@pytest.mark.bitwise
 def test_matrix_draws_weight_then_inputs_then_outputs() -> None:
     torch.manual_seed(42)
     shapes = ((DIMENSION, DIMENSION), (TOKENS, DIMENSION), (DIMENSION, CLASSES))
@@ -96,7 +97,7 @@ def test_what_is_trained_and_how_far_a_sign_step_moves_it(
 def test_gradients_by_differences(model: type[EmbeddedMemory]) -> None:
     memory = model(TOKENS, DIMENSION, CLASSES, generators(0, 1), layer_norm=True).double()
     inputs = torch.randn(2, 3, DIMENSION, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(memory.read, (inputs,))
+    assert torch.autograd.gradcheck(memory.read, (inputs,), nondet_tol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(0, 4, 3), (7, 0, 3), (7, 4, 0)])

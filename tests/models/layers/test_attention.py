@@ -17,6 +17,7 @@ from models.layers.attention import attend
 from models.layers.dropout import Dropout, kept
 from models.memory_mosaic import MemoryMosaic
 from models.specification import SequenceSpecification
+from tests.closeness import assert_near
 
 BATCH, HEADS, WIDTH = 2, 3, 4
 
@@ -61,7 +62,7 @@ def test_values_and_gradients_equal_the_plain_form(
         monkeypatch.setattr(attention, name, value)
     inputs = sample(time, positions)
     masks = scaled_masks(*inputs[:2], causal)
-    assert masks[~masks.isnan()].unique().numel() <= 2 * time * positions  # not one number each
+    assert masks[~masks.isnan()].round(decimals=9).unique().numel() <= 2  # dropped, or scaled
     ours, true = seeded(*inputs, causal=causal), plain(*inputs, causal, masks)
     weight = torch.randn(true.shape, generator=torch.Generator().manual_seed(1)).double()
     pairs = [(ours, true)]
@@ -115,7 +116,8 @@ def test_share_kept_and_scale_agree_for_every_probability(probability):
     x = torch.ones(2**18, dtype=torch.float64)
     y = layer(x)
     share = min(1.0, 1 - round(probability * 2**16) / 2**16) or 2**-16
-    assert y.unique().tolist() in ([1.0], [0.0, 1 / share], [1 / share])
+    scales = y[y != 0].unique()
+    assert_near(scales, torch.full_like(scales, 1 / share))
     spread = 5 * math.sqrt((1 - share) / share / len(x))
     assert abs(y.mean().item() - 1) <= spread
     assert layer.eval()(x) is x
@@ -150,6 +152,7 @@ def test_stacked_inputs_have_the_gradients_of_single_ones(causal):
         vmap(gradients)(*stack)
 
 
+@pytest.mark.bitwise
 def test_compiles_without_a_break_in_the_graph():
     inputs = sample(20, 20)
 
@@ -167,6 +170,7 @@ def test_compiles_without_a_break_in_the_graph():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.bitwise
 def test_half_precision_is_computed_in_single_precision(dtype):
     inputs = [x.to(dtype) for x in sample(30, 30)]
     ours = seeded(*inputs, causal=True)
@@ -176,6 +180,7 @@ def test_half_precision_is_computed_in_single_precision(dtype):
 
 
 @pytest.mark.parametrize("kind", [GPT2, MemoryMosaic, ConvAttention])
+@pytest.mark.bitwise
 def test_dropout_changes_no_flops_and_follows_the_seed_of_a_step(kind):
     specification = SequenceSpecification(64, vocabulary=11)
     tokens = torch.randint(11, (2, 40), generator=torch.Generator().manual_seed(0))
@@ -195,6 +200,7 @@ def test_dropout_changes_no_flops_and_follows_the_seed_of_a_step(kind):
     assert not torch.equal(seen[0], seen[2])
 
 
+@pytest.mark.bitwise
 def test_without_dropout_it_is_pytorchs_function_to_the_bit():
     inputs = sample(70, 70, torch.float32)
     true = nn.functional.scaled_dot_product_attention(*inputs, is_causal=True)

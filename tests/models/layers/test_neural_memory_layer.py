@@ -130,7 +130,7 @@ def with_gradients(
     depth = len(weights)
     outputs, ends = function(leaves[:depth], Writes(*leaves[depth:-1]), leaves[-1], rule, read_own)
     found = [outputs, *ends]
-    loss = sum((t * torch.arange(t.numel()).view(t.shape).cos()).sum() for t in found)
+    loss = sum((t * torch.arange(t.numel()).to(t).cos().view(t.shape)).sum() for t in found)
     assert isinstance(loss, Tensor)
     return [*found, *torch.autograd.grad(loss, leaves)]
 
@@ -195,6 +195,7 @@ def test_many_calls_equal_one(
 
 @pytest.mark.parametrize("read_own", [True, False])
 @pytest.mark.parametrize("last", [0, 5, 9])
+@pytest.mark.bitwise
 def test_readings_are_causal(read_own: bool, last: int) -> None:
     """A later write moves no earlier reading; the write of a position moves its own reading with
     ``read_own`` and only the next one without."""
@@ -212,6 +213,7 @@ def test_readings_are_causal(read_own: bool, last: int) -> None:
 
 
 @pytest.mark.parametrize("period", [3, 7])
+@pytest.mark.bitwise
 def test_gradients_through_many_chunks_need_their_bound(period: int) -> None:
     """Steps of a deep memory that are too long make its last reading a chaotic function of its
     first weights. The bound changes no reading."""

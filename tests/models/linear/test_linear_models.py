@@ -206,7 +206,7 @@ def with_gradients(compute: Callable[[Tensor], Tensor], mixer: nn.Module) -> dic
     hidden.requires_grad_()
     outputs = compute(hidden)
     names, leaves = zip(*mixer.named_parameters(), strict=True)
-    loss = (outputs * torch.arange(outputs.numel()).cos().view_as(outputs)).sum()
+    loss = (outputs * torch.arange(outputs.numel()).to(outputs).cos().view_as(outputs)).sum()
     found = torch.autograd.grad(loss, (hidden, *leaves), allow_unused=True)
     gradients = dict(zip(("hidden", *names), found, strict=True))
     return {"outputs": outputs} | {n: g for n, g in gradients.items() if g is not None}

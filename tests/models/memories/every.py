@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Callable
 from functools import cache
@@ -66,9 +67,25 @@ def small(
     sizes: tuple[int, int] = (KEYS, VALUES),
     seed: int = 0,
 ) -> Memory:
+    """A memory that is as it was built first: two of one kind are equal to the bit."""
+    built, state = _built(name, tuple(settings.items()), dtype, sizes, seed)
+    torch.set_rng_state(state)
+    return copy.deepcopy(built)
+
+
+@cache
+def _built(
+    name: str,
+    settings: tuple[tuple[str, Any], ...],
+    dtype: torch.dtype,
+    sizes: tuple[int, int],
+    seed: int,
+) -> tuple[Memory, Tensor]:
+    """The memory, and the state of the generator after it."""
     chosen = {key: SMALL.get(key, value) for key, value in hyperparameters(name).items()}
     torch.manual_seed(seed)
-    return constructor(name)(*sizes, **(chosen | settings)).to(dtype)
+    built = constructor(name)(*sizes, **(chosen | dict(settings))).to(dtype)
+    return built, torch.get_rng_state()
 
 
 def promised(name: str, card: dict[str, Any], key: str) -> Any:

@@ -122,6 +122,7 @@ def test_an_empty_memory_answers_zeros(name: str, settings: dict, card: dict) ->
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
     memory = small(name, settings)
     memory.write(*pairs(2, 4))
@@ -132,6 +133,7 @@ def test_no_items_change_nothing(name: str, settings: dict, card: dict) -> None:
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_reset_forgets_everything(name: str, settings: dict, card: dict) -> None:
     fresh, used = small(name, settings), small(name, settings)
     used.write(random_units(3, 5, KEYS, seed=8), random_units(3, 5, VALUES, seed=9))
@@ -192,6 +194,8 @@ def test_size_is_as_the_card_says(name: str, settings: dict, card: dict) -> None
 
 @on_every_case
 def test_memories_of_a_batch_are_independent(name: str, settings: dict, card: dict) -> None:
+    if promised(name, card, "calls") == "matter":
+        pytest.skip("another order of sums may lead a training elsewhere")
     keys, values = pairs(2, 3, 6)
     keys[0, 0, 5] = keys[0, 0, 2]  # one memory of the batch has fewer distinct keys
     keys[1, 2, 4] = 0
@@ -205,6 +209,26 @@ def test_memories_of_a_batch_are_independent(name: str, settings: dict, card: di
         alone.write(keys[index], values[index])
         expected = alone.read(asked[index])
         assert_same(name, Reading(read.values[index], read.confidence[index]), expected)
+
+
+@on_every_case
+@pytest.mark.bitwise
+def test_a_memory_of_a_batch_does_not_change_with_the_others(
+    name: str, settings: dict, card: dict
+) -> None:
+    """To the bit, with values of the others that are not those of the same keys."""
+    keys, values = pairs(2, 3, 6)
+    keys[:, :, 5] = keys[:, :, 2]
+    mine = torch.zeros(2, 3, 1, 1, dtype=torch.bool)
+    mine[1, 2] = True
+    readings = []
+    for written in (values, torch.where(mine, values, values.flip(2))):
+        memory = small(name, settings)
+        memory.write(keys, written)
+        readings.append(memory.read(queries(2, 3, 5)))
+    before, after = readings
+    assert_identical(Reading(*(part[1, 2] for part in after)), Reading(*(p[1, 2] for p in before)))
+    assert not torch.equal(after.values[0, 0], before.values[0, 0])
 
 
 @on_every_case
@@ -223,6 +247,7 @@ def test_keys_written_many_times_and_zeros_stay_finite(
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_reading_changes_nothing_and_draws_nothing(name: str, settings: dict, card: dict) -> None:
     memory = small(name, settings)
     keys, values = pairs(2, 4)
@@ -251,7 +276,9 @@ def test_gradients(name: str, settings: dict, card: dict) -> None:
 
     given = [random_units(2, 5, 4, seed=1), random_units(2, 5, 3, seed=2)]
     given.append(random_units(2, 3, 4, seed=3))
-    assert torch.autograd.gradcheck(write_and_read, [x.requires_grad_() for x in given])
+    assert torch.autograd.gradcheck(
+        write_and_read, [x.requires_grad_() for x in given], nondet_tol=1e-5
+    )
 
 
 @on_every_case

@@ -59,7 +59,7 @@ def test_delta_rules_are_their_recurrence(rate: float, decay: float) -> None:
     if decay == 0:
         plain = DeltaRule(6, 5, rate=rate)
         plain.write(keys, values)
-        assert torch.equal(plain.read(asked).values, memory.read(asked).values)
+        assert_near(plain.read(asked).values, memory.read(asked).values, terms=70 * 6, condition=10)
 
 
 @pytest.mark.parametrize("items", [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 13])

@@ -74,6 +74,7 @@ IN_VALUES = {
 
 
 @on_every_case
+@pytest.mark.bitwise
 def test_mistakes_get_a_sentence_and_change_nothing(name: str, settings: dict, card: dict) -> None:
     memory = small(name, settings)
     memory.write(*pairs(2, 3))
@@ -126,6 +127,7 @@ def test_of_no_memories_there_is_nothing_to_write(name: str, settings: dict, car
 
 @on_every_case
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.bitwise
 def test_gradients_of_queries_after_a_write_without(
     name: str, settings: dict, card: dict, mode: Any
 ) -> None:
@@ -149,6 +151,7 @@ def test_gradients_of_queries_after_a_write_without(
 
 @on_every_case
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.bitwise
 def test_a_copy_is_a_memory_of_its_own(name: str, settings: dict, card: dict, copied: Any) -> None:
     memory = small(name, settings)
     memory.write(*(given.requires_grad_() for given in pairs(2, 4)))

@@ -31,7 +31,8 @@ def test_schemes_on_a_few_counts() -> None:
     assert weights(scheme="threshold", minimum_count=3, kept=1 / 16) == [0, 0, 0, 0, 0, 1, 0, 0]
     squares = [(c / 27) ** 2 for c in COUNTS.tolist()]
     assert_near(weights(scheme="power", exponent=2.0), squares, dtype=torch.float32)
-    assert weights(scheme="power", exponent=0.0) == weights(scheme="seen")
+    seen = weights(scheme="seen")
+    assert_near(weights(scheme="power", exponent=0.0), seen, dtype=torch.float32)
     power = weights(scheme="power", kept=1 / 16, exponent=1.0)
     assert_near(power[5], 12 / 27, dtype=torch.float32)
     assert sum(w > 0 for w in weights(scheme="power", kept=1 / 16)) == 1
@@ -75,7 +76,7 @@ def test_weights_are_vectorised_over_trials_and_know_other_sizes() -> None:
         together = memory.weights(counts, key_size=40)
         other = OuterProduct(40, 4, scheme=scheme)
         for trial in np.ndindex(3, 4):
-            assert torch.equal(together[trial], other.weights(counts[trial]))
+            assert_near(together[trial], other.weights(counts[trial]), terms=30)
 
 
 @pytest.mark.parametrize("scheme", ["seen", "threshold", "power", "gradient"])

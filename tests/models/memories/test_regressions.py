@@ -114,6 +114,7 @@ def test_settings_outside_their_range_are_refused(make: Any, sentence: str) -> N
         make()
 
 
+@pytest.mark.bitwise
 def test_a_ridge_lost_to_rounding_is_refused() -> None:
     memory = Ridge(2, 2, ridge=1e-12)
     memory.write(torch.ones(1, 2), torch.ones(1, 2))

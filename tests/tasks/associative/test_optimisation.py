@@ -156,6 +156,7 @@ def test_zipf_and_slopes() -> None:
     assert slope([1, 10], [2.0, 0.0]) is None
 
 
+@pytest.mark.bitwise
 def test_splits_and_seeds_use_other_random_numbers() -> None:
     task = Optimisation(**(SETTINGS | {"samples": 64, "trials": 2}))
 

@@ -224,6 +224,7 @@ def test_learned_keys_know_a_sentence_with_missing_words() -> None:
 
 
 @pytest.mark.parametrize("kind", MATERIALS)
+@pytest.mark.bitwise
 def test_pairs_are_a_function_of_the_generator(kind: str) -> None:
     one, other = (
         MATERIALS[kind](32, 0).pairs(2, 8, torch.Generator().manual_seed(5)) for _ in range(2)

@@ -130,6 +130,7 @@ def test_moons_move_on_circles_with_periods_of_one_training_system(phases: str) 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**6), st.integers(1, 5))
+@pytest.mark.bitwise
 def test_sequences_depend_on_seed_step_and_index_alone(seed: int, step: int, size: int) -> None:
     torch.manual_seed(seed)
     np.random.seed(step % 2**32)  # noqa: NPY002
@@ -147,6 +148,7 @@ def test_sequences_depend_on_seed_step_and_index_alone(seed: int, step: int, siz
         assert not torch.equal(many.inputs, other.inputs)
 
 
+@pytest.mark.bitwise
 def test_splits_are_the_committed_ones() -> None:
     hashes = small().data_hashes()
     assert {name: value[:16] for name, value in hashes.items()} == {
@@ -194,6 +196,7 @@ def test_write_back_is_what_a_generic_model_does() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.bitwise
 def test_a_rollout_reads_nothing_after_its_context() -> None:
     task = small()
     model = identity_unit(task, heads=3)
