@@ -656,6 +656,7 @@ def feedback(vocabulary: int, **changes: Any) -> Wrapped:
     "hourglass-transformer-pytorch==0.0.6",
     EINOPS,
     rival="gpt2",
+    multiple_of=4,  # of other lengths it raises NameError: name 'math' is not defined
     changes={
         "shorten_factor": 4,
         "attn_resampling": False,
