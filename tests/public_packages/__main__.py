@@ -18,8 +18,8 @@ from typing import Any
 from ground.errors import OK, RUN_FAILED, UserError, command
 from ground.files import ROOT
 from ground.words import wants_help
-from tests.public_packages import attention, recurrent
-from tests.public_packages.contender import CONTENDERS, Contender
+from tests.public_packages.contender import Contender
+from tests.public_packages.contenders import CONTENDERS
 from tests.public_packages.page import write_page
 
 HELP = """\
@@ -39,7 +39,6 @@ DEFAULTS = {
     "store": str(ROOT / "runs" / "public_packages"),
     "output": str(ROOT / "docs"),
 }
-ADAPTERS = (attention, recurrent)  # importing them fills CONTENDERS
 
 
 def main(words: list[str]) -> int:

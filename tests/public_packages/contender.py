@@ -83,7 +83,8 @@ def layer_model(
         return stack.head(stack.output_norm(hidden))
 
     def advance_stack(stack: nn.Module, tokens: Tensor, states: Any) -> tuple[Tensor, Any]:
-        assert isinstance(stack, LayerStack) and advance is not None
+        assert isinstance(stack, LayerStack)
+        assert advance is not None
         hidden, next_states = stack.embedding(tokens), []
         for index, (norm, layer) in enumerate(zip(stack.norms, stack.layers, strict=True)):
             state = None if states is None else states[index]

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.public_packages import attention, carried_state, construction, examination, recurrent
+from tests.public_packages import carried_state, construction, examination
 from tests.public_packages.comparing import Outcome, guarded
-from tests.public_packages.contender import CONTENDERS, Contender, Wrapped
+from tests.public_packages.contender import Contender, Wrapped
+from tests.public_packages.contenders import CONTENDERS
 from tests.public_packages.trainings import (
     BEFORE_EXAMINATION,
     TASKS,
@@ -29,7 +30,6 @@ from tests.public_packages.trainings import (
     vocabulary_of,
 )
 
-ADAPTERS = (attention, recurrent)  # importing them fills CONTENDERS
 EXAMINED_TASK = "regbench"  # or recall, where RegBench takes too long
 
 
@@ -102,9 +102,7 @@ def examine_behaviour(contender: Contender, row: Row) -> None:
     examine_state(trained, contender, vocabulary, row)
     row.put(
         "saved_and_loaded",
-        guarded(
-            lambda: construction.saved_and_loaded(trained, contender, vocabulary, torch.save)
-        ),
+        guarded(lambda: construction.saved_and_loaded(trained, contender, vocabulary, torch.save)),
     )
     length = contender.long_length
     row.put("numbers", guarded(lambda: examination.numbers_at(trained.eval(), vocabulary, length)))

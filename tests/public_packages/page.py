@@ -40,40 +40,49 @@ TASK_LABELS = {
 HEAD = f"""\
 # Public packages, examined
 
-Written by `nox -s public_packages`, which installs each package at the version named here, runs it and
-writes this page and [public_packages.json](public_packages.json), where every number is. It says what was run and
-what came out, on a CPU with float32 unless said otherwise, at width 64 with two layers. Packages that offer
-layers stand between an embedding and an output matrix of ours; adapters are in `tests/public_packages/`.
-Some of what a column asks is not promised by a package; a `no` says that it does not hold, not that it should.
+Written by `nox -s public_packages`, which installs each package at the version named here, runs
+it, and writes this page and [public_packages.json](public_packages.json), where every number is.
+It says what was run and what came out, on a CPU, with float32 unless said otherwise, at width 64
+with two layers. Layers stand between an embedding and an output matrix of ours; the adapters are
+in `tests/public_packages/`. Not all that a column asks is promised by a package: a `no` says that
+it does not hold, not that it should.
 
-An output counts as unchanged within {ROUNDING:g} of the largest output, and as changed from {LEAK:g} on; between them
-it is `{UNCLEAR}`. `–`: the package does not offer it. `{RAISES}`: it ended in an error.
+An output counts as unchanged within {ROUNDING:g} of the largest output and as changed from
+{LEAK:g} on; between them it is `{UNCLEAR}`. `–`: the package does not offer it, or no way to it was
+tried. `{RAISES}`: it ended in an error.
 
 | column | holds if |
 |---|---|
-| causal | other tokens after a position, or their absence, leave the outputs up to it: 16 cuts and 7 prefixes, in eval and train mode, with fresh weights and after 100 training steps |
-| same twice | in eval mode the same tokens give the same outputs, also after other tokens |
-| batch | a sequence's outputs are those that it has alone and beside any others |
-| inputs kept | no call writes to its inputs |
-| seed | built twice after one `torch.manual_seed`, it is the same model |
-| step | one token at a time from a carried state equals one call on all 40 tokens |
-| prompt | likewise, a prompt of 1, 5, 16, 17 or 32 tokens in one call, then single tokens, at batch 1 and 2 |
-| pieces | likewise, pieces of 2 to 16 tokens in six patterns |
-| in turn | two sequences that go on in turn, each from its own state, give what each gives alone |
-| state reused | a state from which one call went on still gives a second call what it gave before |
-| copied | a deep copy of a state goes on as the state does |
-| float64 | after `.double()` outputs are float64, computed in float64 |
-| saved | the trained `state_dict`, loaded into a model of another seed, gives the same outputs |
-| long | outputs are numbers at 512 tokens (256 where a package takes long) |
 """
+
+# What a column says, in the order of COLUMNS.
+MEANINGS = {
+    "causal": "other tokens after a position, or none, leave the outputs up to it as they are: 16 "
+    "cuts and 7 prefixes, in eval and train mode, with fresh weights and after 100 training steps",
+    "same twice": "in eval mode the same tokens give the same outputs, also after other tokens",
+    "batch": "a sequence has the outputs that it has alone, whatever stands beside it",
+    "inputs kept": "no call writes to its inputs",
+    "seed": "built twice after one `torch.manual_seed`, it is the same model",
+    "step, batch 1": "one token at a time from a carried state equals one call on all 40 tokens",
+    "step, batch 2": "likewise for two sequences at once",
+    "prompt": "likewise, after a prompt of 1, 5, 16, 17 or 32 tokens in one call, at batch 1 and 2",
+    "pieces": "likewise, for pieces of 1 to 16 tokens in six patterns",
+    "in turn": "two sequences that go on in turn, each from its state, give what each gives alone",
+    "state reused": "a state from which one call went on still serves a second one",
+    "copied": "a deep copy of a state goes on as the state does",
+    "float64": "after `.double()` outputs are float64, and computed in float64 throughout",
+    "saved": "the trained `state_dict`, loaded into a model of another seed, is the same model",
+    "long": "outputs are numbers at 512 tokens (256 where a package takes long)",
+}
 
 SCORES = """\
 ## Short trainings
 
-The accuracy after a training of seconds (100 or 200 steps of small batches, AdamW, one learning rate for all that
-nobody tuned): the mean of seeds 0, 1 and 2 and its 95 % interval. It says whether a package trains at all beside
-this project's model of the same kind, which stands in brackets; it ranks nothing. Steps: CPU-seconds of a
-training step over those of that model, in turn, the median of five (lowest to highest).
+Accuracy after a training of seconds: 100 steps (RegBench) or 200 of small batches, AdamW, one
+learning rate for all that nobody tuned; the mean of seeds 0, 1 and 2 and its 95 % interval. It says
+whether a package trains at all beside this project's model of the same kind, in brackets, and ranks
+nothing. Steps: CPU-seconds of a training step over those of that model, in turn, the median of
+five (lowest to highest).
 """
 
 
@@ -94,7 +103,8 @@ def write_page(rows: Rows, folder: Path) -> None:
     ]
     text = json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / "public_packages.json").write_text(text + "\n", encoding="utf-8")
-    parts = [HEAD, table_of_checks(rows), what_was_seen(rows), table_of_counts(rows)]
+    meanings = "".join(f"| {column} | {meaning} |\n" for column, meaning in MEANINGS.items())
+    parts = [HEAD + meanings, table_of_checks(rows), what_was_seen(rows), table_of_counts(rows)]
     parts.append(table_of_scores(rows))
     (folder / "public_packages.md").write_text("\n".join(parts), encoding="utf-8")
 
@@ -147,7 +157,7 @@ def what_was_seen(rows: Rows) -> str:
             outcomes = outcomes_of(behaviour, beginnings)
             noted = {n: o for n, o in outcomes.items() if o["holds"] not in (YES, ABSENT)}
             if noted:
-                worst = max(noted, key=lambda name: (noted[name]["deviation"] or 0.0))
+                worst = max(noted, key=lambda name: noted[name]["deviation"] or 0.0)
                 lines.append([name_of(contender), column, sentence(worst, noted[worst])])
     heads = ["package and class", "column", "the largest that was seen"]
     return "## What was seen where it does not hold\n\n" + table(heads, lines)

@@ -1,4 +1,4 @@
-"""Adapters: recurrent networks and state-space models."""
+"""Adapters: recurrent networks and convolutions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.public_packages.contender import (
     contender,
     layer_model,
 )
-
-EINOPS = "einops==0.8.2"
-EINX = ("einx==0.4.3", "frozendict==2.5.1")
-TORCH = "torch==2.13.0"
-TRANSFORMERS = "transformers==5.23.0"
+from tests.public_packages.pins import (
+    EINOPS,
+    EINX,
+    TORCH,
+)
 
 
 def first_and_state(layer: nn.Module, hidden: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -54,178 +54,6 @@ def torch_lstm(vocabulary: int, **changes: Any) -> Wrapped:
         return torch.cat([outputs, outputs], -1) if project else outputs
 
     return layer_model(vocabulary, lambda: nn.LSTM(WIDTH, WIDTH, **options), run, first_and_state)
-
-
-@contender(
-    "mambapy Mamba",
-    "mambapy==1.2.0",
-    rival="mamba",
-    pieces="one",
-    changes={
-        "d_state": 8,
-        "expand_factor": 1,
-        "d_conv": 2,
-        "dt_rank": 2,
-        "dt_min": 0.01,
-        "dt_max": 0.5,
-        "dt_init": "constant",
-        "dt_scale": 3.0,
-        "rms_norm_eps": 0.1,
-        "bias": True,
-        "conv_bias": False,
-        "inner_layernorms": True,
-        "mup": True,
-    },
-)
-def mambapy(vocabulary: int, **changes: Any) -> Wrapped:
-    from mambapy.mamba import Mamba, MambaConfig  # mambapy.lm also needs mamba-ssm and CUDA
-
-    config = MambaConfig(d_model=WIDTH, n_layers=LAYERS, **changes)
-    ends = [nn.Embedding(vocabulary, WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, vocabulary)]
-    network = nn.ModuleList([*ends, Mamba(config)])
-
-    def step(model: nn.Module, tokens: Tensor, caches: Any) -> tuple[Tensor, Any]:
-        embedding, norm, head, mamba = model
-        if caches is None:  # as the package's own LM.generate starts
-            empty = torch.zeros(len(tokens), config.d_inner, config.d_conv - 1)
-            caches = [(None, empty) for _ in range(LAYERS)]
-        hidden, caches = mamba.step(embedding(tokens[:, 0]), list(caches))
-        return head(norm(hidden))[:, None], caches
-
-    return Wrapped(network, lambda m, x: m[2](m[1](m[3](m[0](x)))), step)
-
-
-@contender(
-    "minimamba MambaForCausalLM",
-    "minimamba==1.0.1",
-    rival="mamba",
-    changes={
-        "d_state": 8,
-        "expand": 1,
-        "d_conv": 2,
-        "dt_rank": 2,
-        "dt_min": 0.01,
-        "dt_max": 0.5,
-        "dt_init": "constant",
-        "dt_scale": 3.0,
-        "norm_epsilon": 0.1,
-        "bias": True,
-        "conv_bias": False,
-        "rms_norm": False,
-        "tie_embeddings": False,
-    },
-)
-def minimamba(vocabulary: int, **changes: Any) -> Wrapped:
-    from minimamba import InferenceParams, MambaForCausalLM, MambaLMConfig
-
-    config = MambaLMConfig(d_model=WIDTH, n_layer=LAYERS, vocab_size=vocabulary, **changes)
-
-    def advance(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        state = InferenceParams() if state is None else state
-        logits = model(tokens, state)
-        state.seqlen_offset += tokens.shape[1]
-        return logits, state
-
-    def run(model: nn.Module, tokens: Tensor) -> Tensor:
-        return model(tokens)[..., :vocabulary]
-
-    return Wrapped(
-        MambaForCausalLM(config),
-        run,
-        lambda m, x, s: (lambda out: (out[0][..., :vocabulary], out[1]))(advance(m, x, s)),
-    )
-
-
-@contender(
-    "mamba3-ssm MambaLMHeadModel",
-    "mamba3-ssm==0.2.1",
-    EINOPS,
-    rival="mamba2",
-    changes={"d_intermediate": 64, "tie_embeddings": False, "rms_norm": False},
-)
-def mamba3(vocabulary: int, **changes: Any) -> Wrapped:
-    from mamba3_ssm.block import MambaLMHeadModel
-    from mamba3_ssm.config import MambaConfig
-
-    layer = {"d_state": 32, "headdim": 32}
-    options = {"d_model": WIDTH, "n_layer": LAYERS, "vocab_size": vocabulary, "ssm_cfg": layer}
-    network = MambaLMHeadModel(MambaConfig(**(options | changes)))
-    return Wrapped(network, lambda m, x: m(x)[..., :vocabulary])
-
-
-@contender(
-    "mamba3-ssm Mamba3",
-    "mamba3-ssm==0.2.1",
-    EINOPS,
-    rival="mamba2",
-    pieces="one",
-    changes={
-        "d_state": 16,
-        "expand": 1,
-        "headdim": 16,
-        "ngroups": 2,
-        "rope_fraction": 1.0,
-        "dt_min": 0.05,
-        "dt_max": 0.5,
-        "dt_init_floor": 0.5,
-        "A_floor": 1.0,
-        "is_mimo": True,
-    },
-)
-def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
-    from mamba3_ssm.layer import Mamba3
-
-    options = {"d_model": WIDTH, "d_state": 32, "headdim": 32} | changes
-
-    def step(layer: nn.Module, hidden: Tensor, state: Any) -> tuple[Tensor, Any]:
-        if state is None:
-            state = layer.allocate_inference_cache(len(hidden))
-        outputs, *state = layer.step(hidden[:, 0], *state)
-        return outputs[:, None], tuple(state)
-
-    return layer_model(
-        vocabulary, lambda: Mamba3(**options), lambda layer, x: layer(x), step
-    )
-
-
-@contender(
-    "xlstm xLSTMLMModel (mLSTM)",
-    "xlstm==2.0.6",
-    "mlstm-kernels==2.0.6",
-    EINOPS,
-    rival="gla",
-    pieces="one",
-    changes={
-        "bias": True,
-        "tie_weights": True,
-        "add_post_blocks_norm": False,
-        "add_embedding_dropout": True,
-        "dropout": 0.5,
-        "weight_decay_on_embedding": True,
-    },
-)
-def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
-    from xlstm import (
-        mLSTMBlockConfig,
-        mLSTMLayerConfig,
-        xLSTMLMModel,
-        xLSTMLMModelConfig,
-    )
-
-    layer = mLSTMLayerConfig(conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=HEADS)
-    options = {
-        "mlstm_block": mLSTMBlockConfig(mlstm=layer),
-        "context_length": 512,
-        "num_blocks": LAYERS,
-        "embedding_dim": WIDTH,
-        "vocab_size": vocabulary,
-    }
-    network = xLSTMLMModel(xLSTMLMModelConfig(**(options | changes)))
-
-    def step(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return model.step(tokens, {} if state is None else state)
-
-    return Wrapped(network, lambda m, x: m(x), step)
 
 
 @contender(
@@ -316,70 +144,6 @@ def mingru_scans(vocabulary: int, **changes: Any) -> Wrapped:
 
 
 @contender(
-    "gateloop-transformer SimpleGateLoopLayer",
-    "gateloop-transformer==0.2.5",
-    EINOPS,
-    "rotary-embedding-torch==0.9.1",
-    rival="gla",
-    changes={"prenorm": False, "post_ln": True},
-)
-def gateloop(vocabulary: int, **changes: Any) -> Wrapped:
-    from gateloop_transformer import SimpleGateLoopLayer
-
-    return layer_model(
-        vocabulary,
-        lambda: SimpleGateLoopLayer(WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, cache=state, return_cache=True),
-    )
-
-
-@contender(
-    "s5-pytorch S5Block",
-    "s5-pytorch==0.2.1",
-    EINOPS,
-    rival="s4d",
-    changes={
-        "block_count": 2,
-        "liquid": True,
-        "degree": 2,
-        "ff_mult": 2.0,
-        "glu": False,
-        "ff_dropout": 0.5,
-        "attn_dropout": 0.5,
-        "bcInit": "dense",
-    },
-)
-def s5(vocabulary: int, **changes: Any) -> Wrapped:
-    from s5 import S5Block
-
-    options = {"dim": WIDTH, "state_dim": WIDTH, "bidir": False} | changes
-    return layer_model(
-        vocabulary,
-        lambda: S5Block(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state=state, return_state=True),
-    )
-
-
-@contender(
-    "LRU-pytorch LRU",
-    "LRU-pytorch==0.1.3",
-    rival="s4d",
-    regbench=False,
-    changes={"rmin": 0.5, "rmax": 0.9, "max_phase": 0.5},
-)
-def lru(vocabulary: int, **changes: Any) -> Wrapped:
-    from LRU_pytorch import LRU
-
-    return layer_model(
-        vocabulary,
-        lambda: LRU(WIDTH, WIDTH, WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
-    )
-
-
-@contender(
     "light-recurrent-unit-pytorch LightRecurrentUnitBlock",
     "light-recurrent-unit-pytorch==0.1.4",
     EINOPS,
@@ -401,9 +165,7 @@ def light_recurrent_unit(vocabulary: int, **changes: Any) -> Wrapped:
         outputs = layer(hidden)
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
-    return layer_model(
-        vocabulary, lambda: LightRecurrentUnitBlock(WIDTH, depth=1, **changes), run
-    )
+    return layer_model(vocabulary, lambda: LightRecurrentUnitBlock(WIDTH, depth=1, **changes), run)
 
 
 @contender(
@@ -455,121 +217,3 @@ def tcn(vocabulary: int, **changes: Any) -> Wrapped:
         lambda: TCN(WIDTH, [WIDTH, WIDTH], causal=True, **options),
         lambda layer, hidden: layer(hidden),
     )
-
-
-@contender(
-    "rwkv-simple RWKV",
-    "rwkv-simple==0.1.1",
-    EINOPS,
-    rival="rwkv7",
-    changes={"expand": 2.0, "bias": True, "d_head": 16},
-)
-def rwkv_simple(vocabulary: int, **changes: Any) -> Wrapped:
-    from rwkv_simple import RWKV
-
-    options = {"d_model": WIDTH, "d_head": 32, "n_layer": LAYERS} | changes
-    network = RWKV(vocab_size=vocabulary, **options)
-    return Wrapped(network, lambda m, x: m(x)[0], lambda m, x, s: m(x, state=s))
-
-
-@contender(
-    "rwkv7-hf RWKV7ForCausalLM",
-    "rwkv7-hf==0.9.0",
-    TRANSFORMERS,
-    rival="rwkv7",
-    regbench=False,
-    changes={
-        "hidden_ratio": 2.0,
-        "head_dim": 16,
-        "decay_low_rank_dim": 8,
-        "gate_low_rank_dim": 8,
-        "a_low_rank_dim": 8,
-        "v_low_rank_dim": 8,
-        "norm_eps": 0.1,
-        "norm_bias": False,
-        "initializer_range": 0.5,
-        "tie_word_embeddings": True,
-    },
-)
-def rwkv7_hf(vocabulary: int, **changes: Any) -> Wrapped:
-    from rwkv7_hf import RWKV7Config, RWKV7ForCausalLM
-
-    options = {
-        "vocab_size": vocabulary,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "head_dim": 32,
-        "decay_low_rank_dim": 16,
-        "gate_low_rank_dim": 16,
-        "a_low_rank_dim": 16,
-        "v_low_rank_dim": 16,
-    } | changes
-    network = RWKV7ForCausalLM(RWKV7Config(**options))
-    return Wrapped(network, lambda m, x: m(x, use_cache=False).logits, hugging_face_cache)
-
-
-@contender(
-    "opengdn GatedDeltaMixer",
-    "opengdn==0.1.0",
-    rival="gated_delta_net",
-    changes={"head_dim": 16, "conv_kernel_size": 2, "norm_eps": 0.1},
-)
-def opengdn(vocabulary: int, **changes: Any) -> Wrapped:
-    from opengdn import GatedDeltaMixer
-
-    options = {"d_model": WIDTH, "num_heads": HEADS, "backend": "chunkwise"} | changes
-    return layer_model(
-        vocabulary,
-        lambda: GatedDeltaMixer(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state, return_state=True),
-    )
-
-
-def hugging_face_cache(model: nn.Module, tokens: Tensor, cache: Any) -> tuple[Tensor, Any]:
-    """The calls that ``generate`` of transformers makes, with the cache under its usual name."""
-    outputs = model(tokens, past_key_values=cache, use_cache=True)
-    return outputs.logits, outputs.past_key_values
-
-
-def hugging_face(name: str, vocabulary: int, **options: Any) -> nn.Module:
-    """A causal language model of transformers from its configuration, with new weights."""
-    import transformers
-
-    config = getattr(transformers, f"{name}Config")(vocab_size=vocabulary, **options)
-    return transformers.AutoModelForCausalLM.from_config(config)
-
-
-@contender(
-    "transformers MambaForCausalLM",
-    TRANSFORMERS,
-    rival="mamba",
-    changes={
-        "state_size": 8,
-        "expand": 1,
-        "conv_kernel": 2,
-        "layer_norm_epsilon": 0.1,
-        "use_bias": True,
-        "use_conv_bias": False,
-        "hidden_act": "gelu",
-        "initializer_range": 0.5,
-        "time_step_rank": 8,
-        "time_step_scale": 3.0,
-        "time_step_min": 0.01,
-        "time_step_max": 0.5,
-        "time_step_init_scheme": "constant",
-        "time_step_floor": 0.05,
-        "rescale_prenorm_residual": True,
-        "residual_in_fp32": False,
-        "tie_word_embeddings": False,
-    },
-)
-def hf_mamba(vocabulary: int, **changes: Any) -> Wrapped:
-    options = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS} | changes
-    network = hugging_face("Mamba", vocabulary, **options)
-
-    def advance(model: nn.Module, tokens: Tensor, cache: Any) -> tuple[Tensor, Any]:
-        outputs = model(tokens, cache_params=cache, use_cache=True)
-        return outputs.logits, outputs.cache_params
-
-    return Wrapped(network, lambda m, x: m(x, use_cache=False).logits, advance)
