@@ -99,7 +99,6 @@ def torchxlstm(vocabulary: int, **changes: Any) -> Wrapped:
     changes={
         "ff_mult": 2,
         "expansion": 2.0,
-        "conv_kernel_size": 5,
         "use_lstm": True,
         "enable_conv": True,
         "dropout": 0.5,
@@ -117,7 +116,7 @@ def mingru(vocabulary: int, **changes: Any) -> Wrapped:
 
 
 @contender(
-    "mingru-scans MinGRUStack",
+    "mingru-scans MinGRUBlock",
     "mingru-scans==0.2.0",
     rival="lstm",
     pieces="one",
@@ -137,7 +136,7 @@ def mingru_scans(vocabulary: int, **changes: Any) -> Wrapped:
 
     return layer_model(
         vocabulary,
-        lambda: MinGRUBlock(WIDTH, WIDTH, **changes),
+        lambda: MinGRUBlock(WIDTH, **changes),
         lambda layer, hidden: layer(hidden)[0],
         step,
     )

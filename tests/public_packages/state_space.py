@@ -161,9 +161,7 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
         "bias": True,
         "tie_weights": True,
         "add_post_blocks_norm": False,
-        "add_embedding_dropout": True,
         "dropout": 0.5,
-        "weight_decay_on_embedding": True,
     },
 )
 def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
@@ -222,7 +220,7 @@ def gateloop(vocabulary: int, **changes: Any) -> Wrapped:
         "glu": False,
         "ff_dropout": 0.5,
         "attn_dropout": 0.5,
-        "bcInit": "dense",
+        "bcInit": "dense_columns",
     },
 )
 def s5(vocabulary: int, **changes: Any) -> Wrapped:
