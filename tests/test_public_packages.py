@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ground.files import ROOT
 from tests.public_packages import carried_state, construction, examination
 from tests.public_packages.__main__ import choose, main
 from tests.public_packages.comparing import ABSENT, NO, RAISES, UNCLEAR, YES, Comparison, guarded
@@ -187,6 +191,18 @@ def test_page(tmp_path: Path) -> None:
     (facts,) = json.loads((tmp_path / "public_packages.json").read_text())
     assert facts["holds"] == {"causal": NO}
     assert all(len(line.split(" | ")) == len(COLUMNS) + 1 for line in table_lines(text))
+
+
+def test_findings_are_commands_that_install_what_they_pin() -> None:
+    scripts = sorted((ROOT / "findings").glob("*.sh"))
+    assert scripts
+    for script in scripts:
+        text = script.read_text()
+        assert os.access(script, os.X_OK), script.name
+        assert re.search(r"--no-deps \S+==\d", text), script.name
+        assert "sys.exit(0 if" in text, script.name
+        subprocess.run(["bash", "-n", script], check=True)
+        compile(text.split("<<'PYTHON'\n")[1].removesuffix("PYTHON\n"), script.name, "exec")
 
 
 def table_lines(text: str) -> list[str]:

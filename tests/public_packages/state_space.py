@@ -257,9 +257,12 @@ def lru(vocabulary: int, **changes: Any) -> Wrapped:
     "rwkv-simple==0.1.1",
     EINOPS,
     rival="rwkv7",
+    regbench=False,
     changes={"expand": 2.0, "bias": True, "d_head": 16},
 )
 def rwkv_simple(vocabulary: int, **changes: Any) -> Wrapped:
+    # TorchScript would compile the package's loop anew for many lengths, for seconds each.
+    torch.jit._state.disable()
     from rwkv_simple import RWKV
 
     options = {"d_model": WIDTH, "d_head": 32, "n_layer": LAYERS} | changes
