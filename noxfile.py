@@ -255,6 +255,12 @@ def second_clone(session: nox.Session) -> None:
 
 
 @nox.session
+def public_packages(session: nox.Session) -> None:
+    """Examine pinned packages of this field, and write docs/public_packages.md; it goes on."""
+    python(session, "-m", "tests.public_packages", *session.posargs)
+
+
+@nox.session
 def workflow(session: nox.Session) -> None:
     """The workflow for pull requests, line for line, on a true submission; some minutes."""
     python(session, "-m", "tests.workflow")

@@ -1,0 +1,1 @@
+"""Public packages of this field, examined; see ``python -m tests.public_packages --help``."""

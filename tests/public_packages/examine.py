@@ -1,0 +1,152 @@
+"""``python -m tests.public_packages.examine SLUG PART FILE``: one package, in its own process.
+
+The package must be importable. PART is "behaviour" or "trainings"; what came out is written to FILE
+after each step, so that a process which is stopped by its time limit leaves what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tests.public_packages import carried_state, construction, examination
+from tests.public_packages.comparing import NO, YES, Outcome, guarded
+from tests.public_packages.contender import Contender, Wrapped
+from tests.public_packages.contenders import CONTENDERS
+from tests.public_packages.trainings import (
+    BEFORE_EXAMINATION,
+    TASKS,
+    configuration,
+    ratio_of_steps,
+    rival_builder,
+    scores,
+    train,
+    vocabulary_of,
+)
+
+EXAMINED_TASK = "regbench"  # or recall, where RegBench takes too long
+
+
+class Row:
+    """What is known of a contender so far; every change is written to its file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.values: dict[str, Any] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        self.values[name] = value.as_json() if isinstance(value, Outcome) else value
+        self.file.write_text(json.dumps(self.values, indent=1))
+
+
+def examine(model: nn.Module, vocabulary: int, multiple: int, name: str, row: Row) -> None:
+    """What holds of one model in both modes."""
+    for mode in ("eval", "train"):
+        model.train(mode == "train")
+        for check in (
+            examination.causal_by_values,
+            examination.causal_by_prefixes,
+            examination.batch_independent,
+            examination.inputs_unchanged,
+        ):
+            outcome = guarded(lambda check=check: check(model, vocabulary, multiple))  # type: ignore[misc]
+            row.put(f"{check.__name__}/{name}/{mode}", outcome)
+    model.eval()
+    row.put(
+        f"deterministic/{name}/eval",
+        guarded(lambda: examination.deterministic(model, vocabulary, multiple)),
+    )
+
+
+def examine_state(model: Wrapped, contender: Contender, vocabulary: int, row: Row) -> None:
+    """What holds of a state that is carried from call to call."""
+    model.eval()
+    for batch in (1, 2):
+        outcome = guarded(lambda batch=batch: carried_state.stepwise(model, vocabulary, batch))  # type: ignore[misc]
+        row.put(f"stepwise/batch {batch}", outcome)
+    checks = {
+        "after_prompts": lambda: carried_state.after_prompts(model, contender, vocabulary),
+        "several_pieces": lambda: carried_state.several_pieces(model, contender, vocabulary),
+        "interleaved": lambda: carried_state.interleaved(model, vocabulary),
+        "used_twice": lambda: carried_state.used_twice(model, vocabulary),
+        "can_be_copied": lambda: carried_state.can_be_copied(model, vocabulary),
+    }
+    for name, check in checks.items():
+        row.put(name, guarded(check))
+
+
+def examine_behaviour(contender: Contender, row: Row) -> None:
+    """All but scores and times."""
+    task = EXAMINED_TASK if contender.regbench else "multi_query_recall"
+    settings = configuration(task, contender.rival, *BEFORE_EXAMINATION)
+    vocabulary, multiple = vocabulary_of(task), contender.multiple_of
+    fresh = construction.build(contender, vocabulary)
+    row.put("counts", construction.parameter_counts(fresh, vocabulary, multiple))
+    row.put(
+        "same_seed_same_model",
+        guarded(lambda: construction.same_seed_same_model(contender, vocabulary)),
+    )
+    fresh = construction.build(contender, vocabulary)
+    examine(fresh, vocabulary, multiple, "fresh", row)
+    row.put("float64", guarded(lambda: construction.works_in_float64(contender, vocabulary)))
+    row.put("arguments", construction.arguments_without_effect(contender, vocabulary))
+    trained = construction.build(contender, vocabulary)
+    row.put("trained_loss", train(trained, settings, seed=0))
+    finite = all(bool(torch.isfinite(p).all()) for p in trained.parameters())
+    why = "" if finite else "a weight is no number after 100 steps; states are those of fresh weights"
+    row.put("trains", Outcome(YES if finite else NO, None, why))
+    if finite:
+        examine(trained, vocabulary, multiple, "trained", row)
+    else:
+        trained = construction.build(contender, vocabulary)
+    examine_state(trained, contender, vocabulary, row)
+    row.put(
+        "saved_and_loaded",
+        guarded(lambda: construction.saved_and_loaded(trained, contender, vocabulary, torch.save)),
+    )
+    length = contender.long_length
+    row.put("numbers", guarded(lambda: examination.numbers_at(trained.eval(), vocabulary, length)))
+
+
+def examine_trainings(contender: Contender, row: Row, rivals: Path) -> None:
+    """Scores of the package and of its rival, whose scores are kept for other packages."""
+    for task in TASKS:
+        if task == "regbench" and not contender.regbench:
+            continue
+        settings = configuration(task, contender.rival)
+        vocabulary = vocabulary_of(task)
+
+        def package(seed: int, vocabulary: int = vocabulary) -> nn.Module:
+            return construction.build(contender, vocabulary, seed)
+
+        if "ratio" not in row.values:
+            row.put("ratio", ratio_of_steps(package, rival_builder(settings), settings))
+        row.put(f"scores/{task}", scores(package, settings))
+        kept = rivals / f"rival_{contender.rival}_{task}.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(scores(rival_builder(settings), settings)))
+        row.put(f"rival_scores/{task}", json.loads(kept.read_text()))
+
+
+def main() -> None:
+    slug, part, file = sys.argv[1:]
+    (contender,) = [c for c in CONTENDERS if c.slug == slug]
+    torch.set_num_threads(1)
+    row = Row(Path(file))
+    start = time.process_time()
+    if part == "behaviour":
+        examine_behaviour(contender, row)
+    else:
+        examine_trainings(contender, row, Path(file).parent)
+    row.put("cpu_seconds", round(time.process_time() - start, 1))
+    row.put("done", True)
+
+
+if __name__ == "__main__":
+    main()

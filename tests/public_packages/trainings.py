@@ -1,0 +1,136 @@
+"""Short trainings of a package's model and of this project's model of the same kind."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.training.building import build_model, build_task
+from bench.training.optimisation import plain_steps
+from ground.statistics import SHARE, Items, mean_interval
+from settings.config import compose
+from settings.settings import Configuration
+from tasks.interface import Task
+from tests.public_packages.contender import HEADS, LAYERS, WIDTH
+
+SEEDS = (0, 1, 2)
+# One rate for all, which nobody tuned; sizes of preset smoke, so that a task takes half a minute.
+COMMON = ("preset=smoke", "device=cpu", "training.lr=5e-3", "training.gradient_clip=1.0")
+COMMON += ("training.schedule=cosine_after_warmup", "training.weight_decay=0.01")
+TASKS: dict[str, tuple[str, ...]] = {
+    "regbench": ("training.steps=100", "training.batch_size=8"),
+    "multi_query_recall": (
+        "training.steps=200",
+        "training.batch_size=16",
+        "tasks.vocabulary=32",
+        "tasks.length=24",
+    ),
+    "state_tracking": ("training.steps=200", "training.batch_size=16"),
+}
+# What the model that is examined after training was trained on: short, since it need not be good.
+BEFORE_EXAMINATION = ("training.steps=100", "training.batch_size=4")
+BLOCKS = 5  # of either model, in turn
+STEPS_OF_A_BLOCK = 3
+
+Builder = Callable[[int], nn.Module]  # seed -> a model
+
+
+def configuration(task: str, rival: str, *words: str) -> Configuration:
+    """The settings of a training; the rival is of the widths that packages are built with."""
+    sizes = [f"models.width={WIDTH}", f"models.layers={LAYERS}"]
+    base = compose([f"tasks={task}", f"models={rival}", *COMMON, *TASKS[task], *sizes])
+    more = list(words)
+    if "heads" in base.models:
+        more.append(f"models.heads={HEADS}")
+    if "dropout" in base.models:
+        more.append("models.dropout=0.0")
+    return compose([f"tasks={task}", f"models={rival}", *COMMON, *TASKS[task], *sizes, *more])
+
+
+def vocabulary_of(task: str) -> int:
+    size = build_task(configuration(task, "lstm")).specification().vocabulary
+    assert size is not None
+    return size
+
+
+def rival_builder(settings: Configuration) -> Builder:
+    """Builds this project's model for the task of ``settings``."""
+    return lambda seed: build_model(settings, build_task(settings), seed)
+
+
+def train(model: nn.Module, settings: Configuration, seed: int) -> float:
+    """The mean loss of the last ten steps of a whole training; the model is trained in place."""
+    task, steps = build_task(settings), settings.training.steps
+    assert steps is not None
+    losses: list[float] = []
+
+    def loss(model: nn.Module, batch: Any) -> torch.Tensor:
+        value = task.training_loss(model, batch)
+        losses.append(float(value.detach()))
+        return value
+
+    torch.manual_seed(seed)
+    model.train()
+    for _ in itertools.islice(
+        plain_steps(model, task, settings.training, steps, seed, loss), steps
+    ):
+        pass
+    return statistics.fmean(losses[-10:])
+
+
+def accuracy(model: nn.Module, task: Task) -> tuple[float, int]:
+    """The headline on test, and how many sequences it is over."""
+    model.eval()
+    with torch.no_grad():
+        evaluation = task.evaluate(model, "test", "cpu")
+    items = len(next(iter(evaluation.per_sequence.values()), []))
+    return evaluation.metrics[task.headline.name], items
+
+
+def scores(builder: Builder, settings: Configuration) -> dict[str, Any]:
+    """Accuracy of three seeds and its interval over seeds, as the board has it."""
+    task = build_task(settings)
+    values, items = [], 0
+    for seed in SEEDS:
+        model = builder(seed)
+        train(model, settings, seed)
+        value, items = accuracy(model, task)
+        values.append(value)
+    mean = mean_interval(values, SHARE, Items(items))
+    return {
+        "values": values,
+        "mean": mean.mean,
+        "interval": None if mean.interval is None else list(mean.interval),
+    }
+
+
+def ratio_of_steps(package: Builder, rival: Builder, settings: Configuration) -> dict[str, Any]:
+    """Seconds of a training step of either, in turn, and the median ratio of neighbours."""
+    task, training = build_task(settings), settings.training
+    assert training.steps is not None
+    loops = []
+    for build in (package, rival):
+        model = build(0).train()
+        loop = plain_steps(model, task, training, training.steps, 0, task.training_loss)
+        next(loop)  # what is made once is not timed
+        loops.append(loop)
+    seconds: list[list[float]] = [[], []]
+    for _ in range(BLOCKS):
+        for loop, times in zip(loops, seconds, strict=True):
+            start = time.process_time()
+            for _ in range(STEPS_OF_A_BLOCK):
+                next(loop)
+            times.append((time.process_time() - start) / STEPS_OF_A_BLOCK)
+    ratios = [a / b for a, b in zip(*seconds, strict=True)]
+    return {
+        "package_seconds": statistics.median(seconds[0]),
+        "rival_seconds": statistics.median(seconds[1]),
+        "ratio": statistics.median(ratios),
+        "ratios": [min(ratios), max(ratios)],
+    }
