@@ -99,8 +99,8 @@ def examine_behaviour(contender: Contender, row: Row) -> None:
     trained = construction.build(contender, vocabulary)
     row.put("trained_loss", train(trained, settings, seed=0))
     finite = all(bool(torch.isfinite(p).all()) for p in trained.parameters())
-    why = "" if finite else "a weight is no number after 100 steps; states are those of fresh weights"
-    row.put("trains", Outcome(YES if finite else NO, None, why))
+    why = "a weight is no number after 100 steps; states are those of fresh weights"
+    row.put("trains", Outcome(YES if finite else NO, None, "" if finite else why))
     if finite:
         examine(trained, vocabulary, multiple, "trained", row)
     else:

@@ -11,7 +11,7 @@ import pytest
 from bench.records.schema import RunRecord, Study, Trial, read_record
 from bench.records.store import COMMITTED
 from leaderboards.checks.agreement import Together
-from leaderboards.checks.studies import _search
+from leaderboards.checks.studies import _search, _study
 from settings.samplers import describe_sampler, tried
 from tests.committed import committed_records
 
