@@ -26,9 +26,8 @@ from bench.training.flops import count_training_flops, typical_batch
 from bench.training.probe import probe
 from bench.training.repeatability import examine_model
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import count_parameters, packed
+from bench.training.storage import count_parameters, load_weights, packed, read_weights
 from bench.training.training import Diverged, TrainingReport, total_steps
-from bench.training.weights import load_weights, read_weights
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
     flush_folder,
