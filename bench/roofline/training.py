@@ -15,7 +15,7 @@ from bench.roofline.seconds import STACKED_UPDATE_LAUNCHES
 from bench.roofline.work import Operation, Work, count_here, count_meta
 from bench.training.building import build_model, build_task, resolve_device
 from bench.training.optimisation import build_optimizer
-from bench.training.storage import count_numbers
+from bench.training.storage import count_numbers, on_meta
 from bench.training.training import set_numerics, total_steps
 from ground.errors import UserError
 from settings.settings import Configuration
@@ -231,7 +231,7 @@ def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
             model = build_model(configuration, task, configuration.seed)
     except (RuntimeError, NotImplementedError):  # its initial values depend on one another
         model = build_model(configuration, task, configuration.seed)
-    return model.to("meta")
+    return on_meta(model)
 
 
 def _fused_update(model: nn.Module) -> Work:

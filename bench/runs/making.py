@@ -28,9 +28,8 @@ from bench.training.building import (
 )
 from bench.training.repeatability import examine_model
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import packed
+from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import Diverged, TrainingReport
-from bench.training.weights import load_weights, read_weights
 from ground.errors import RUN_FAILED, UserError
 from ground.files import (
     flush_folder,

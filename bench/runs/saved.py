@@ -25,8 +25,8 @@ from bench.training.building import (
     prepare_data,
     resolve_device,
 )
+from bench.training.storage import load_weights, read_weights
 from bench.training.training import set_numerics
-from bench.training.weights import load_weights, read_weights
 from ground.errors import UserError, nearest
 from ground.files import open_regular
 from ground.progress import Report, silent

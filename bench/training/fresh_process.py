@@ -26,6 +26,7 @@ from torch import Tensor
 
 from bench.records.code import imported_modules, is_own
 from bench.training.building import initial_model
+from bench.training.observing import CPU, observe
 from bench.training.seeding import kept_random_state
 from bench.training.training import set_numerics
 from ground.processes import module_command
@@ -39,10 +40,6 @@ CALLS = {
     *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
     *("Random", "default_rng", "RandomState", "SeedSequence"),
 }
-CPU = torch.device("cpu")
-
-# A model's tensors and its outputs, by name, of (model, inputs).
-Observe = Callable[[torch.nn.Module, Tensor], dict[str, Tensor]]
 
 
 def may_differ(target: str) -> bool:
@@ -116,24 +113,21 @@ def observed(
     specification: SequenceSpecification,
     seed: int,
     inputs: Tensor,
-    observe: Observe,
 ) -> dict[str, Tensor]:
-    """What ``observe`` sees of the model of one seed on a CPU; no global generator is moved."""
+    """The model of one seed on a CPU, as the other process sees it; no generator is moved."""
     with kept_random_state(CPU):
         return observe(initial_model(models, specification, seed, CPU), inputs.cpu())
 
 
 def main(words: list[str]) -> None:
     """Build, observe and write what is asked for in the folder that is named."""
-    from bench.training.repeatability import observe
-
     folder = Path(words[0])
     request = json.loads((folder / REQUEST).read_text())
     sys.path[:] = request["path"]
     set_numerics(request["threads"])
     specification = SequenceSpecification(**request["specification"])
     inputs = load_file(folder / INPUTS)["inputs"]
-    seen = observed(request["models"], specification, request["seed"], inputs, observe)
+    seen = observed(request["models"], specification, request["seed"], inputs)
     save_file(seen, folder / RESULT)
 
 

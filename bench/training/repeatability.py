@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
-from bench.training.fresh_process import CPU, built_elsewhere, may_differ, observed
+from bench.training.fresh_process import built_elsewhere, may_differ, observed
+from bench.training.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
     count_parameters,
@@ -31,16 +32,13 @@ from bench.training.unfit import UnfitModel
 from settings.settings import Configuration
 from tasks.interface import Task
 
-SEQUENCES, POSITIONS = 2, 64  # of a batch, that are looked at
+POSITIONS = 64  # of a sequence, that are looked at
 PASSES = 2  # that stand for a training
-# Added to the parameters: what a gate that starts at 0 keeps from the outputs is seen as well.
-AS_TRAINED = 0.05
 # Differences of the outputs that are rounding, in units of the last place of the largest output.
 # A CPU makes none; a GPU may add in another order each time. What is drawn differs by much more.
 ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
 LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
 NAMED = 3  # of several tensors
-STATE, OUTPUTS = "state ", "outputs"  # names of what is observed
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
 
@@ -75,7 +73,7 @@ def examine_model(
                 elsewhere = running.enter_context(built_elsewhere(*arguments))
             changed = examine_repeatability(build, inputs, device)
             if elsewhere is not None:
-                _refuse_other_process(observed(*arguments, observe), elsewhere())
+                _refuse_other_process(observed(*arguments), elsewhere())
         _examined[key] = changed
     changed, devices = _examined[key], configuration.training.devices
     if changed and devices > 1:
@@ -112,26 +110,26 @@ def _examine(
     model, same = build(), build()
     _refuse_other_weights(model.state_dict(), same.state_dict())
     for one in (model, same):
-        _disturb(one, 0, device)
+        disturb(one, 0, device)
     before = {name: b.detach().clone() for name, b in model.named_buffers()}
     short = inputs[:, :POSITIONS]
     try:
-        outputs = _training_pass(model, short, 0, device)
+        outputs = training_pass(model, short, 0, device)
     except Exception:  # a model may want whole sequences; if not, they raise the same
         short = inputs
         model, same = build(), build()
         for one in (model, same):
-            _disturb(one, 0, device)
-        outputs = _training_pass(model, short, 0, device)
-    if not _near(outputs, _training_pass(same, short, 0, device)):
+            disturb(one, 0, device)
+        outputs = training_pass(model, short, 0, device)
+    if not _near(outputs, training_pass(same, short, 0, device)):
         raise UnfitModel(
             "the model, built twice from one seed with equal weights, gives two outputs in "
             f"training for the same inputs and seeds: it depends on {OTHER_SOURCES}"
         )
     after_first = _values(model)
     for number in range(1, PASSES + 1):
-        _disturb(model, number, device)  # what was computed from the first weights is out of date
-        outputs = _training_pass(model, short.roll(number, 1), number, device)
+        disturb(model, number, device)  # what was computed from the first weights is out of date
+        outputs = training_pass(model, short.roll(number, 1), number, device)
         if outputs.requires_grad:
             outputs.float().square().mean().backward()
         model.zero_grad(set_to_none=True)
@@ -163,14 +161,6 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
         )
 
 
-def observe(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    """What two processes compare: the state dict of a new model, and its outputs in training."""
-    seen = {f"{STATE}{name}": value.detach().clone() for name, value in model.state_dict().items()}
-    _disturb(model, 0, CPU)
-    outputs = _training_pass(model, inputs[:SEQUENCES], 0, CPU)
-    return {**seen, OUTPUTS: outputs.detach().contiguous().clone()}
-
-
 def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | None) -> None:
     if there is None:
         return
@@ -185,20 +175,6 @@ def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | No
             f"the model is not the same when two processes build it from one seed ({what}): it "
             f"depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
         )
-
-
-def _disturb(model: nn.Module, seed: int, device: torch.device) -> None:
-    seed_generators(seed, device)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad and parameter.is_floating_point():
-                parameter.add_(AS_TRAINED * torch.randn_like(parameter))
-
-
-def _training_pass(model: nn.Module, inputs: Tensor, seed: int, device: torch.device) -> Tensor:
-    seed_generators(seed, device)
-    outputs: Tensor = model.train()(inputs.clone())  # it may write into them
-    return outputs
 
 
 def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
@@ -227,7 +203,7 @@ def _goes_on_alike(
             evaluated.append(one.eval()(inputs.clone()))
     if not _near(*evaluated):
         return False
-    return _near(*(_training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))
+    return _near(*(training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))
 
 
 def _values(model: nn.Module) -> dict[str, Tensor]:

@@ -1,4 +1,5 @@
-"""Which tensors of a model share memory, and what follows for training, counting and saving.
+"""Files of weights, and which tensors of a model share memory: what follows for training, counting
+and saving.
 
 Two names of one parameter ("tied" weights: an output matrix that is the embedding, one block used
 in every layer) are one parameter: an optimiser updates it once, a file of weights holds it once,
@@ -8,18 +9,22 @@ would each be updated, so that each step changes it twice: such a model is refus
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from bench.training.unfit import UnfitModel
+from ground.errors import RUN_FAILED, UserError
+from ground.files import open_regular
 
 
 def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:
@@ -80,6 +85,76 @@ def with_second_names(
         if present is not None:
             complete |= {name: weights[present] for name in names if name not in weights}
     return complete
+
+
+def load_weights(
+    model: nn.Module, weights: Mapping[str, Tensor], path: Path, *, edited: bool = False
+) -> None:
+    """Give a model what :func:`read_weights` has read at ``path``; names that share a tensor in
+    the model, of which the file has one, get it together.
+
+    Args:
+        edited: whether the code of the model is not that which trained them.
+
+    Raises:
+        UserError: these are weights of another model.
+    """
+    try:
+        model.load_state_dict(with_second_names(weights, model.state_dict()))
+    except RuntimeError:
+        if edited:
+            raise UserError(
+                f"the weights {path} are of other code than the model has now, and do not fit it: "
+                "go back to the code that the record names by its hash, or train again with this",
+                RUN_FAILED,
+            ) from None
+        raise UserError(
+            f"the weights {path} do not fit the model of their record: delete the folder "
+            f"{path.parent}, and the record if it is still there, then train again",
+            RUN_FAILED,
+        ) from None
+
+
+def read_weights(path: Path, sha256: str | None) -> dict[str, Tensor]:
+    """Weights of a record, if they are the ones that it names.
+
+    Raises:
+        UserError: the file is missing or is not the one that was saved.
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise UserError(
+            f"the weights {path} are missing: train again with the record's command "
+            "(delete its record first), put the file back, or name the store that has it by store=",
+            RUN_FAILED,
+        ) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(
+            f"the weights {path} are not the ones that were trained (SHA-256 differs): delete the "
+            f"folder {path.parent}, and the record if it is still there, then train again",
+            RUN_FAILED,
+        )
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise UserError(f"the weights {path} are no safetensors ({error})", RUN_FAILED) from None
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """The model without content, its shared parameters still shared: ``Module.to`` gives each
+    name a parameter of its own there, unlike on every other device."""
+    names: dict[Tensor, list[str]] = defaultdict(list)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names[parameter].append(name)
+    model.to("meta")
+    for first, *others in names.values():
+        shared = model.get_parameter(first)
+        for other in others:
+            owner, _, own_name = other.rpartition(".")
+            setattr(model.get_submodule(owner), own_name, shared)
+    return model
 
 
 def count_numbers(parameters: Iterable[Tensor]) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from bench import evaluate
 from bench.records.schema import RunRecord, write_record
-from bench.training.weights import read_weights
+from bench.training.storage import read_weights
 from ground.errors import UserError
 from settings.config import compose
 from tests.bench.records import make_record

@@ -28,8 +28,7 @@ from torch.utils import _pytree as pytree
 
 from bench.examination.examination import examine
 from bench.records.schema import Passed
-from bench.training.storage import packed
-from bench.training.weights import load_weights
+from bench.training.storage import load_weights, on_meta, packed
 from models.specification import SequenceModel
 from pictures.models import look
 from settings import groups
@@ -378,7 +377,7 @@ def test_stacked_models_equal_single_models(name: str, kind: str) -> None:
     singles = [model_or_skip(name, kind, seed) for seed in (0, 1)]
     inputs = sequences(kind, 3, 19)
     parameters, buffers = stack_module_state(singles)
-    skeleton = copy.deepcopy(singles[0]).to("meta")
+    skeleton = on_meta(copy.deepcopy(singles[0]))
 
     def forward(parameters: Any, buffers: Any) -> Tensor:
         return functional_call(skeleton, (parameters, buffers), (inputs,))

@@ -23,8 +23,8 @@ from bench import train
 from bench.records.schema import read_record
 from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
 from bench.runs.obtain import identify
+from bench.training.storage import read_weights
 from bench.training.training import Diverged, TrainingReport
-from bench.training.weights import read_weights
 from ground.errors import UserError
 from ground.files import write_sealed
 from ground.progress import silent

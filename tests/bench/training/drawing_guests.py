@@ -28,7 +28,9 @@ class Guest(nn.Module):
 
     def __init__(self, specification: SequenceSpecification) -> None:
         super().__init__()
-        self.embed = nn.Embedding(specification.vocabulary or 1, WIDTH)
+        if specification.vocabulary is None:
+            raise ValueError("this model takes tokens: choose a task of tokens")
+        self.embed = nn.Embedding(specification.vocabulary, WIDTH)
         self.mix = nn.Linear(WIDTH, WIDTH)
         self.out = nn.Linear(WIDTH, specification.output_size, bias=False)
 
@@ -46,6 +48,8 @@ class Guest(nn.Module):
 
 
 class Tied(Guest):
+    """The matrix of the outputs is that of the embedding."""
+
     def __init__(self, specification: SequenceSpecification) -> None:
         super().__init__(specification)
         self.out.weight = self.embed.weight

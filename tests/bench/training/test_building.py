@@ -22,7 +22,7 @@ from bench.training.building import (
     model_builder,
     prepare_data,
 )
-from bench.training.weights import load_weights
+from bench.training.storage import load_weights
 from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose
