@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.executors.interface import Files, answer
+from bench.records.layout import LAYOUT_FILE
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import Report, now_and_then
 
@@ -95,9 +96,11 @@ class Folder:
         self.changed()
 
     def names(self) -> dict[str, Path]:
-        """Every file but locks and those that are being written, which begin with a dot."""
+        """Every file but locks, those that are being written, which begin with a dot, and what the
+        driver's store states of itself."""
         every = {str(p.relative_to(self.path)): p for p in self.path.rglob("*") if p.is_file()}
-        return {n: p for n, p in every.items() if p.name != "lock" and p.name[0] != "."}
+        kept_here = ("lock", LAYOUT_FILE)
+        return {n: p for n, p in every.items() if p.name not in kept_here and p.name[0] != "."}
 
     def changed(self) -> dict[str, bytes]:
         """What was written since this was asked last; every file here is written atomically."""

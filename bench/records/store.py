@@ -8,13 +8,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord
 from ground.errors import RUN_FAILED, UserError
 from ground.files import ROOT, write_atomically
 from ground.reading import Kind
 
-LAYOUT = 1  # of the folders of a store; a store of another number is laid out otherwise
-LAYOUT_FILE = "layout.json"  # a store from before there was a number has none, and is of layout 1
 COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
 
 

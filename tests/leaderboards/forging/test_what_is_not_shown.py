@@ -11,8 +11,9 @@ import pytest
 
 from bench.records.equivalence import Code, flat, names
 from bench.records.identity import identity_of, settled
+from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
-from bench.records.store import COMMITTED, LAYOUT, LAYOUT_FILE, Store
+from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import find, identify
 from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build

@@ -247,6 +247,10 @@ def test_a_package_is_imported_only_where_it_is_named(
     counted = recount(theirs)
     assert counted.data == record.provenance.data
     assert counted.cost is None
+    assert isinstance(again.Bench(tmp_path / "here").score(theirs, source), str)
+    tasks = {**record.config["tasks"], "_target_": "their_package.Task"}
+    of_task = record.model_copy(update={"config": {**record.config, "tasks": tasks}})
+    assert isinstance(again.Bench(tmp_path / "here").run(of_task), str)
     with pytest.raises(SystemExit, match="imported"):
         again.Bench(tmp_path / "here", "their_package").run(theirs)
 
