@@ -28,8 +28,11 @@ a smaller one chooses among its own first trials. Final records of a setting tha
 are moved to superseded/ in the store.
 
 sweep:
-  "models=[a,b]"         default: those that contend in the task; package.Class is one of your own.
-                         Lists need quotes, because some shells read brackets and braces
+  "models=[a,b]"         default: those that contend in the task; package.Class and ./FILE.py:Class
+                         are of your own. Lists need quotes, because some shells read brackets and
+                         braces
+  models.parameters=N    each model at the width with about N parameters; models.state_bytes=N: with
+                         so many bytes of state; both in a search space too
   n_trials=N             settings tried for each model, each at most once (default: from the task's
                          YAML)
   extend=N               0 (default): off; N: where the best setting of any model lies on an edge of
@@ -96,9 +99,11 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.search.plan import make_plan
+    from bench.search.widths import find_widths
     from ground.progress import progress
     from settings.network import with_text
 
+    find_widths()
     plan = make_plan(with_text(words))
     note = plan.note_on_trials()
     if note:

@@ -32,6 +32,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.search.plan import SHORT_NAMES, warn_of_warmup, with_width
+    from bench.search.widths import find_widths
     from settings.config import compose, parse
     from settings.network import with_text
 
@@ -41,6 +42,7 @@ def main(words: list[str]) -> int:
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
     if "predictors" in given:
         return _predictors(words, given)
+    find_widths()
     configuration = compose(with_width(with_text(words)))
     warn_of_warmup([configuration])
     from bench.records.report import print_record

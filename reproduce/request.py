@@ -19,6 +19,7 @@ from bench.search.plan import (
     some_model,
 )
 from ground.errors import UserError, nearest
+from ground.privacy import told_word
 from pictures.models import look
 from reproduce.reproduction import Plan, Reproduction, View
 from settings.config import SINGULAR, compose, parse
@@ -83,7 +84,8 @@ class Request:
             if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
                 key, word = f"tasks.{key}", f"tasks.{word}"
             if key == "models" and (found := guests_in(override.value())):
-                beside = {word: tuple(found)}
+                # Of a file without its folder: a view is the same wherever it lies.
+                beside = {told_word(word): tuple(found)}
                 continue
             _refuse_of_the_figure(said, key, name, reproduction)
             if key.removeprefix("tasks.") in TEXTS:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ground.errors import UserError
+from settings.settings import Configuration
 
 BUDGETS = {
     "parameters": "parameters",
@@ -45,23 +46,44 @@ def split(words: Sequence[str]) -> tuple[Asked | None, list[str]]:
     Raises:
         UserError: two budgets, a width beside one, or what is no number.
     """
-    found: dict[str, str] = {}  # the last of a key counts
+    budgets: dict[str, str] = {}  # the last of a key counts
     others = []
     for word in words:
         key = word.partition("=")[0]
         if is_budget(key):
-            found[key] = word
+            budgets[key] = word
         else:
             others.append(word)
-    if not found:
+    if not budgets:
         return None, list(words)
-    if len(found) > 1:
-        raise UserError(f"{' and '.join(found.values())} both set models.width: give one of them")
+    if len(budgets) > 1:
+        raise UserError(f"{' and '.join(budgets.values())} both set models.width: give one of them")
     width = next((w for w in others if w.startswith("models.width=")), None)
-    ((key, word),) = found.items()
+    ((key, word),) = budgets.items()
     if width is not None:
         raise UserError(f"{word} finds models.width, and {width} sets it: leave one of them out")
     value = word.partition("=")[2]
     if not _NUMBER.fullmatch(value) or not 0 < int(value) <= LARGEST:
         raise UserError(f"{word}: a budget is a whole number, such as {key}=100_000")
     return Asked(key.removeprefix("models."), int(value), word), others
+
+
+Finder = Callable[[Configuration, Asked], int]
+_finder: list[Finder] = []
+
+
+def use_finder(finder: Finder) -> None:
+    """Let a command count models. It builds them, which takes PyTorch: who only reads records or
+    plans does without."""
+    _finder[:] = [finder]
+
+
+def width_for(configuration: Configuration, asked: Asked) -> int:
+    """The width of a model that meets a budget.
+
+    Raises:
+        UserError: no width meets it, the model has none, or the command cannot count.
+    """
+    if not _finder:
+        raise UserError(f"{asked.word} is for bench.train and bench.sweep: give models.width here")
+    return _finder[0](configuration, asked)

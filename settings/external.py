@@ -31,8 +31,11 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     model = tree.setdefault("models", {"card": {}})
     if model.get("_target_") == target:
         return
+    _check_name(target)
     attributes = attributes_of(target)
-    _check_names(target, attributes.get("label"))
+    if "label" in attributes:
+        _check_label(target, attributes["label"])
+        note_label(class_name(target), attributes["label"])
     defaults: dict[str, Any] = {}
     for parameter in _hyperparameters(target):
         default = None if parameter.default is parameter.empty else parameter.default
@@ -42,8 +45,6 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
         model.setdefault(name, default)
     model["_target_"] = target
     model["card"] = {**model.get("card", {}), **attributes}
-    if "label" in attributes:
-        note_label(class_name(target), attributes["label"])
 
 
 def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) -> None:
@@ -100,31 +101,43 @@ def refuse_other_sequences(target: str, *sizes: Any) -> None:
         )
 
 
-def _check_names(target: str, label: str | None) -> None:
+def _check_name(target: str) -> None:
     """Refuse a class that results would show under the name of a model of this project.
 
     Raises:
-        UserError: its name, or its label, is taken.
+        UserError: its name is taken.
     """
-    if source_name(target) in OURS:
-        return
-    taken: dict[str, str] = {}
+    name = class_name(target)
+    owner = _names_of_models().get(name.casefold())
+    if owner is not None and source_name(target) not in OURS:
+        raise UserError(
+            f"results of '{target}' could not be told from those of the model {owner} of this "
+            f"project: give the class a name of its own, such as My{name}"
+        )
+
+
+def _check_label(target: str, label: str) -> None:
+    """Refuse a class that calls itself as a model of this project is called.
+
+    Raises:
+        UserError: its label is taken.
+    """
+    owner = _names_of_models().get(label.casefold())
+    if owner is not None:
+        raise UserError(
+            f"the attribute label of '{target}' is {label!r}, which is what the model {owner} of "
+            "this project is called: give it another"
+        )
+
+
+def _names_of_models() -> dict[str, str]:
+    """The names and labels of this project's models, in small letters, with the model of each."""
+    owners: dict[str, str] = {}
     for group in model_groups():
         for model in choices(group):
             for text in (model, str(card(group, model).get("label", model))):
-                taken[text.casefold()] = model
-    name = class_name(target)
-    if name.casefold() in taken:
-        raise UserError(
-            f"results of '{target}' could not be told from those of the model "
-            f"{taken[name.casefold()]} of this project: give the class a name of its own, such as "
-            f"My{name}"
-        )
-    if label is not None and label.casefold() in taken:
-        raise UserError(
-            f"the attribute label of '{target}' is {label!r}, which is what the model "
-            f"{taken[label.casefold()]} of this project is called: give it another"
-        )
+                owners[text.casefold()] = model
+    return owners
 
 
 def _hyperparameters(target: str) -> list[inspect.Parameter]:

@@ -234,18 +234,18 @@ def modules_beside(path: Path) -> dict[str, Path]:
             f"{path.name} cannot be imported, since its name has a second point: call it "
             f"{path.stem.replace('.', '_')}.py"
         )
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     waiting = {path.stem: path}
     while waiting:
         name, file = waiting.popitem()
-        found[name] = file
+        modules[name] = file
         for imported in _imports(file, name):
             stem = path.parent.joinpath(*imported.split("."))
             for candidate in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
-                if imported not in found and candidate.is_file():
+                if imported not in modules and candidate.is_file():
                     waiting[imported] = candidate
                     break
-    return found
+    return modules
 
 
 def _imports(path: Path, name: str) -> set[str]:
@@ -256,10 +256,10 @@ def _imports(path: Path, name: str) -> set[str]:
     """
     tree = ast.parse(path.read_bytes(), str(path))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             if node.level > (package.count(".") + 1 if package else 0):
                 raise UserError(
@@ -269,8 +269,8 @@ def _imports(path: Path, name: str) -> set[str]:
                 )
             base = "." * node.level + (node.module or "")
             base = importlib.util.resolve_name(base, package) if node.level else base
-            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    parts = [module.split(".") for module in found]
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    parts = [module.split(".") for module in names]
     return {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from bench.records.provenance import COMPUTING_LIBRARIES
 from ground.errors import UserError
 from ground.files import ROOT
-from settings.source_files import names_file, place_of_source, source_name
+from settings.source_files import modules_beside, names_file, place_of_source, source_name
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -63,7 +64,12 @@ def modules_behind(target: str, root: Path = ROOT) -> dict[str, Path]:
     file = place_of_source(target)
     if file is None:
         return {}
-    return _followed(file.stem, [*_own_places(root), (file.parent, file.parent)])
+    try:
+        beside = modules_beside(file)
+    except SyntaxError as error:
+        place = f"{error.filename}, line {error.lineno},"
+        raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
+    return _followed(beside, [*_own_places(root), (file.parent, file.parent)])
 
 
 def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
@@ -75,18 +81,18 @@ def imported_modules(module: str, root: Path = ROOT) -> dict[str, Path]:
     if module.partition(".")[0] in COMPUTING_LIBRARIES:  # known by its version, and large
         return {}
     others = [] if module.partition(".")[0] in OWN else home(module)
-    return _followed(module, [*_own_places(root), *others])
+    return _followed([module], [*_own_places(root), *others])
 
 
 def _own_places(root: Path) -> list[tuple[Path, Path]]:
     return [(root, root / name) for name in OWN]
 
 
-def _followed(module: str, places: list[tuple[Path, Path]]) -> dict[str, Path]:
-    """A module and all that it imports from some places: where a name is looked up, and below
+def _followed(modules: Iterable[str], places: list[tuple[Path, Path]]) -> dict[str, Path]:
+    """Some modules and all that they import from some places: where a name is looked up, and below
     which folder its file counts."""
     found: dict[str, Path] = {}
-    waiting = {module}
+    waiting = {*modules}
     while waiting:
         name = waiting.pop()
         path = next(filter(None, (_find(name, *place) for place in places)), None)

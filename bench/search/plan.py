@@ -13,7 +13,7 @@ from typing import Any
 from bench.roofline.devices import checked
 from ground.errors import UserError, nearest
 from ground.words import word
-from settings.budgets import STATE, STATE_BYTES, is_budget, split
+from settings.budgets import STATE, STATE_BYTES, is_budget, split, width_for
 from settings.config import models_of, parse
 from settings.external import refuse_what_is_missing
 from settings.groups import GUEST, choices, guests, record_name, taking_part
@@ -176,10 +176,8 @@ def with_width(words: Sequence[str]) -> list[str]:
         if "state" not in compose_seeded(others).models:
             in_full = [STATE_BYTES + one[len(STATE) :] if one == state else one for one in words]
     asked, others = split(in_full)
-    if asked is None:  # counting takes PyTorch to import
+    if asked is None:
         return in_full
-    from bench.training.budget import width_for
-
     return [*others, f"models.width={width_for(compose_seeded(others), asked)}"]
 
 
@@ -269,9 +267,11 @@ def _entry(
         if not key.startswith("models.") or is_budget(key) or key.split(".")[1] in base.models
     ]
     words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    found = {"models.width"} if any(map(is_budget, own)) else set()  # by a budget
+    by_budget = {"models.width"} if any(map(is_budget, own)) else set()
     own_space = {
-        key: space[key] for key in space if key in known and key not in fixed and key not in found
+        key: space[key]
+        for key in space
+        if key in known and key not in fixed and key not in by_budget
     }
     entry = Entry(words, own_space, guest)
     entry.check()

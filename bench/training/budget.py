@@ -30,7 +30,9 @@ from settings.settings import Configuration
 from tasks.interface import Task
 
 LARGEST_WIDTH = 2**17
-STEPS = (1, 2, 4, 8, 16, 32, 64, 128)  # between valid widths, for one head
+STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # between valid widths, for one head
+USUAL = (64, 96, 128, 256, 384, 768)  # one of which can be built, if any can
+MOST_REFUSED = 128  # widths in a row, of a model with a rule of its own
 TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
 
 
@@ -43,11 +45,11 @@ def width_for(configuration: Configuration, asked: Asked) -> int:
     parts = (configuration.tasks, configuration.models, asked.key, asked.amount)
     key = json.dumps([*parts, configuration.task], sort_keys=True)
     if key not in _widths:  # every setting of a search asks
-        found = find_width(configuration, asked)
-        _widths[key] = found.width
+        best = find_width(configuration, asked)
+        _widths[key] = best.width
         print(
-            f"note: {asked.word} gives models.width={found.width}: {configuration.label} then has "
-            f"{found.size:,} {BUDGETS[asked.key]}",
+            f"note: {asked.word} gives models.width={best.width}: {configuration.label} then has "
+            f"{best.size:,} {BUDGETS[asked.key]}",
             file=sys.stderr,
         )
     return _widths[key]
@@ -77,10 +79,10 @@ def find_width(configuration: Configuration, asked: Asked) -> Sized:
             "its own: give their sizes by the settings of the model"
         )
     if "width" not in configuration.models:
-        own = ", ".join(sorted(configuration.models.keys() - {"_target_"}))
+        settings = ", ".join(sorted(configuration.models.keys() - {"_target_"}))
         raise UserError(
             f"{asked.word} sets models.width, which {configuration.label} does not have: give its "
-            f"sizes by its own settings ({own or 'it has none'})"
+            f"sizes by its own settings ({settings or 'it has none'})"
         )
     load_subclass(configuration.models["_target_"], "models")  # with tensors of its module real
     prepare_data(configuration, silent)
@@ -123,14 +125,23 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
             refusals[width] = error
             return None
 
-    own = configuration.models["width"]
-    tried = [width for width in (own, *(8 * step for step in STEPS)) if isinstance(width, int)]
+    width, heads = configuration.models["width"], _heads(configuration)
+    candidates = dict.fromkeys((width, *USUAL, *(heads * width for width in USUAL)))
+    tried = [width for width in candidates if isinstance(width, int) and width > 0]
     if not any(size_at(width) is not None for width in tried):
+        refusal = next(iter(refusals.values()))
+        cause = next(iter(str(refusal).splitlines()), "") or type(refusal).__name__
         raise UserError(
             f"{asked.word}: {configuration.label} cannot be built at any width that was tried "
-            f"({', '.join(map(str, tried))}): {next(iter(refusals.values()))}"
+            f"({', '.join(map(str, tried))}): {cause}"
         )
     return size_at
+
+
+def _heads(configuration: Configuration) -> int:
+    """By which the width may have to be divisible; 1 where the model has no heads."""
+    heads = configuration.models.get("heads")
+    return heads if isinstance(heads, int) and heads > 0 else 1
 
 
 def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
@@ -157,9 +168,8 @@ def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Ask
 
 def _step_of_widths(configuration: Configuration, size_at: SizeAt) -> int:
     """The smallest step whose multiples are all valid: of heads, say, or of pairs in each head."""
-    heads = configuration.models.get("heads")
-    count = heads if isinstance(heads, int) and heads > 0 else 1
-    for step in sorted({*STEPS, *(count * step for step in STEPS)}):
+    heads = _heads(configuration)
+    for step in sorted({*STEPS, *(heads * step for step in STEPS)}):
         first = max(1, -(-int(configuration.models["width"] or 64) // step))
         if all(size_at((first + more) * step) is not None for more in range(TRIED_IN_A_ROW)):
             return step
@@ -171,7 +181,10 @@ def _neighbours(size_at: SizeAt, step: int, amount: int) -> tuple[Sized | None, 
     grows with its width."""
 
     def valid(multiple: int, direction: int, end: int) -> Sized | None:
-        while 0 < multiple * step <= LARGEST_WIDTH and multiple != end:
+        """The next multiple that can be built, before ``end``."""
+        for _ in range(MOST_REFUSED):
+            if not 0 < multiple * step <= LARGEST_WIDTH or multiple == end:
+                return None
             if (size := size_at(multiple * step)) is not None:
                 return Sized(multiple * step, size)
             multiple += direction

@@ -130,14 +130,15 @@ def _source(record: RunRecord, address: str) -> tuple[str, dict[str, str]]:
     """The class of a record's model, and where its code is to be read.
 
     Raises:
-        UserError: it is of another package, and no address is given.
+        UserError: it is of another package or a file, and no address is given.
     """
     from bench.records.code import is_own
 
     target = str(record.config["models"].get("_target_"))
     if not is_own(target) and not address:
         raise UserError(
-            f"{target} is of a package of yours: say where its code is to be read by source=ADDRESS"
+            f"{target} is of a package or a file of yours: say where its code is to be read by "
+            "source=ADDRESS"
         )
     own = f"this project at commit {record.provenance.commit}"
     return target, {

@@ -72,6 +72,7 @@ def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> Non
         "tasks=regbench",
         "models=[memory_mosaic,gpt2]",
         "models._target_=my_package.MyModel",
+        "models=net.py:GRU",
         "sweep.search_space={training.lr:[1e-3,3e-4],models.layers:[2,4]}",
         "training.betas=[0.9,0.99]",
         "tasks.variant=held_out",

@@ -171,7 +171,7 @@ def precision_of(name: str, kind: str) -> Precision:
 def rounded(name: str, kind: str) -> dict[str, Any]:
     """How near two computations of a model have to be: options of ``assert_near``."""
     if name in GUESTS and (coarsest := precision_of(name, kind).coarsest) != torch.float64:
-        return {"terms": 1000, "condition": 10.0, "dtype": coarsest}
+        return {"terms": 1000, "condition": 3.0, "dtype": coarsest}
     return NETWORK
 
 

@@ -126,6 +126,28 @@ def _of_a_guest(record: RunRecord, target: str, lr: float | None = None) -> RunR
     return record.model_copy(update={**changed, **other})
 
 
+def test_a_budget_of_parameters_is_kept_by_the_run_that_was_chosen(honest: list[RunRecord]) -> None:
+    record = honest[0]
+    assert record.study is not None
+    size = record.cost.parameters
+    assert size is not None
+
+    def searched(budgets: list[int]) -> RunRecord:
+        """The same search with the number of parameters as one more key, in place of the width."""
+        trials = [
+            trial.model_copy(
+                update={"parameters": {**trial.parameters, "models.parameters": budgets[0]}}
+            )
+            for trial in record.study.trials
+        ]
+        space = {**record.study.search_space, "models.parameters": budgets}
+        study = record.study.model_copy(update={"trials": trials, "search_space": space})
+        return record.model_copy(update={"study": study})
+
+    assert _study(searched([round(1.04 * size)])) is None
+    assert "its config is not the best one" in str(_study(searched([round(1.2 * size)])))
+
+
 def test_a_class_that_its_package_has_renamed_contradicts_nothing(honest: list[RunRecord]) -> None:
     record = honest[0]
     together = Together()
