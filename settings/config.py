@@ -99,8 +99,8 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         given["models._target_"] = given.pop("models")
     if isinstance(target := given.get("models._target_"), str):
         given["models._target_"] = use_named(target)
-    if "." in str(given.get("tasks")):
-        given["tasks"] = use_task_from_outside(str(given["tasks"]))
+    if isinstance(task := given.get("tasks"), str) and "." in task:
+        given["tasks"] = use_task_from_outside(task)
     return given
 
 

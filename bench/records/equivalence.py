@@ -59,10 +59,11 @@ class Code(_Frozen):
         )
 
     def is_current(self) -> bool:
-        """Whether this project holds this very code; what other packages have is not looked at."""
+        """Whether this project holds this very code; what other packages have is not looked at, so
+        that a run of which nothing is of this project is as current as it can be."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
         own = [(target, code) for target, code in pairs if is_own(target)]
-        return bool(own) and all(code_hash(target) == code for target, code in own)
+        return all(code_hash(target) == code for target, code in own)
 
 
 @dataclass(frozen=True)

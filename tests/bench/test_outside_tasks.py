@@ -13,6 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from bench import evaluate, sweep, train
 from bench.records.code import code_hash, forget_code
+from bench.records.command import words_of
+from bench.records.equivalence import form
 from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
 from ground.errors import OK, UserError
@@ -170,6 +172,38 @@ def test_a_run_is_measured_again_by_the_file_that_made_it_and_no_other(
         evaluate.main([f"run={record.run_id}", f"trust={moved}/task.py"])
 
 
+NET = """
+from torch import nn
+
+class Plain(nn.Module):
+    def __init__(self, specification, width=4):
+        super().__init__()
+        self.layer = nn.Linear(specification.input_channels, specification.output_size)
+
+    def forward(self, inputs):
+        return self.layer(inputs)
+"""
+
+
+def test_task_and_model_may_both_be_from_outside(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "net.py").write_text(NET)
+    words = [f"tasks={folder}/task.py:LoudestChannel", f"models={folder}/net.py:Plain"]
+    assert train.main([*words, "preset=smoke"]) == OK
+    (record,) = made()
+    assert form(record.config, record.provenance) == "current"  # nothing of it is of this project
+    assert check(record) is record
+    with pytest.raises(UserError, match="task 'LoudestChannel' is unknown here"):
+        evaluate.main([f"run={record.run_id}", f"trust={folder}/net.py"])
+    both = f"trust=[{folder}/net.py,{folder}/task.py]"
+    assert evaluate.main([f"run={record.run_id}", both]) == OK
+    assert "its code is current" in capsys.readouterr().out
+    again = compose([*words, "preset=smoke", *words_of(record)[2:]])
+    assert again.resolved() == record.config
+    sys.modules.pop("net", None)
+
+
 def test_identity_is_what_the_files_say_and_not_where_they_are(folder: Path) -> None:
     def code(place: Path) -> str:
         forget_code()
@@ -249,6 +283,7 @@ def test_a_task_of_a_package_is_named_by_its_place(folder: Path) -> None:
         ("{}/taken.py:RegBench", "could not be told from those of the task RegBench"),
         ("{}/missing.py:Missing", "Missing has no default for size: add tasks.size=VALUE"),
         ("{}/plain.py:Plain", "is no task: a task derives from tasks.interface.Task"),
+        ("[a.py:B,regbench]", "is a list, but one task is run here"),
         ("no_such_package.Task", "cannot import 'no_such_package.Task'"),
     ],
 )
