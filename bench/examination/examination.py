@@ -57,6 +57,7 @@ def examine(
     seed: int = 0,
     positions: int = FEWEST_POSITIONS,
     trained: bool = False,
+    asked: Tensor | None = None,
 ) -> Examined:
     """Examine a model on sequences like those of a batch.
 
@@ -66,12 +67,14 @@ def examine(
         seed: of the cuts and of what is drawn.
         positions: how many a pass may have, padding included; a batch has four rows at least.
         trained: whether the weights are those that will be scored.
+        asked: positions whose outputs the task scores, bool (batch, time), if it is not all: the
+            input after one of them is where a leak pays.
 
     Raises:
         UnfitModel: the first thing that the model fails, in a sentence.
     """
     with _left_as_it_was(model, inputs.device):
-        return Examiner(model, specification, inputs, seed, positions, trained).examined()
+        return Examiner(model, specification, inputs, seed, positions, trained, asked).examined()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import refuse_no_numbers, without_numbers
-from bench.examination.gradients import gradients_of
+from bench.examination.gradients import gradients_of, without_gradient
 from bench.examination.reader import Buffers, Reader, offers_hidden
 from bench.examination.rounding import (
     Difference,
@@ -65,11 +65,12 @@ class Examiner:
         seed: int,
         positions: int,
         trained: bool,
+        asked: Tensor | None,
     ) -> None:
         self.model, self.specification = model, specification
         self.trained = trained
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
-        self.source = Source(inputs, specification, self.generator)
+        self.source = Source(inputs, specification, self.generator, asked)
         self.result = Examined()
         self.random = False  # whether outputs in eval mode depend on random numbers
         self.state = " with its trained weights" if trained else ""  # ends the sentences
@@ -107,6 +108,9 @@ class Examiner:
         self._prefix(long, outputs, self._cut_inside(long.length))
         self._hidden(sequences)
         self._training_mode(sequences)
+        if self.result.unused and long.length > self.length:  # some are for long sequences alone
+            by_parameters = self._gradients(self.model, long)[2]
+            self.result.unused = without_gradient(self.model, by_parameters)
         if not self.trained:
             self._moved(sequences)
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
@@ -329,9 +333,7 @@ class Examiner:
         self._compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:
-            names = [name for name, p in self.model.named_parameters() if p.requires_grad]
-            pairs = zip(names, by_parameters, strict=True)
-            self.result.unused = [name for name, g in pairs if g is None or not bool(g.any())]
+            self.result.unused = without_gradient(self.model, by_parameters)
         if by_inputs and all(bool(g.isfinite().all()) for g in by_inputs):
             self._compare_gradients(sequences, by_inputs)
 

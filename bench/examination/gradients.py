@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -81,3 +81,14 @@ def gradients_of(
         if gradient is not None and gradient.shape[:2] == inputs.shape[:2]
     ]
     return outputs.detach(), by_inputs, list(found[len(vectors) :])
+
+
+def without_gradient(model: nn.Module, gradients: Sequence[Tensor | None]) -> list[str]:
+    """The names of trained parameters whose gradient is missing or zero everywhere.
+
+    Args:
+        gradients: of the parameters that need one, in the order of the model.
+    """
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    pairs = zip(names, gradients, strict=True)
+    return [name for name, gradient in pairs if gradient is None or not bool(gradient.any())]

@@ -45,28 +45,45 @@ class Source:
 
     Args:
         inputs: of a training batch of the task.
+        asked: positions that the task scores in it, bool (batch, time); None where it is all.
     """
 
     def __init__(
-        self, inputs: Tensor, specification: SequenceSpecification, generator: torch.Generator
+        self,
+        inputs: Tensor,
+        specification: SequenceSpecification,
+        generator: torch.Generator,
+        asked: Tensor | None = None,
     ) -> None:
+        self.asked = None if asked is None else asked.cpu()
         self.real, self.vocabulary = inputs, specification.vocabulary
         self.generator = generator  # of the CPU, so that every device sees the same sequences
 
     def draw(self, rows: int, length: int) -> Sequences:
         """Sequences with a cut in each row: before all, after all, before the last position, and
-        then wherever :func:`cut_between` says."""
+        then behind positions that the task asks for, or wherever :func:`cut_between` says."""
         rows = max(rows, FEWEST_ROWS)
         inputs = self._lengthened(self._more_rows(rows), length)
         random_cuts = rows - 3
         edges = [1 + k * (length - 1) // random_cuts for k in range(random_cuts + 1)]
         between = [cut_between(start, stop, self.generator) for start, stop in pairwise(edges)]
         cuts = [0, length, length - 1, *between]
+        for row in range(3, rows, 2):
+            cuts[row] = self._behind_an_asked_position(row, length) or cuts[row]
         changed = inputs.clone()
         others = self._others(inputs)
         for row, cut in enumerate(cuts):
             changed[row, cut:] = others[row, cut:]
         return Sequences(inputs, changed, tuple(cuts))
+
+    def _behind_an_asked_position(self, row: int, length: int) -> int | None:
+        """A cut right behind a position whose output is scored, where only some are."""
+        if self.asked is None or row >= len(self.asked) or bool(self.asked.all()):
+            return None
+        places = self.asked[row, : length - 1].nonzero().flatten() + 1
+        if not len(places):
+            return None
+        return int(places[int(torch.randint(len(places), (1,), generator=self.generator))])
 
     def _integers(self, high: int, *shape: int) -> Tensor:
         drawn = torch.randint(max(1, high), shape, generator=self.generator)

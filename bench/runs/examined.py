@@ -4,13 +4,13 @@ are scored before any data of the test split are."""
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
 from bench.records.schema import Examination
 from bench.training.training import total_steps
 from settings.settings import Configuration
-from tasks.interface import Batch, Task
+from tasks.interface import IGNORED, Batch, Task
 
 MOST_NAMES = 1000  # of parameters without use in a record
 
@@ -34,7 +34,13 @@ def examine_fresh(
         batch.inputs,
         seed=configuration.seed,
         positions=positions_of_a_pass(trained_on),
+        asked=_asked(batch),
     )
+
+
+def _asked(batch: Batch) -> Tensor | None:
+    """Which outputs are scored, bool (batch, time); None where all are."""
+    return None if batch.targets.is_floating_point() else batch.targets != IGNORED
 
 
 class ExaminedWeights:
@@ -59,16 +65,17 @@ class ExaminedWeights:
     ) -> None:
         seed, size = configuration.seed, configuration.training.batch_size
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        inputs = trained_by.training_batch(seed, 0, size).inputs.to(device)
+        batch = trained_by.training_batch(seed, 0, size).to(device)
         self.examined = examine(
             model,
             task.specification(),
-            inputs,
+            batch.inputs,
             seed=seed,
             positions=positions_of_a_pass(trained_on),
             trained=True,
+            asked=_asked(batch),
         )
-        self.answers = Answers(model, inputs[:2], seed)
+        self.answers = Answers(model, batch.inputs[:2], seed)
 
     def still_answer(self) -> None:
         """Ask once more after an evaluation.

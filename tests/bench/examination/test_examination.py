@@ -143,6 +143,23 @@ def test_nothing_is_left_behind() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_cuts_come_behind_the_positions_that_are_scored() -> None:
+    """A leak at the few positions where it pays, told by the token that asks there."""
+    question, length = 3, 41
+
+    class AtQuestions(Honest):
+        def forward(self, inputs: Tensor) -> Tensor:
+            asked = (inputs == question).unsqueeze(2)
+            ahead = torch.nn.functional.pad(self.embedding(inputs), (0, 0, -1, 1))
+            return super().forward(inputs) + self.out(ahead) * asked
+
+    inputs = tokens(length).where(tokens(length) != question, 4)
+    inputs[:, 20] = question
+    for seed in range(5):
+        with pytest.raises(UnfitModel, match="position 21 on change its output at position 20"):
+            examine(made(AtQuestions), TOKENS, inputs, seed=seed, asked=inputs == question)
+
+
 def test_the_same_seed_asks_the_same() -> None:
     def sentence(seed: int) -> str:
         with pytest.raises(UnfitModel) as caught:
