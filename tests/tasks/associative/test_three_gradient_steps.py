@@ -202,6 +202,7 @@ def test_what_followed_a_token_before() -> None:
             assert set(np.flatnonzero(found[row, place])) == after
 
 
+@pytest.mark.bitwise
 def test_a_memory_waits_until_the_one_before_it_is_half_learned() -> None:
     """In as many steps as leave W_O² below half, the keys are what they were drawn as."""
     built = []

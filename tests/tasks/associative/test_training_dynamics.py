@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cache
 from pathlib import Path
@@ -192,7 +193,8 @@ def test_nothing_is_forgotten_where_all_tokens_have_room() -> None:
     assert set(found.arrays["excess/N=2"]) == {0.0}
     loss, wrong = (found.curves[f"forgetting_orthogonal/{name}"]["y"] for name in ("loss", "error"))
     assert loss[-1] < loss[0]
-    assert wrong == sorted(wrong, reverse=True)
+    rises = [later - earlier for earlier, later in itertools.pairwise(wrong)]
+    assert max(rises) <= rounding(max(wrong), torch.float64, terms=100)  # a sum over tokens
     assert wrong[0] > 0
     assert found.metrics["forgetting_orthogonal"] == 0 < found.metrics["forgetting"]
 

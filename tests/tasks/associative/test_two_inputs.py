@@ -9,6 +9,7 @@ from tasks.capacity import Capacity
 from tasks.two_inputs import TwoInputs
 
 
+@pytest.mark.bitwise
 def test_a_key_is_the_sum_of_one_token_of_each_set_and_no_pair_comes_twice() -> None:
     task = TwoInputs(widths=[8], trials=2, largest=1.5)  # 96 pairs, of 10 and 10 tokens
     keys, values = task.draw(8, "test", 3)
