@@ -59,7 +59,8 @@ tried. `{RAISES}`: it ended in an error.
 # What a column says, in the order of COLUMNS.
 MEANINGS = {
     "causal": "other tokens after a position, or none, leave the outputs up to it as they are: 16 "
-    "cuts and 7 prefixes, in eval and train mode, with fresh weights and after 100 training steps",
+    "cuts and 7 prefixes (4 and 4 where a package takes long), in eval and train mode, with fresh "
+    "weights and after 100 training steps",
     "same twice": "in eval mode the same tokens give the same outputs, also after other tokens",
     "batch": "a sequence has the outputs that it has alone, whatever stands beside it",
     "inputs kept": "no call writes to its inputs",
