@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tests.public_packages.comparing import (
     NO,
+    ROUNDING,
     YES,
     Comparison,
     Outcome,
@@ -65,6 +66,19 @@ def causal_by_prefixes(
         case = f"the first {end} of {length} tokens"
         comparison.add(seeded(model, tokens[:, :end]), outputs[:, :end], case)
     return comparison.outcome()
+
+
+def uses_past(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:
+    """Another token changes outputs after it: the model has a memory."""
+    tokens = random_tokens((2, round_up(16, multiple)), vocabulary, seed=7)
+    changed = tokens.clone()
+    changed[:, 0] = (changed[:, 0] + 1) % vocabulary
+    comparison = Comparison()
+    comparison.add(seeded(model, changed)[:, 1:], seeded(model, tokens)[:, 1:], "")
+    if comparison.worst > ROUNDING:
+        return Outcome(YES)
+    where = "another first token leaves all outputs after it as they are"
+    return Outcome(NO, comparison.worst, where)
 
 
 def deterministic(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:

@@ -64,6 +64,10 @@ def examine(model: nn.Module, contender: Contender, vocabulary: int, name: str, 
             row.put(f"{check}/{name}/{mode}", guarded(run))
     model.eval()
     row.put(
+        f"uses_past/{name}/eval",
+        guarded(lambda: examination.uses_past(model, vocabulary, multiple)),
+    )
+    row.put(
         f"deterministic/{name}/eval",
         guarded(lambda: examination.deterministic(model, vocabulary, multiple)),
     )
