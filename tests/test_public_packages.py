@@ -107,6 +107,17 @@ def test_a_fault_is_found_where_it_is_and_an_honest_model_has_none(
     assert check(honest, VOCABULARY, 1).holds == YES
 
 
+def test_a_model_without_memory_is_told(honest: Wrapped) -> None:
+    class OneToken(nn.Module):
+        """Logits of the token at each position alone."""
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return nn.functional.one_hot(tokens, VOCABULARY).float()
+
+    assert examination.uses_past(OneToken(), VOCABULARY, 1).holds == NO
+    assert examination.uses_past(honest, VOCABULARY, 1).holds == YES
+
+
 def test_states_that_go_wrong(honest: Wrapped) -> None:
     torch.manual_seed(0)
     faulty = {

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tests.public_packages.comparing import (
     NO,
+    ROUNDING,
     YES,
     Comparison,
     Outcome,
@@ -17,7 +18,11 @@ from tests.public_packages.comparing import (
 )
 
 LENGTHS = (48, 37)
+CUTS = (1, 3, 8, 15, 16, 21, 32)  # and before the last token
 PREFIXES = (1, 2, 5, 16, 17, 31, 33)
+# For packages with a loop in Python over positions, which take seconds for a call.
+FEW_CUTS = (1, 16, 21)
+FEW_PREFIXES = (1, 5, 16, 33)
 
 
 def seeded(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -31,13 +36,16 @@ def round_up(length: int, multiple: int) -> int:
     return -(-length // multiple) * multiple
 
 
-def causal_by_values(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:
+def causal_by_values(
+    model: nn.Module, vocabulary: int, multiple: int, few: bool = False
+) -> Outcome:
     """Other tokens from position ``cut`` on leave all outputs before it as they were."""
     comparison = Comparison()
-    for length in sorted({round_up(length, multiple) for length in LENGTHS}):
+    lengths, cuts = (LENGTHS[1:], FEW_CUTS) if few else (LENGTHS, CUTS)
+    for length in sorted({round_up(length, multiple) for length in lengths}):
         tokens = random_tokens((2, length), vocabulary, seed=length)
         outputs = seeded(model, tokens)
-        for cut in (1, 3, 8, 15, 16, 21, 32, length - 1):
+        for cut in (*cuts, length - 1):
             changed = tokens.clone()
             changed[:, cut:] = (changed[:, cut:] + 1) % vocabulary
             past = seeded(model, changed)[:, :cut]
@@ -45,16 +53,32 @@ def causal_by_values(model: nn.Module, vocabulary: int, multiple: int) -> Outcom
     return comparison.outcome()
 
 
-def causal_by_prefixes(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:
+def causal_by_prefixes(
+    model: nn.Module, vocabulary: int, multiple: int, few: bool = False
+) -> Outcome:
     """A prefix alone gives what it gives at the start of a longer sequence."""
     comparison = Comparison()
     length = round_up(LENGTHS[0], multiple)
     tokens = random_tokens((2, length), vocabulary, seed=5)
     outputs = seeded(model, tokens)
-    for end in sorted({round_up(end, multiple) for end in PREFIXES}):
+    prefixes = FEW_PREFIXES if few else PREFIXES
+    for end in sorted({round_up(end, multiple) for end in prefixes}):
         case = f"the first {end} of {length} tokens"
         comparison.add(seeded(model, tokens[:, :end]), outputs[:, :end], case)
     return comparison.outcome()
+
+
+def uses_past(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:
+    """Another token changes outputs after it: the model has a memory."""
+    tokens = random_tokens((2, round_up(16, multiple)), vocabulary, seed=7)
+    changed = tokens.clone()
+    changed[:, 0] = (changed[:, 0] + 1) % vocabulary
+    comparison = Comparison()
+    comparison.add(seeded(model, changed)[:, 1:], seeded(model, tokens)[:, 1:], "")
+    if comparison.worst > ROUNDING:
+        return Outcome(YES)
+    where = "another first token leaves all outputs after it as they are"
+    return Outcome(NO, comparison.worst, where)
 
 
 def deterministic(model: nn.Module, vocabulary: int, multiple: int) -> Outcome:

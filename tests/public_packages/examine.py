@@ -45,19 +45,28 @@ class Row:
         self.file.write_text(json.dumps(self.values, indent=1))
 
 
-def examine(model: nn.Module, vocabulary: int, multiple: int, name: str, row: Row) -> None:
+def examine(model: nn.Module, contender: Contender, vocabulary: int, name: str, row: Row) -> None:
     """What holds of one model in both modes."""
+    multiple, few = contender.multiple_of, not contender.regbench
     for mode in ("eval", "train"):
         model.train(mode == "train")
-        for check in (
-            examination.causal_by_values,
-            examination.causal_by_prefixes,
-            examination.batch_independent,
-            examination.inputs_unchanged,
-        ):
-            outcome = guarded(lambda check=check: check(model, vocabulary, multiple))  # type: ignore[misc]
-            row.put(f"{check.__name__}/{name}/{mode}", outcome)
+        checks = {
+            "causal_by_values": lambda: examination.causal_by_values(
+                model, vocabulary, multiple, few
+            ),
+            "causal_by_prefixes": lambda: examination.causal_by_prefixes(
+                model, vocabulary, multiple, few
+            ),
+            "batch_independent": lambda: examination.batch_independent(model, vocabulary, multiple),
+            "inputs_unchanged": lambda: examination.inputs_unchanged(model, vocabulary, multiple),
+        }
+        for check, run in checks.items():
+            row.put(f"{check}/{name}/{mode}", guarded(run))
     model.eval()
+    row.put(
+        f"uses_past/{name}/eval",
+        guarded(lambda: examination.uses_past(model, vocabulary, multiple)),
+    )
     row.put(
         f"deterministic/{name}/eval",
         guarded(lambda: examination.deterministic(model, vocabulary, multiple)),
@@ -93,16 +102,18 @@ def examine_behaviour(contender: Contender, row: Row) -> None:
         guarded(lambda: construction.same_seed_same_model(contender, vocabulary)),
     )
     fresh = construction.build(contender, vocabulary)
-    examine(fresh, vocabulary, multiple, "fresh", row)
+    examine(fresh, contender, vocabulary, "fresh", row)
     row.put("float64", guarded(lambda: construction.works_in_float64(contender, vocabulary)))
     row.put("arguments", construction.arguments_without_effect(contender, vocabulary))
     trained = construction.build(contender, vocabulary)
     row.put("trained_loss", train(trained, settings, seed=0))
     finite = all(bool(torch.isfinite(p).all()) for p in trained.parameters())
-    why = "a weight is no number after 100 steps; states are those of fresh weights"
-    row.put("trains", Outcome(YES if finite else NO, None, "" if finite else why))
+    why = (
+        "" if finite else "a weight is no number after 100 steps; states are those of fresh weights"
+    )
+    row.put("trains", Outcome(YES if finite else NO, None, why))
     if finite:
-        examine(trained, vocabulary, multiple, "trained", row)
+        examine(trained, contender, vocabulary, "trained", row)
     else:
         trained = construction.build(contender, vocabulary)
     examine_state(trained, contender, vocabulary, row)

@@ -14,6 +14,7 @@ Rows = list[tuple[Contender, dict[str, Any]]]
 # Column -> the checks that it sums up, by the beginnings of their names.
 COLUMNS = {
     "causal": ("causal_by_values/", "causal_by_prefixes/"),
+    "memory": ("uses_past/",),
     "same twice": ("deterministic/",),
     "batch": ("batch_independent/",),
     "inputs kept": ("inputs_unchanged/",),
@@ -59,7 +60,9 @@ tried. `{RAISES}`: it ended in an error.
 # What a column says, in the order of COLUMNS.
 MEANINGS = {
     "causal": "other tokens after a position, or none, leave the outputs up to it as they are: 16 "
-    "cuts and 7 prefixes, in eval and train mode, with fresh weights and after 100 training steps",
+    "cuts and 7 prefixes (4 and 4 where a package takes long), in eval and train mode, with fresh "
+    "weights and after 100 training steps",
+    "memory": "another first token changes outputs after it",
     "same twice": "in eval mode the same tokens give the same outputs, also after other tokens",
     "batch": "a sequence has the outputs that it has alone, whatever stands beside it",
     "inputs kept": "no call writes to its inputs",
