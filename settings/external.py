@@ -7,7 +7,6 @@ import inspect
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from ground.errors import UserError, place_of
@@ -95,8 +94,9 @@ def load_class(target: str) -> type:
     if not module_name or not all(map(str.isidentifier, target.split("."))):
         raise UserError(f"'{target}' is no place of a class: give package.module.Class")
     is_ours = module_name.partition(".")[0] in OURS
-    if not is_ours and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    here = str(working_directory())
+    if not is_ours and here not in sys.path:
+        sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
