@@ -27,11 +27,11 @@ def examples(page: str) -> dict[str, str]:
 
 
 def copy_of_the_repository(folder: Path) -> Path:
-    unwanted = shutil.ignore_patterns("runs", ".*", "__pycache__", "*.egg-info")
+    unwanted = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+    large = {ROOT: {"runs"}, ROOT / "leaderboards": {"records"}}  # bench/runs is no store
 
     def skipped(place: str, names: list[str]) -> set[str]:
-        committed = {"records"} if Path(place) == ROOT / "leaderboards" else set()
-        return unwanted(place, names) | committed
+        return unwanted(place, names) | large.get(Path(place), set())
 
     return shutil.copytree(ROOT, folder / "repository", ignore=skipped)
 

@@ -25,7 +25,7 @@ def test_a_word_is_quoted_as_the_sentence_says(tmp_path: Path) -> None:
         with pytest.raises(UserError) as refused:
             compose([*BASE, f"store={name}"])
         advice = shlex.split(str(refused.value).rpartition("as they are: ")[2])
-        assert compose([*BASE, *advice]).store == Path(name)
+        assert compose([*BASE, *advice]).store == Path.cwd() / name
 
 
 def test_command_line_over_preset_over_task_over_defaults() -> None:

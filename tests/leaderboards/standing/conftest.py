@@ -10,4 +10,4 @@ from tests.leaderboards.standing.engine import in_this_process
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again.Bench.__init__, "__defaults__", (None, {}, in_this_process))
+    monkeypatch.setattr(again.Bench.__init__, "__defaults__", (None, {}, in_this_process, None))

@@ -11,7 +11,7 @@ from ground.children import Ended
 from ground.errors import UserError
 
 
-def in_this_process(module: str, words: Sequence[str], limit: float) -> Ended:
+def in_this_process(module: str, words: Sequence[str], limit: float = 0.0) -> Ended:
     """What a process of the engine would do."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -38,8 +38,8 @@ def test_every_format_gives_the_documents_that_were_written(tmp_path: Path) -> N
     assert articles(write(tmp_path / "windows.txt", marked.replace("\n", "\r\n"))) == DOCUMENTS
     assert articles(write(tmp_path / "objects.jsonl", objects)) == DOCUMENTS
     assert articles(write(tmp_path / "strings.json", "\ufeff" + strings)) == DOCUMENTS
-    lines = write(tmp_path / "lines.txt", "one\n\n two<|endoftext|>\n  \nthree")
-    assert articles(lines) == ["one", " two<|endoftext|>", "three"]
+    lines = write(tmp_path / "lines.txt", "one\n\n two<|endoftext\n  \nthree")
+    assert articles(lines) == ["one", " two<|endoftext", "three"]
 
 
 def test_a_folder_gives_the_splits_and_all_articles(tmp_path: Path) -> None:
