@@ -8,11 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-<<<<<<< HEAD
 from pathlib import Path
 from types import ModuleType
-=======
->>>>>>> w-commands
 from typing import Any
 
 from ground.errors import UserError, place_of
@@ -165,26 +162,9 @@ def load_class(target: str) -> type:
     Raises:
         UserError: no such module or class.
     """
-<<<<<<< HEAD
     module = _import(target)
     name = class_name(target)
     loaded = getattr(module, name, None)
-=======
-    module_name, _, class_name = target.rpartition(".")
-    if not module_name or not all(map(str.isidentifier, target.split("."))):
-        raise UserError(f"'{target}' is no place of a class: give package.module.Class")
-    is_ours = module_name.partition(".")[0] in OURS
-    here = str(working_directory())
-    if not is_ours and here not in sys.path:
-        sys.path.append(here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does while it is imported
-        raise UserError(_collision(target) or _not_imported(target, error)) from None
-    loaded = getattr(module, class_name, None)
-    if loaded is None and (collision := _collision(target)):
-        raise UserError(collision)
->>>>>>> w-commands
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
         package = module.__name__.partition(".")[0]
