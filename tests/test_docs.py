@@ -27,11 +27,12 @@ def examples(page: str) -> dict[str, str]:
 
 
 def copy_of_the_repository(folder: Path) -> Path:
-    unwanted = shutil.ignore_patterns("runs", ".*", "__pycache__", "*.egg-info")
+    unwanted = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 
     def skipped(place: str, names: list[str]) -> set[str]:
         committed = {"records"} if Path(place) == ROOT / "leaderboards" else set()
-        return unwanted(place, names) | committed
+        store = {"runs"} if Path(place) == ROOT else set()  # bench/runs is code
+        return unwanted(place, names) | committed | store
 
     return shutil.copytree(ROOT, folder / "repository", ignore=skipped)
 
