@@ -135,6 +135,7 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
     import torch
 
     from bench.writing.generation import sample
+    from bench.writing.without_steps import with_steps
     from models.generation import beam_search
 
     tokenizer = getattr(saved.task, "tokenizer", None)
@@ -150,10 +151,11 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
         "end": tokenizer.end_of_text,
         "vocabulary": tokenizer.vocabulary,
     }
+    model = with_steps(saved.model)
     try:
         if settings.samples:
             found = sample(
-                saved.model,
+                model,
                 prompt,
                 temperature=1.0 if settings.temperature is None else settings.temperature,
                 top_p=1.0 if settings.top_p is None else settings.top_p,
@@ -162,7 +164,7 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
                 **limits,
             )
         else:
-            found = beam_search(saved.model, prompt, width=settings.width, **limits)
+            found = beam_search(model, prompt, width=settings.width, **limits)
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = []
