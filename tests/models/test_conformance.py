@@ -49,7 +49,6 @@ from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_
 
 # A change of every parameter: of a bias that is still zero no mistake can be seen.
 AS_TRAINED = 0.1
-
 COUNTER = 8  # bytes
 
 on_every_model = pytest.mark.parametrize("name", NAMES)

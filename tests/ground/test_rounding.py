@@ -1,4 +1,4 @@
-"""The mode of tests/rounding.py itself: what it moves, by how much, and what it leaves alone."""
+"""The mode of tests/rounding.py: what it moves, by how much, and what it leaves alone."""
 
 from __future__ import annotations
 
