@@ -111,7 +111,7 @@ class Contender:
         pieces: what ``advance`` takes: "any" number of new tokens at any time, several in a
             "prompt" alone and single ones after it, or "one" token at a time.
         multiple_of: lengths that the package takes without padding of its own.
-        regbench: whether it is fast enough on a CPU to be trained on RegBench.
+        regbench: whether it is fast enough on a CPU to be trained on RegBench and recall.
         long_length: the length at which its outputs have to be numbers.
     """
 

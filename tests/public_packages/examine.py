@@ -128,7 +128,7 @@ def examine_behaviour(contender: Contender, row: Row) -> None:
 def examine_trainings(contender: Contender, row: Row, rivals: Path) -> None:
     """Scores of the package and of its rival, whose scores are kept for other packages."""
     for task in TASKS:
-        if task == "regbench" and not contender.regbench:
+        if task != "state_tracking" and not contender.regbench:
             continue
         settings = configuration(task, contender.rival)
         vocabulary = vocabulary_of(task)

@@ -20,16 +20,18 @@ from tasks.interface import Task
 from tests.public_packages.contender import HEADS, LAYERS, WIDTH
 
 SEEDS = (0, 1, 2)
-# One rate for all, which nobody tuned; sizes of preset smoke, so that a task takes half a minute.
+# One rate for all models, which nobody tuned; sizes of preset smoke, so that it takes seconds.
 COMMON = ("preset=smoke", "device=cpu", "training.lr=5e-3", "training.gradient_clip=1.0")
 COMMON += ("training.schedule=cosine_after_warmup", "training.weight_decay=0.01")
 TASKS: dict[str, tuple[str, ...]] = {
     "regbench": ("training.steps=100", "training.batch_size=8"),
-    "multi_query_recall": (
-        "training.steps=200",
-        "training.batch_size=16",
-        "tasks.vocabulary=32",
-        "tasks.length=24",
+    "multi_query_recall": (  # two pairs: chance between the values that were seen has 0.5
+        "training.steps=400",
+        "training.batch_size=32",
+        "training.lr=1e-2",
+        "tasks.vocabulary=16",
+        "tasks.length=12",
+        "tasks.pairs=[2]",
     ),
     "state_tracking": ("training.steps=200", "training.batch_size=16"),
 }
