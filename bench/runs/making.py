@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Examined
+from bench.examination.repeatability import examine_model
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.examined import ExaminedWeights
@@ -26,7 +27,6 @@ from bench.training.building import (
     build_task,
     build_to_train,
 )
-from bench.training.repeatability import examine_model
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import Diverged, TrainingReport

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.training import repeatability
+from bench.examination import repeatability
+from bench.examination.repeatability import examine_model, examine_repeatability
 from bench.training.building import build_task
-from bench.training.repeatability import examine_model, examine_repeatability
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from settings.config import compose

@@ -24,13 +24,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bench.records.code import imported_modules, is_own
+from bench.examination.observing import CPU, observe
+from bench.records.code import is_own, modules_behind
 from bench.training.building import initial_model
-from bench.training.observing import CPU, observe
 from bench.training.seeding import kept_random_state
 from bench.training.training import set_numerics
 from ground.processes import module_command
 from models.specification import SequenceSpecification
+from settings.source_files import places_of, use_places
 
 SECONDS = 60.0  # after which the other process is given up, and nothing is known
 REQUEST, INPUTS, RESULT = "request.json", "inputs.safetensors", "result.safetensors"
@@ -43,9 +44,9 @@ CALLS = {
 
 
 def may_differ(target: str) -> bool:
-    """Whether the source of a class of another package, or of what it imports from that package,
+    """Whether the source of a class of another package or file, or of what it imports from there,
     names a source of numbers that are others in another process."""
-    for name, path in imported_modules(target.rpartition(".")[0]).items():
+    for name, path in modules_behind(target).items():
         if is_own(name):
             continue
         if any(map(_names_a_source, ast.walk(ast.parse(path.read_bytes())))):
@@ -84,10 +85,11 @@ def built_elsewhere(
             "seed": seed,
             "threads": torch.get_num_threads(),
             "path": sys.path,
+            "places": {name: str(place) for name, place in places_of(models["_target_"]).items()},
         }
         (folder / REQUEST).write_text(json.dumps(request))
         process = subprocess.Popen(
-            module_command("bench.training.fresh_process", [str(folder)]),
+            module_command("bench.examination.fresh_process", [str(folder)]),
             env={**os.environ, "PYTHONHASHSEED": "1" if mine == "0" else "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -124,6 +126,7 @@ def main(words: list[str]) -> None:
     folder = Path(words[0])
     request = json.loads((folder / REQUEST).read_text())
     sys.path[:] = request["path"]
+    use_places({name: Path(place) for name, place in request["places"].items()})
     set_numerics(request["threads"])
     specification = SequenceSpecification(**request["specification"])
     inputs = load_file(folder / INPUTS)["inputs"]

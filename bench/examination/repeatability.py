@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from bench.examination.fresh_process import built_elsewhere, may_differ, observed
+from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
-from bench.training.fresh_process import built_elsewhere, may_differ, observed
-from bench.training.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
     count_parameters,
