@@ -23,6 +23,7 @@ from bench.training.building import (
     load_subclass,
     prepare_data,
 )
+from bench.training.storage import count_parameters
 from ground.errors import UserError
 from ground.progress import silent
 from settings.budgets import BUDGETS, TOLERANCE, Asked
@@ -156,7 +157,7 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
 
 def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Asked) -> int:
     if asked.key == "parameters":
-        return sum(parameter.numel() for parameter in model.parameters())
+        return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)
     if state_bytes is None:
         raise UserError(
