@@ -46,3 +46,11 @@ def next_python_draws() -> tuple[float, float]:
     import numpy as np
 
     return random.random(), float(np.random.random_sample())  # noqa: NPY002
+
+
+def state_of_python_generators() -> tuple[object, ...]:
+    """Equal for two moments between which nobody has drawn from ``random`` or NumPy's generator."""
+    import numpy as np
+
+    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
+    return random.getstate(), repr(of_numpy), of_numpy["state"]["key"].tobytes()
