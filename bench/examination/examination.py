@@ -71,7 +71,7 @@ def examine(
             input after one of them is where a leak pays.
 
     Raises:
-        UnfitModel: the first thing that the model fails, in a sentence.
+        UnfitModel: what the model fails first, in a sentence.
     """
     with _left_as_it_was(model, inputs.device):
         return Examiner(model, specification, inputs, seed, positions, trained, asked).examined()
