@@ -46,6 +46,21 @@ def refuse_no_numbers(outputs: Tensor, what: str, state: str = "") -> None:
     )
 
 
+def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> None:
+    """Nothing where outputs are (batch, time, output_size) for inputs (batch, time, …).
+
+    Raises:
+        UnfitModel: they are not.
+    """
+    wanted = (*inputs.shape[:2], output_size)
+    if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise UnfitModel(
+            f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
+            f"model returns (batch, time, output_size) = {wanted}"
+        )
+
+
 def give_copies(model: nn.Module) -> None:
     """Let a model that writes into its inputs do so in copies, from now on: targets are often views
     of the same memory, and tasks read inputs again when they measure."""

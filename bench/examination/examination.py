@@ -9,7 +9,8 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
   the task, and in training mode at that of its batches, where dropout is drawn from one seed;
 * the outputs before a cut have no gradient at the inputs after it;
 * a sequence up to a cut alone, in a batch of one, gives what it gives inside the whole batch;
-* a row that stays as it is gives the same while all others change, and after another call;
+* a row that stays as it is gives the same while all others change, after another call, and in a
+  batch as large as those of the training;
 * outputs have the shape of the task and are numbers; inputs are left as they are, or the model gets
   copies of them from then on;
 * ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
@@ -27,7 +28,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from bench.examination.examiner import Examined, Examiner
+from bench.examination.examined import Examined
+from bench.examination.examiner import Examiner
 from bench.examination.reader import Buffers, Reader, offers_hidden
 from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
 from bench.training.seeding import kept_random_state
@@ -36,7 +38,7 @@ from models.specification import SequenceSpecification
 
 SHARE = 0.02  # of the work of a training, for both examinations of it
 PASSES = 20  # forward passes of an examination, more or less; a training step is three
-FEWEST_POSITIONS, MOST_POSITIONS = 640, 2**15  # of a pass
+FEWEST_POSITIONS, MOST_POSITIONS = 2**10, 2**15  # of a pass
 
 
 def positions_of_a_pass(trained_on: int) -> int:

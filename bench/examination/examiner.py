@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
-from bench.examination.answers import refuse_no_numbers, without_numbers
+from bench.examination.answers import refuse_no_numbers, refuse_other_shape, without_numbers
+from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
 from bench.examination.reader import Buffers, Reader, offers_hidden
 from bench.examination.rounding import (
@@ -31,27 +31,10 @@ MOST_ROWS = 16
 LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
 FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors otherwise
 SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
+SMALL_BATCH = 2**13  # positions of a training batch that is looked at as a whole in any case
 MOVE = 0.1  # of a parameter, and in place of a zero
 
 MOVED = ", once its parameters are moved from their initial values, as by training"
-
-
-@dataclass
-class Examined:
-    """What a model has passed.
-
-    Attributes:
-        passed: names of the examinations; one that does not apply to a model is not among them.
-        unused: parameters that no output depends on, with trained weights.
-    """
-
-    passed: list[Passed] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
-
-    @property
-    def writes(self) -> bool:
-        """Whether the model has written into its inputs; it has to be given copies."""
-        return bool(self.passed) and "inputs unchanged" not in self.passed
 
 
 class Examiner:
@@ -106,6 +89,7 @@ class Examiner:
             if long.length >= self.specification.maximum_length:
                 self._pass("longest sequence")
         self._prefix(long, outputs, self._cut_inside(long.length))
+        self._whole_batch(sequences)
         self._hidden(sequences)
         self._training_mode(sequences)
         if self.result.unused and long.length > self.length:  # some are for long sequences alone
@@ -142,14 +126,8 @@ class Examiner:
         )
         inputs = sequences.inputs[:2, :length]
         with torch.no_grad():
-            outputs: object = self.reader.call(self.model.eval(), inputs, hidden=False)
-        wanted = (*inputs.shape[:2], self.specification.output_size)
-        if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
-            got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise UnfitModel(
-                f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
-                f"model returns (batch, time, output_size) = {wanted}"
-            )
+            outputs = self.reader.call(self.model.eval(), inputs, hidden=False)
+        refuse_other_shape(outputs, inputs, self.specification.output_size)
         self._pass("shape")
         if self.reader.drew:
             other = Reader(self.reader.seed + 1, False)
@@ -235,11 +213,13 @@ class Examiner:
         cut, here = sequences.cuts[row], slice(row, row + 1)
         if cut in (0, sequences.length):
             return False
+        changed = sequences.inputs.clone()  # some models take no batch of one in training mode
+        changed[here] = sequences.changed[here]
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            first = self.reader.read(model, sequences.inputs[here], training)
-            second = self.reader.read(model, sequences.changed[here], training)
-            return first[:, :cut], second[:, :cut], sizes_of(first)[:, :cut]
+            first = self.reader.read(model, sequences.inputs, training)
+            second = self.reader.read(model, changed, training)
+            return first[here, :cut], second[here, :cut], sizes_of(first)[here, :cut]
 
         return self._differ(pair, sequences.length) is not None
 
@@ -286,6 +266,27 @@ class Examiner:
             return alone, together[row], sizes_of(together)[row]
 
         return self._differ(pair, sequences.length) is not None
+
+    def _whole_batch(self, sequences: Sequences) -> None:
+        """A sequence in a batch as large as those of the training, in eval mode."""
+        length, rows = sequences.length, slice(len(sequences.inputs))
+        most = max(SMALL_BATCH, self.positions)
+        most = min(most, LARGEST_OUTPUT // self.specification.output_size)
+        batch = self.source.real[: most // length, :length]
+        if self.random or len(batch) <= len(sequences.inputs):
+            return
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            outputs = self.reader.read(model, sequences.inputs)
+            return self.reader.read(model, batch)[rows], outputs, sizes_of(outputs)
+
+        difference = self._differ(pair, length)
+        if difference is not None:
+            raise UnfitModel(
+                f"an output of the model depends on the size of its batch{self.state}: among "
+                f"{len(batch)} sequences it is another than among {len(sequences.inputs)} at "
+                f"position {difference.position} ({difference})"
+            )
 
     def _differ(
         self, pair: Pair, length: int, known: tuple[Tensor, Tensor, Tensor] | None = None

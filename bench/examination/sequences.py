@@ -66,8 +66,10 @@ class Source:
         inputs = self._lengthened(self._more_rows(rows), length)
         random_cuts = rows - 3
         edges = [1 + k * (length - 1) // random_cuts for k in range(random_cuts + 1)]
-        between = [cut_between(start, stop, self.generator) for start, stop in pairwise(edges)]
-        cuts = [0, length, length - 1, *between]
+        cuts = [0, length, length - 1]
+        for number, (start, stop) in enumerate(pairwise(edges)):
+            other = None if number % 2 else cuts[-1]
+            cuts.append(cut_between(start, stop, self.generator, other))
         for row in range(3, rows, 2):
             cuts[row] = self._behind_an_asked_position(row, length) or cuts[row]
         changed = inputs.clone()
@@ -118,12 +120,21 @@ class Source:
         return other + (size or 1.0) * noise
 
 
-def cut_between(start: int, stop: int, generator: torch.Generator) -> int:
-    """A random cut in [start, stop), a prime where there is one: blocks of no size begin there, but
-    those of one position and of that many."""
+def cut_between(start: int, stop: int, generator: torch.Generator, other: int | None = None) -> int:
+    """A random cut in [start, stop).
+
+    A model that looks ahead inside blocks is blind to a cut where a block begins. So cuts are
+    primes where there are any: no blocks that are counted from the first position begin there, but
+    those of one position and of that many.
+
+    Args:
+        other: another cut, from which this one is a prime away if that can be: wherever blocks are
+            counted from, they begin at one of the two at most, but those of that many positions.
+    """
     first = max(1, start)
     places = range(first, max(first + 1, stop))
-    best = [n for n in places if _is_prime(n)] or list(places)
+    primes = [n for n in places if _is_prime(n if other is None else abs(n - other))]
+    best = primes or list(places)
     return best[int(torch.randint(len(best), (1,), generator=generator))]
 
 

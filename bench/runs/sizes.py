@@ -9,7 +9,7 @@ from bench.records.schema import Cost
 from bench.runs.examined import examine_fresh
 from bench.training.building import build_to_train
 from bench.training.flops import count_training_flops, typical_batch
-from bench.training.storage import count_parameters
+from bench.training.storage import count_parameters, examine_storage
 from bench.training.training import total_steps
 from settings.settings import Configuration
 from tasks.interface import Task
@@ -31,7 +31,9 @@ def examined_and_counted(
 ) -> tuple[Cost, Examined]:
     """The same, with what the model has passed before its training."""
     seed = configuration.seed
-    model = build_to_train(configuration, task, seed).to(device).train()
+    model = build_to_train(configuration, task, seed)
+    examine_storage(model)  # an examination moves parameters, which overlapping ones do not allow
+    model = model.to(device).train()
     training = configuration.training
     steps = total_steps(task, training)
     batch = typical_batch(task, seed, training.batch_size, steps).to(device)

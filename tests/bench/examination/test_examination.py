@@ -16,6 +16,7 @@ from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
+from tests.bench.examination.generated import InBlocks
 from tests.bench.examination.strangers import (
     FAULTS,
     LONGEST,
@@ -29,6 +30,7 @@ from tests.bench.examination.strangers import (
     NoNumbers,
     Remembers,
     WritesIntoInputs,
+    following,
 )
 
 BATCH = 8
@@ -158,6 +160,29 @@ def test_cuts_come_behind_the_positions_that_are_scored() -> None:
     for seed in range(5):
         with pytest.raises(UnfitModel, match="position 21 on change its output at position 20"):
             examine(made(AtQuestions), TOKENS, inputs, seed=seed, asked=inputs == question)
+
+
+@pytest.mark.parametrize("length", [57, 64, 160])
+@pytest.mark.parametrize("block", [2, 3, 5])
+def test_blocks_are_seen_wherever_they_begin(block: int, length: int) -> None:
+    """At most one of two cuts that are a prime apart is where a block begins."""
+    specification = SequenceSpecification(length, vocabulary=VOCABULARY)
+    for offset in range(block):
+        for seed in range(2):
+            model = InBlocks(specification, block, offset)
+            with pytest.raises(UnfitModel, match="sees the future"):
+                examine(model, specification, tokens(length), seed=seed, trained=True)
+
+
+def test_what_only_a_large_batch_shows_is_named() -> None:
+    class Many(Honest):
+        def added(self, vectors: Tensor) -> Tensor:
+            return following(vectors) if len(vectors) > 16 else torch.zeros_like(vectors)
+
+    batch = tokens().repeat(4, 1)
+    with pytest.raises(UnfitModel, match=r"size of its batch: among 32 sequences .* among 16"):
+        examine(made(Many), TOKENS, batch)
+    assert "causal by values" in examine(made(Dropped), TOKENS, batch).passed
 
 
 def test_the_same_seed_asks_the_same() -> None:

@@ -1,0 +1,25 @@
+"""What an examination says of a model that is not refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bench.records.schema import Passed
+
+
+@dataclass
+class Examined:
+    """What a model has passed.
+
+    Attributes:
+        passed: names of the examinations; one that does not apply to a model is not among them.
+        unused: parameters that no output depends on, with trained weights.
+    """
+
+    passed: list[Passed] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model has written into its inputs; it has to be given copies."""
+        return bool(self.passed) and "inputs unchanged" not in self.passed
