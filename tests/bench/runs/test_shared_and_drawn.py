@@ -43,16 +43,32 @@ class Plain(nn.Module):
     def change(self, h):
         return h
 
+class Shifted(nn.Module):
+    # By the average of the batches of a training, in evaluation alone: in training it would see
+    # the rest of its batch.
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.register_buffer("running_mean", torch.zeros(width))
+
+    def forward(self, h):
+        if self.training:
+            mean = h.detach().mean((0, 1))
+            self.running_mean = 0.9 * self.running_mean + 0.1 * mean
+        else:
+            h = h - self.running_mean
+        return h * self.weight + self.bias
+
 class TiedAndNoisy(Plain):
     def __init__(self, specification, *, width: int = 8, depth: int = 3):
         super().__init__(specification, width=width, depth=depth)
         self.out.weight = self.embed.weight
-        self.norm = nn.BatchNorm1d(width)
+        self.norm = Shifted(width)
         self.register_buffer("features", torch.from_numpy(numpy.random.randn(width)).float(),
                              persistent=False)
 
     def change(self, h):
-        h = self.norm(h.flatten(0, 1)).view(h.shape) * self.features
+        h = self.norm(h) * self.features
         noise = random.random() + numpy.random.rand() if self.training else 1.0
         return nn.functional.dropout(h * noise, 0.1, self.training)
 
