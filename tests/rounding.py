@@ -89,6 +89,7 @@ WHOLE = dict.fromkeys(WHOLE_PRODUCTS.split(), 0.5) | dict.fromkeys(WHOLE_SUMS.sp
 # Written to in training mode and read otherwise, which the schema of batch_norm does not tell. What
 # is written follows from inputs that were moved.
 STATISTICS = frozenset({"running_mean", "running_var"})
+OWN = "models"  # operations of the project's own, which are sums and products
 LENGTH_OF_DRAWS = 262_147  # a prime, so that rows of a longer tensor do not have the same draws
 
 
@@ -133,8 +134,7 @@ def operation(function: Any) -> Operation:
     arguments = function._schema.arguments
     writes = [a for a in arguments if a.alias_info is not None and a.alias_info.is_write]
     writes = [a for a in writes if a.name not in STATISTICS]
-    # Operations of the project's own are sums and products.
-    computes = name in SUMS_AND_PRODUCTS.split() or not function._schema.name.startswith("aten::")
+    computes = name in SUMS_AND_PRODUCTS.split() or function.namespace == OWN
     return Operation(
         moves_inputs=computes and not rounds_to_whole,
         moves_results=name in FUNCTIONS.split(),
