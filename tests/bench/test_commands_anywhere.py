@@ -98,13 +98,14 @@ def test_files_where_one_stands_stand_in_for_none_of_ours(
 def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
     run_command: Command, crowded: Path
 ) -> None:
-    for target, name in (("models.mine.Net", "models"), ("settings.Net", "settings.py")):
+    for target, name in (("models.mine.Net", "models/FILE.py"), ("settings.Net", "settings.py")):
         words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
         done = run_command(*words, cwd=crowded)
         assert done.returncode == 2
         (sentence,) = done.stderr.splitlines()
-        assert f"so yours, {name}, is not looked into" in sentence
-        assert f"say my_{target}" in sentence
+        top, *_ = target.split(".")
+        assert f"'{top}' is the name of a package of this project" in sentence
+        assert f"name the file, models=./{name}:{target.rpartition('.')[2]}" in sentence
     done = run_command("-m", "bench.train", *RUN, "models=modles.mine.Net", cwd=crowded)
     assert "of a package that is installed, in the working directory" in done.stderr
 

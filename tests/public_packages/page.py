@@ -127,7 +127,9 @@ def summary(behaviour: dict[str, Any]) -> dict[str, str]:
     for column, beginnings in COLUMNS.items():
         outcomes = outcomes_of(behaviour, beginnings).values()
         if outcomes:
-            words[column] = max((o["holds"] for o in outcomes), key=ORDER.index)
+            # A gate that starts at 0 hides the past from fresh weights: once seen is enough.
+            choose = min if column == "memory" else max
+            words[column] = choose((o["holds"] for o in outcomes), key=ORDER.index)
     return words
 
 
@@ -163,7 +165,7 @@ def what_was_seen(rows: Rows) -> str:
         for column, beginnings in COLUMNS.items():
             outcomes = outcomes_of(behaviour, beginnings)
             noted = {n: o for n, o in outcomes.items() if o["holds"] not in (YES, ABSENT)}
-            if noted:
+            if noted and summary(behaviour)[column] != YES:
                 worst = max(noted, key=lambda name: noted[name]["deviation"] or 0.0)
                 lines.append([name_of(contender), column, sentence(worst, noted[worst])])
     heads = ["package and class", "column", "the largest that was seen"]

@@ -81,7 +81,7 @@ def test_whenever_the_power_fails_nothing_is_half_there_and_the_run_goes_on(
     assert any({"checkpoint-0.pt", "trained.json"} < names for names in moments)
     whole = disks.cuts.certain
     assert {Path(place).name for place in whole} == {
-        *("weights.safetensors", "trained.json", "lock"),
+        *("weights.safetensors", "trained.json", "lock", "layout.json"),
         f"{disks.work.name}.json",
     }
     for number in moments.values():
