@@ -14,10 +14,10 @@ function that PyTorch computes, forward and backward, is off by about one unit i
 What is exact on every processor (copies, selections, comparisons, signs, conversions, sums and
 products of whole numbers, products with powers of two) and what is drawn stays as it is. ``pytest``
 runs under the mode where MEMORY_BENCH_ROUNDING is a seed, each test with draws of its own, so that
-a failure repeats when the test is run alone. Initial weights are drawn, so those of a model that the
-engine builds are left alone, whatever is computed on the way: it refuses a model that two draws from
-one seed make two of. Tests marked ``bitwise`` promise equal bits of one
-machine, and run without it.
+a failure repeats when the test is run alone. Initial weights are drawn, so those of a model that
+the engine builds are left alone, whatever is computed on the way: it refuses a model of which two
+draws from one seed are not equal. Tests marked ``bitwise`` promise equal bits of one machine, and
+run without the mode.
 
 It reaches what PyTorch does in the thread of the test. Out of its reach are other processes and
 threads, NumPy, and code that torch.compile has made (under the mode functions run uncompiled).
