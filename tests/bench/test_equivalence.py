@@ -254,7 +254,8 @@ def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(
     more = sweep("user", "seeds=2", "committed=true")
     finals = [record for record in more if record.role == "final"]
     assert finals[0] == made[0]
-    assert finals[1].study == made[0].study
+    assert finals[1].config["models"] == made[0].config["models"]
+    assert finals[1].study is None  # the trials may be of another machine
     assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
     # Another number of trials is another search, though a run of it may be there.
     (third,) = [r for r in sweep("third", "seeds=1", "n_trials=1", "committed=true") if r.study]

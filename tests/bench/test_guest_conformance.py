@@ -42,7 +42,7 @@ class Leaks(Honest):
         future = self.embedding(inputs).mean(1, keepdim=True)
         return super().forward(inputs) + self.read_out(0.05 * future)
 """
-CHOSEN = "takes or shape or causal or stacked or safetensors or forward_reads"
+CHOSEN = "takes or shape or examination or stacked or safetensors or forward_reads"
 
 
 def test_what_fails_is_the_contract(tmp_path: Path) -> None:
@@ -64,6 +64,6 @@ def test_what_fails_is_the_contract(tmp_path: Path) -> None:
         check=False,
     )
     failed = re.findall(r"^FAILED \S+::(\w+)\[.*:(\w+)-tokens", done.stdout, re.MULTILINE)
-    assert {*failed} == {("test_is_causal", "Leaks")}, done.stdout[-3000:]
+    assert {*failed} == {("test_passes_the_examination", "Leaks")}, done.stdout[-3000:]
     assert "its trials cannot be stacked" in done.stdout
     assert "Honest does not take channels: TypeError" in done.stdout

@@ -19,6 +19,7 @@ from models.linear.gla import GLA
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 
 
+@pytest.mark.bitwise  # both loops make the same operations
 def test_measurement_is_consistent(tmp_path, capsys):
     output = tmp_path / "speed.json"
     words = [*TINY, "models=lstm", "reference=gpt2", "vocabulary=[11,50]"]

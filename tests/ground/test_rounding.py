@@ -73,6 +73,7 @@ OPERATIONS: dict[str, Callable[[], Tensor]] = {
     "layer norm": lambda: functional.layer_norm(MATRIX, (7,)),
     "RMS norm": lambda: functional.rms_norm(MATRIX, (7,)),
     "group norm": lambda: functional.group_norm(STACK, 3),
+    "batch norm": lambda: functional.batch_norm(MATRIX, None, None, training=True),
     "convolution": lambda: functional.conv1d(MATRIX[None], WEIGHT[:, :5, None]),
     "attention": lambda: functional.scaled_dot_product_attention(STACK, STACK, STACK),
     "Fourier transform": lambda: torch.fft.irfft(torch.fft.rfft(MATRIX), 7),
@@ -178,6 +179,25 @@ def test_zero_and_infinity_stay() -> None:
     assert not products.any()
     assert not scores.triu(1).any()
     assert scores.isfinite().all()
+
+
+def test_running_statistics_are_kept_and_follow_moved_inputs() -> None:
+    def statistics() -> list[Tensor]:
+        norm = torch.nn.BatchNorm1d(7).double()
+        for _ in range(4):
+            norm(MATRIX + VECTOR)
+        training = [norm.running_mean.clone(), norm.running_var.clone()]
+        norm.eval()(MATRIX)
+        assert torch.equal(norm.running_mean, training[0])
+        assert torch.equal(norm.running_var, training[1])
+        return training
+
+    exact = statistics()
+    with Rounding(0):
+        moved = statistics()
+    for one, other in zip(moved, exact, strict=True):
+        assert not torch.equal(one, other)
+        assert_near(one, other, terms=4 * 5, condition=10.0)
 
 
 def test_numbers_of_fewer_digits_are_not_moved_by_their_own_eps() -> None:

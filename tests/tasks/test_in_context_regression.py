@@ -17,6 +17,7 @@ from tasks.in_context_regression import InContextRegression
 from tasks.in_context_regression.draws import Drawn, Functions
 from tasks.in_context_regression.predictors import STEPS, descent, references, ridge
 from tasks.interface import Evaluation
+from tests.closeness import rounding
 
 D, PAIRS = 4, 8
 SMALL: dict[str, Any] = {"dimension": D, "pairs": PAIRS, "validation_size": 8, "test_size": 32}
@@ -89,7 +90,9 @@ def test_memories_answer_as_their_theory_says() -> None:
     expected = 1 - 2 * pairs / D + pairs / D + pairs * (pairs - 1) / D**2
     assert hebb == pytest.approx(expected, abs=0.3)
     exact = measured("ridge", "models.ridge=1e-6").metrics
-    assert exact["from_ridge"] < 1e-3
+    # Of fewer pairs than dimensions the system is singular but for the ridge, which stretches
+    # rounding by 1 / ridge; the measure is a square.
+    assert exact["from_ridge"] < (torch.finfo(torch.float32).eps / 1e-6) ** 2
     assert exact["state_bytes"] == 4 * (D * D + D)
 
 
@@ -143,7 +146,8 @@ def test_positions_hold_vectors_then_values_and_the_value_is_asked_for(tokens: A
     # The loss leaves the other positions out.
     outputs = batch.targets.clone()
     outputs[:, 1::2] = 9.0
-    assert float(task.loss(outputs, batch)) == 0.0
+    largest = float(batch.targets.abs().max())
+    assert float(task.loss(outputs, batch)) <= rounding(largest, torch.float32) ** 2  # a square
     # Least squares on all pairs but one leave no more than the noise.
     x, y = batch.inputs[:, ::2, :D].double(), batch.targets[:, ::2].double()
     left = (x @ torch.linalg.lstsq(x, y).solution - y).std()

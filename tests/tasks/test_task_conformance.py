@@ -250,6 +250,7 @@ def test_loss_is_a_finite_scalar_with_a_gradient(name: str) -> None:
     assert gradient.abs().max() > 0
 
 
+@pytest.mark.bitwise  # evaluated twice, they are equal
 def test_an_untrained_model_is_evaluated_in_plain_numbers(name: str) -> None:
     task = shared(name)
     model = Trivial(task.specification()).eval()
@@ -271,6 +272,7 @@ def test_an_untrained_model_is_evaluated_in_plain_numbers(name: str) -> None:
     assert_near(loss, metrics["loss"], terms=10_000, dtype=torch.float32)
 
 
+@pytest.mark.bitwise  # evaluated twice, they are equal
 def test_a_trivial_predictor_is_below_an_oracle_and_a_board_takes_both(name: str) -> None:
     task = shared(name)
     predictors = task.baselines()

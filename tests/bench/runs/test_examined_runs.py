@@ -104,6 +104,7 @@ def test_no_numbers_in_an_evaluation_end_a_run(run_here: Command, tmp_path: Path
     assert record.metrics == {}
 
 
+@pytest.mark.bitwise
 def test_writing_into_inputs_changes_no_target(run_here: Command, tmp_path: Path) -> None:
     class_and_record: dict[str, Any] = {}
     for kind in ("WritesIntoInputs", "ReadsACopy"):

@@ -110,6 +110,7 @@ def only_record(store: Path) -> RunRecord:
 
 
 @pytest.mark.processes
+@pytest.mark.bitwise
 def test_a_tied_model_that_is_killed_goes_on_to_the_same_file(
     package: Path, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_tied_model_is_saved_once_counted_once_and_evaluated_alike(
         assert torch.equal(model.state_dict()[name], weights[name])
 
 
+@pytest.mark.bitwise
 def test_the_start_that_was_kept_has_its_own_draws(package: Path, tmp_path: Path) -> None:
     """A buffer that no file keeps is drawn again from the seed of the start, not of the run."""
     for seed in range(8):

@@ -56,6 +56,7 @@ def drive(contenders, deadly, rates=RATES):
 
 
 @pytest.mark.processes
+@pytest.mark.bitwise
 def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undisturbed(tmp_path):
     truth = outcome(tmp_path / "truth", run_sweep([*SWEEP, f"store={tmp_path}/truth"], silent))
     store, killed = tmp_path / "store", set()

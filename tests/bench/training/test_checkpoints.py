@@ -19,6 +19,8 @@ from settings.config import compose
 from tests.damage import FLIPS, flips
 from tests.models.built import CHANNELS_ALONE, NAMES, hyperparameters
 
+pytestmark = pytest.mark.bitwise  # a training that was stopped ends with the same bits
+
 STEPS, PER_POINT = 9, 3
 GPT2 = ["tasks=multi_query_recall", "models=gpt2", "models.width=8", "models.layers=1"]
 SETTINGS = [

@@ -85,6 +85,7 @@ def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
         train(Letters(), tmp_path, compile=True)
 
 
+@pytest.mark.bitwise
 def test_what_goes_by_numbers_is_not_compiled_in_parts(
     many_lengths: RegBench, tmp_path: Path
 ) -> None:
@@ -143,7 +144,7 @@ def test_padding_changes_no_gradient(many_lengths: RegBench, multiple: int) -> N
             loss.backward()
             found.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
         for a, b in zip(*found, strict=True):
-            assert_near(a, b, terms=200)
+            assert_near(a, b, terms=200, dtype=torch.float32)  # the loss is computed in that
     assert len(lengths) < 4 or multiple == 2
 
 

@@ -53,6 +53,7 @@ def test_all_are_seeded_and_left_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*GUESTS}))
+@pytest.mark.bitwise
 def test_weights_and_dropout_are_those_of_seeding_pytorch_alone(name: str) -> None:
     """What the engine drew before it seeded NumPy and ``random`` is what it draws now."""
     task = "three_moons" if name in CHANNELS_ALONE else "multi_query_recall"
@@ -111,6 +112,7 @@ def train(
 
 @pytest.mark.parametrize("kind", [guests.SeededNoise, guests.Statistics, guests.Running])
 @pytest.mark.parametrize("select", ["last", "best_validation"])
+@pytest.mark.bitwise
 def test_a_killed_training_goes_on_to_the_same_weights_and_buffers(
     kind: type[guests.Guest], select: str, tmp_path: Path
 ) -> None:
@@ -165,6 +167,7 @@ def test_an_evaluation_that_draws_is_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     ("kind", "together"), [(guests.SeededNoise, 1), (guests.Running, 1), (guests.Tied, 2)]
 )
+@pytest.mark.bitwise
 def test_stacked_trainings_are_those_alone(
     kind: type[guests.Guest], together: int, tmp_path: Path
 ) -> None:

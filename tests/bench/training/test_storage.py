@@ -58,6 +58,7 @@ class Tied(Network):
         self.register_buffer("same_mask", mask)
 
 
+@pytest.mark.bitwise
 def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -> None:
     model, other = Tied(0), Tied(1)
     content = packed(model.state_dict())
@@ -73,6 +74,7 @@ def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -
     assert not other(INPUTS).any()
 
 
+@pytest.mark.bitwise
 def test_safetensors_own_loader_reads_the_file(tmp_path: Path) -> None:
     model, other = Tied(0), Tied(1)
     path = tmp_path / "weights.safetensors"
@@ -168,6 +170,7 @@ def interleaved(model: Network) -> None:
 
 
 @pytest.mark.parametrize("make", [neighbours, interleaved])
+@pytest.mark.bitwise
 def test_parts_of_one_memory_that_do_not_overlap_are_trained_and_saved(
     make: Callable[[Network], None],
 ) -> None:

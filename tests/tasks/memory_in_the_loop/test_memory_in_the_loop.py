@@ -89,6 +89,7 @@ def test_the_local_model_trusts_a_note_as_far_as_its_confidence() -> None:
     assert ask(model, False, None) == (0.0, 1.0)
 
 
+@pytest.mark.bitwise
 def test_the_local_model_is_a_function_of_its_seed() -> None:
     asked = [Question(("1", "2", str(k)), "7", 60) for k in range(50)]
     found = []

@@ -130,7 +130,9 @@ GOOD = ["writer=endpoint", "stories=5", "out=x", "address=http://a/v1", "model=m
 
 def test_settings() -> None:
     settings = parse([*GOOD, "workers=2"])
-    assert (settings.stories, settings.out, settings.workers, settings.seed) == (5, Path("x"), 2, 0)
+    assert (settings.stories, settings.out, settings.workers, settings.seed) == (
+        *(5, Path("x").absolute(), 2, 0),
+    )
     assert (settings.tokenizer, settings.key_variable) == ("gpt2", "OPENAI_API_KEY")
     assert parse(["writer=grammar", "stories=1", "out=x"]).tokenizer == "grammar"
 

@@ -286,7 +286,9 @@ def test_astronomers_wait_as_long_as_the_paper_says() -> None:
             assert full <= one <= full + step
             assert longest <= three <= longest + step
             assert results["table_of_all_moons"][f"half_error_context/{name}"] == one
-        assert results["oracle"]["loss"] == results["oracle"]["error_after_max_period"] == 0
+        oracle = results["oracle"]
+        for error in (oracle["error_after_max_period"], oracle["loss"] ** 0.5):
+            assert_near(error, 0.0, largest=1.0, dtype=torch.float32)
         assert results["table_per_moon"]["error_after_max_period"] < 0.01
         last, table = results["repeat_last"], results["table_of_all_moons"]
         assert table["error_after_max_period"] == pytest.approx(last["error_after_max_period"])
@@ -311,7 +313,8 @@ def test_evaluation_is_ready_for_json_and_agrees_with_itself() -> None:
     task = small()
     model = MemoryUnit(task.specification())
     validation = task.evaluate(model, "validation", "cpu")
-    assert validation.metrics["loss"] == task.validation_loss(model, "cpu")
+    loss = task.validation_loss(model, "cpu")
+    assert_near(validation.metrics["loss"], loss, terms=1000, dtype=torch.float32)
     test = task.evaluate(model, "test", "cpu")
     json.dumps([vars(validation), vars(test)], allow_nan=False)
     mean = np.mean(test.per_sequence["error_after_max_period"])
@@ -339,7 +342,7 @@ def test_deviation_is_the_mean_over_steps_and_both_channels() -> None:
     sequences = torch.zeros(1, 8, 6)
     sequences[0, 3, 2] = 1.0
     result = deviation(torch.zeros(1, 2, 4, 6), sequences, torch.tensor([2, 4]))
-    assert result.tolist() == [[[0, 1 / 8, 0], [0, 0, 0]]]
+    assert_near(result, torch.tensor([[[0, 1 / 8, 0], [0, 0, 0]]]), terms=8)
 
 
 @pytest.mark.parametrize(
