@@ -19,8 +19,8 @@ def differs(record: RunRecord, again: RunRecord) -> str:
         if getattr(there, f"{what}_code") != getattr(here, f"{what}_code"):
             return f"the code of its {what} is other than here, and not proven to give the same"
     if record.outcome != again.outcome:
-        why = f" ({again.cause:.500})" if again.cause else ""
-        return f"it ended as {again.outcome} here{why}, and its record says {record.outcome}"
+        cause = f" ({again.cause:.500})" if again.cause else ""
+        return f"it ended as {again.outcome} here{cause}, and its record says {record.outcome}"
     if not data_are_rounded(record) and (why := other_data(record, again.provenance.data)):
         return why
     for name in EXACT if record.outcome == "ok" else ():

@@ -155,20 +155,40 @@ def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
         known = record.role == "baseline" or contends
         protocol = setting(record, "tasks.protocol")
         fair = record.task == "regbench" and known and protocol == "fair"
-        return fair and variant_of(record) in variants and took_its_steps(record)
+        return fair and variant_of(record) in variants
 
-    return any_of(belongs)(records)
+    return with_planned_steps(any_of(belongs)(records))
 
 
-def took_its_steps(record: RunRecord) -> bool:
-    """Whether it was trained for as many steps as the figures plan for its model at this size:
-    longer trainings of the same preset, at one budget for all, stand in a table of their own."""
+def with_planned_steps(records: Records) -> list[RunRecord]:
+    """Of the rows of a model at one size, those that took the steps which the figures plan for it,
+    where there are any. Longer trainings, at one budget for all, stand in a table of their own. All
+    rows count where every model was given other steps by hand, but not the shorter training of one
+    that needs a longer one."""
+    planned = {
+        _row(record) for record in records if setting(record, "training.steps") == _steps_of(record)
+    }
+    chosen = []
+    for record in records:
+        steps = setting(record, "training.steps")
+        place = (record.preset, size_of(record))
+        longer = record.model in MORE_STEPS.get((*place, variant_of(record)), {})
+        too_short = longer and steps == LONGER.get(place)
+        as_planned = _row(record) not in planned or steps == _steps_of(record)
+        if record.role == "baseline" or (as_planned and not too_short):
+            chosen.append(record)
+    return chosen
+
+
+def _row(record: RunRecord) -> tuple[str, int, str]:
+    return record.model, size_of(record), variant_of(record)
+
+
+def _steps_of(record: RunRecord) -> int | None:
+    """The steps that the figures plan for a model at a size; None where the preset has them."""
     place = (record.preset, size_of(record))
-    usual = LONGER.get(place)
-    if usual is None or record.role == "baseline":
-        return True
     longer = MORE_STEPS.get((*place, variant_of(record)), {})
-    return bool(setting(record, "training.steps") == longer.get(record.model, usual))
+    return longer.get(record.model, LONGER.get(place))
 
 
 def variant(record: RunRecord) -> tuple[int, str]:

@@ -84,10 +84,12 @@ def _belongs(record: RunRecord) -> bool:
     contends = record.role == "final" and record.model in contenders(PART, record.preset)
     fair = record.task == "regbench" and setting(record, "tasks.protocol") == "fair"
     of_size = fair and regbench.size_of(record) == SIZE and regbench.variant_of(record) in VARIANTS
-    return of_size and (record.role == "baseline" or (contends and regbench.took_its_steps(record)))
+    return of_size and (record.role == "baseline" or contends)
 
 
-select = any_of(_belongs)  # runs with 100 training automata, of both variants
+def select(records: Records) -> list[RunRecord]:
+    """Runs with 100 training automata, of both variants."""
+    return regbench.with_planned_steps(any_of(_belongs)(records))
 
 
 def every_baseline(rule: Callable[[str], Rule], text: str, **numbers: float) -> Rule:

@@ -238,8 +238,9 @@ def test_a_row_with_more_steps_leaves_its_shorter_training_out() -> None:
     found = table3.select(every)
     ours = {f"{MOSAIC} iid 2400", f"{MOSAIC} held_out 2400"}
     left = {r.run_id for r in figure9.select(every)}
-    assert left == {f"{MOSAIC} held_out 2400", "gpt2 held_out 800", "gpt2 held_out 2400"}
-    assert {r.run_id for r in found} == {*ours, *(f"gpt2 {name} {n}" for name, n in cells)}
+    # Longer trainings than the figures plan are for a table of their own.
+    assert left == {f"{MOSAIC} held_out 2400", "gpt2 held_out 800"}
+    assert {r.run_id for r in found} == {*ours, "gpt2 iid 800", "gpt2 held_out 800"}
     for_all = [run(model, "iid", 10) for model in (MOSAIC, "gpt2")]  # as training.steps=10 has it
     assert len(table3.select(for_all)) == 2
     text = table3.table([run(MOSAIC, "iid", 2400), run("gpt2", "iid", 800)])
