@@ -233,7 +233,7 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     shown = capsys.readouterr().out
     (row,) = [line for line in shown.splitlines() if "GPT2" in line and "│" in line]
     assert " 1/4 " in row
-    assert "GPT2: 3 of 4 trials failed: the" in shown
+    assert "GPT2: 3 of 4 trials failed: " in shown
     assert "LSTM: 1 of 2 trials failed: the" in shown
     assert "not the same number of trials (GPT2 4, LSTM 2)" in shown
     gpt2 = next(r for r in read_records([tmp_path / "records"]) if r.model == "gpt2")
