@@ -33,7 +33,6 @@ FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors o
 SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
 SMALL_BATCH = 2**13  # positions of a training batch that is looked at as a whole in any case
 MOVE = 0.1  # of a parameter, and in place of a zero
-
 MOVED = ", once its parameters are moved from their initial values, as by training"
 
 

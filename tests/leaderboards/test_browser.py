@@ -17,7 +17,7 @@ from leaderboards.build import FOLDER
 from leaderboards.contents import write_board
 from leaderboards.verdicts import Claim, VerdictFile
 from published.numbers import read_published
-from tests.leaderboards.conftest import record, samples
+from tests.leaderboards.conftest import as_searched, record, samples
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
@@ -44,9 +44,14 @@ LANGUAGES = [
     record(name.replace(" ", "_"), name, 0, value, role="baseline", **HELD_OUT)
     for name, value in (("uniform over seen letters", 0.2), ("oracle", 1.0))
 ] + [
-    record(model, model.upper(), seed, level + seed / 100, role="final", **HELD_OUT)
+    run
     for model, level in (("gpt2", 0.6), ("lstm", 0.4))
-    for seed in range(3)
+    for run in as_searched(
+        [
+            record(model, model.upper(), seed, level + seed / 100, role="final", **HELD_OUT)
+            for seed in range(3)
+        ]
+    )
 ]
 CAUSE = "<b>loss</b> is [not](javascript:alert(3)) finite <script>alert(4)</script>"
 

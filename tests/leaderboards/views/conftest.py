@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.records.schema import RunRecord, Study
 from leaderboards.board import build_board
 from leaderboards.contents import Board, OpenBoard, write_board
+from tests.leaderboards.conftest import as_searched
 
 
 def with_ends(make_record, floor=0.2, oracle=1.0, **settings):
@@ -26,20 +26,8 @@ def language_board(make_record, levels, preset="laptop") -> Board:
         made = [
             make_record(model, model.upper(), seed, s, **fields) for seed, s in enumerate(scores)
         ]
-        seen = made[0].metrics["validation"]["accuracy"]
-        records += [record.model_copy(update={"study": _seen(record, seen)}) for record in made]
+        records += as_searched(made)
     return build_board(records)
-
-
-def _seen(record: RunRecord, best: float) -> Study:
-    """The search of a record, whose best trial saw what the run with its first seed has."""
-    assert record.study is not None
-    highest = max(trial.value or 0.0 for trial in record.study.trials)
-    trials = [
-        trial.model_copy(update={"value": best if trial.value == highest else best / 2})
-        for trial in record.study.trials
-    ]
-    return record.study.model_copy(update={"trials": trials})
 
 
 @pytest.fixture
