@@ -80,7 +80,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
     finals = {r.model for r in read_records([store / "records"]) if r.role == "final"}
     assert len(finals) == 1  # the other model is complete
     assert len(list((store / "trials").glob("*.json"))) == 5
-    assert outcome(store, run_sweep([*words, "workers=1"], silent)) == truth
+    assert outcome(store, run_sweep(words, silent)) == truth
 
 
 def test_a_lost_final_run_takes_no_other_with_it(tmp_path):

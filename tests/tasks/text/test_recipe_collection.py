@@ -223,7 +223,7 @@ def test_the_corpus_reader_understands_the_stories(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
-    count = 2500
+    count = 1000
 
     def command(out: Path) -> list[str]:
         words = ["writer=grammar", f"stories={count}", f"out={out}"]
@@ -231,7 +231,7 @@ def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
 
     killed = tmp_path / "killed"
     answers = killed / "answers.jsonl"
-    for size in (1, 200_000, 600_000):
+    for size in (1, 80_000, 240_000):
         process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and not (answers.exists() and answers.stat().st_size >= size):
             time.sleep(0.002)
