@@ -19,9 +19,9 @@ from bench.search.plan import Entry
 from bench.sweep import run_sweep
 from ground.errors import RUN_FAILED, UserError
 from ground.progress import silent
+from tests.bench.conftest import SWEEP, outcome
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 from tests.bench.search.test_drivers import two_drivers
-from tests.bench.test_sweep import SWEEP, outcome
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]
 DEATH = f"its worker died {ATTEMPTS} times, at last killed by SIGKILL"
@@ -57,8 +57,9 @@ def drive(contenders, deadly, rates=RATES):
 
 @pytest.mark.processes
 @pytest.mark.bitwise
-def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undisturbed(tmp_path):
-    truth = outcome(tmp_path / "truth", run_sweep([*SWEEP, f"store={tmp_path}/truth"], silent))
+def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undisturbed(
+    tmp_path, undisturbed
+):
     store, killed = tmp_path / "store", set()
 
     def kill_all(description, done, total):
@@ -80,7 +81,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
     finals = {r.model for r in read_records([store / "records"]) if r.role == "final"}
     assert len(finals) == 1  # the other model is complete
     assert len(list((store / "trials").glob("*.json"))) == 5
-    assert outcome(store, run_sweep(words, silent)) == truth
+    assert outcome(store, run_sweep(words, silent)) == undisturbed
 
 
 def test_a_lost_final_run_takes_no_other_with_it(tmp_path):
