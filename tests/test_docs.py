@@ -71,6 +71,7 @@ for words in json.loads(sys.argv[1]):
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_what_a_stranger_adds_by_the_pages_is_found_and_conforms(tmp_path: Path) -> None:
     repository = copy_of_the_repository(tmp_path)
     for page, (names, _, _) in ADDED.items():

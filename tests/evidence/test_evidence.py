@@ -332,6 +332,7 @@ def test_a_wrong_word_gets_one_sentence(word: str, sentence: str, tmp_path: Path
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_what_was_killed_goes_on_and_repeats_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,6 +69,7 @@ def records(tmp_path, honest):
     return tmp_path / "records"
 
 
+@pytest.mark.long
 def test_the_committed_board_is_what_the_committed_records_give():
     assert build.main(["--check"]) == 0
 
