@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from collections import Counter, defaultdict
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from PIL import Image
 
 from bench.records.schema import RunRecord
 from ground.effects import Effect
@@ -23,14 +25,16 @@ from leaderboards import readme
 from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.markdown import NOT_ASKED, ROWS_IN_README, homes_of, pages, summary
-from leaderboards.render import VERDICTS
+from leaderboards.markdown import homes_of, pages
+from leaderboards.render import NOT_ASKED, VERDICTS
+from leaderboards.summary import summary
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
+from leaderboards.views.heat_map import picture
 from tests.leaderboards.conftest import record
 from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 
-LINES = 120
+LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
@@ -49,6 +53,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The README and its pages, to be spoiled."""
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
+    shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     return tmp_path
 
@@ -103,18 +108,18 @@ def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -
         assert sum(row[place] for row in counts) == sum(c.verdict == word for c in board.claims)
 
 
-def test_the_counts_of_claims_in_the_findings_are_those_of_the_board(board: Board) -> None:
+def test_the_counts_of_claims_in_the_findings_are_those_of_the_board(
+    board: Board, findings: list[str]
+) -> None:
     homes = homes_of(board)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for claim in board.claims:
         if claim.preset == "laptop" and claim.verdict != NOT_ASKED:
             for name in {homes[claim.figure], claim.figure}:  # pages with the name of a task
                 counts[name][claim.verdict] += 1
-    _, _, findings = (readme.ROOT / "README.md").read_text().partition("<!-- end of results -->")
-    page, checked = r"\(docs/results/(\w+)\.md\)", 0
+    page, checked = r"\(results/(\w+)\.md\)", 0
     linked = rf"(\d+) of (\d+)(?: claims)? on \[[^]]*\]{page}"
-    for finding in re.split(r"^- ", findings.partition("\n## ")[0], flags=re.MULTILINE)[1:]:
-        text = " ".join(finding.split())
+    for text in findings:
         own = counts[re.findall(page, text)[0]]
         said = [  # which counts, how many of them are reproduced, and of how many
             *((own, n, n) for n in re.findall(r"all (?:of )?(\d+) claims", text)),
@@ -277,6 +282,22 @@ def test_an_edited_number_is_noticed(copy: Path) -> None:
     assert readme.main([]) == readme.main(["--check"]) == 0
 
 
+def test_a_picture_of_other_numbers_is_noticed_and_drawn_again(copy: Path, board: Board) -> None:
+    drawing = copy / readme.PICTURE
+    before = drawing.read_bytes()
+    other = replace(board, rows=tuple(replace(row, mean=0.5) for row in board.rows))
+    drawing.write_bytes(readme.png(picture(other)))
+    with pytest.raises(UserError, match=r"the results in docs/abilities\.png are not"):
+        readme.main(["--check"])
+    assert readme.main([]) == readme.main(["--check"]) == 0
+    with Image.open(drawing) as drawn, Image.open(io.BytesIO(before)) as committed:
+        assert drawn.info[readme.CONTENT] == committed.info[readme.CONTENT]
+        assert drawn.size == committed.size
+    drawing.unlink()
+    assert readme.main([]) == 0
+    assert drawing.exists()
+
+
 def test_the_page_of_a_task_that_is_gone_is_refused_and_then_removed(copy: Path) -> None:
     old = copy / "docs" / "results" / "no_such_task.md"
     old.write_text("# A task that was removed\n")
@@ -294,49 +315,31 @@ def test_a_readme_without_its_markers_is_refused(copy: Path) -> None:
 
 @pytest.fixture(scope="module")
 def findings() -> list[str]:
-    """What the README says it found, one text for each point of its list."""
-    text = (readme.ROOT / "README.md").read_text()
-    section = text.partition("## What was found")[2].partition("\n## ")[0]
-    points = section.partition(readme.END)[2].split("\n- ")[1:]
+    """What the page of findings says, one text for each point of its list."""
+    points = (readme.ROOT / "docs" / "findings.md").read_text().split("\n- ")[1:]
     return [" ".join(point.partition("\n\n")[0].split()) for point in points]
 
 
-def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
+def test_the_readme_is_short() -> None:
     text = (readme.ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= LINES
+    prose = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
+    assert len(re.findall(r"[A-Za-z][\w'-]*", prose)) <= WORDS
+    assert len(re.findall(r"(?<![\w.])\d[\d,.]*", prose)) <= NUMBERS
+
+
+def test_the_readme_names_the_presets_that_were_run_and_those_that_were_not(board: Board) -> None:
     run = {record.preset for record in board.records}
-    for preset, size in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, re.MULTILINE):
+    scale = summary(board).partition("**Scale**")[2]
+    told_run, _, told_missing = scale.partition("Nothing was run at ")
+    assert set(re.findall(r"`(\w+)`", told_run)) == run & set(PRESETS)
+    assert set(re.findall(r"`(\w+)`", told_missing)) == set(PRESETS) - run
+    table = (readme.ROOT / "docs" / "running.md").read_text()
+    told = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE)
+    sizes = {preset: size for preset, size in told if preset in PRESETS}
+    assert set(sizes) == set(PRESETS)
+    for preset, size in sizes.items():
         assert ("not run yet" in size) == (preset not in run), preset
-
-
-def test_the_tables_of_the_readme_say_how_many_rows_they_leave_out(made: dict[str, str]) -> None:
-    """In each table of the README and on the page that it names: as many models, the best first. A
-    model that has a table to itself is a line, with the number of the page. Most steps first."""
-    section = (readme.ROOT / "README.md").read_text().partition(readme.END)[0]
-    captions = re.findall(r"^(\*\*RegBench.*)$", section, re.MULTILINE)
-    steps = [int(found) for found in re.findall(r"steps=(\d+)", "\n".join(captions))]
-    assert steps == sorted(steps, reverse=True)
-    [page] = set(re.findall(r" more stand in \[.*\]\(docs/results/(.*)\)", section))
-    whose = re.compile(r"(\*\*RegBench.*?\)), accuracy on test: (.*?) (\d\.\d{3}), 95 % interval")
-    lines = [line for caption in captions if (line := whose.match(caption))]
-    for line in lines:
-        [alone] = [own for own in made[page].split("\n\n**") if f"**{own}".startswith(line[1])]
-        models = {name: value for name, (value, trained) in tables_on(alone)[0].items() if trained}
-        assert models == {line[2]: line[3]}
-    together = len(lines)
-    tables = [caption for caption in captions if not whose.match(caption)]
-    assert tables
-    for caption in tables:
-        own = section.partition(caption)[2].partition("\n**")[0]
-        [shown] = tables_on(own)
-        left_out = sum(map(int, re.findall(r"; (\d+) more stand in", own)))
-        whole = made[page].partition(caption)[2]
-        models = [name for name, (_, trained) in tables_on(whole)[0].items() if trained]
-        assert models[: len(shown)] == list(shown)
-        assert len(models) == len(shown) + left_out
-        together += len(shown)
-    assert together == ROWS_IN_README
-    assert section.count("Predictors without training: ") == 1
 
 
 def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
@@ -347,7 +350,7 @@ def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
         numbers = re.findall(r"\d\.\d{3}", finding)
         if not numbers:
             continue
-        [page] = re.findall(r"docs/results/(\w+\.md)", finding)
+        [page] = re.findall(r"\(results/(\w+\.md)", finding)
         holding = [
             table
             for table in (*tables_on(made[page]), *tables_whatever_the_steps(made[page]))
@@ -386,7 +389,7 @@ def test_counts_of_claims_in_the_findings_are_those_of_the_board(
         verdicts.setdefault(homes_of(board)[figure.name], []).extend(words)
         verdicts[figure.name] = words
     text = " ".join(findings)
-    counts = re.findall(r"(\d+) of (\d+) (?:claims )?on \[[^]]+\]\(docs/results/(\w+)", text)
+    counts = re.findall(r"(\d+) of (\d+) (?:claims )?on \[[^]]+\]\(results/(\w+)", text)
     assert len(counts) == len(re.findall(r"\d+ of \d+", text))
     for reproduced, total, task in counts:
         assert verdicts[task].count("reproduced") == int(reproduced), task
