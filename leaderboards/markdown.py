@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
+from judging.history import Change, changes_of
+from judging.repeats import began_at, moment
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
 from leaderboards.render import PRESETS as BY_SCALE
@@ -31,6 +35,8 @@ from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
 from settings.groups import task_card
 
+ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}
+SEEN = {"no": "no number of these claims", "some": "some of their numbers", "yes": "their numbers"}
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
@@ -178,7 +184,11 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     parts += [markdown(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
     if own:
         parts += ["## Verdicts", "", f"Each holds at its preset only: {WORDS}.", ""]
-    parts += [verdicts(figure) for figure in own]
+    first_runs = _first_runs(board, own)
+    for place, figure in enumerate(own):
+        first = all(other.name != figure.name for other in own[:place])  # of its presets
+        changes = changes_of(figure.name) if first else []
+        parts.append(verdicts(figure, first_runs[figure.anchor], changes))
     tasks = _tasks_of_figures(board)
     elsewhere = [
         f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
@@ -211,8 +221,32 @@ def label_of(task: str) -> str:
     return markdown(str(_about(task).get("label", task)))
 
 
-def verdicts(figure: Figure) -> str:
-    """A figure's claims with their verdicts, and the evidence folded."""
+def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
+    """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
+    repeats (UTC)."""
+    started = {
+        record.run_id: json.loads(record.content)["provenance"]["started_at"]
+        for record in board.records
+    }
+    first_runs = {}
+    for figure in figures:
+        times = [
+            began_at(run_id, started[run_id])
+            for run_id in figure.claims[0].run_ids
+            if run_id in started
+        ]
+        first_runs[figure.anchor] = f"{min(times).astimezone(UTC):%Y-%m-%d %H:%M}" if times else ""
+    return first_runs
+
+
+def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
+    """A figure's claims with their verdicts, and the evidence and what was changed about them
+    folded.
+
+    Args:
+        first_run: when the first run of the figure began, in words.
+        changes: that stand here; a figure's stand once on its page.
+    """
     counts = Counter(claim.verdict for claim in figure.claims)
     again = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
     texts = any("corpus: local" in claim.evidence for claim in figure.claims)
@@ -231,14 +265,45 @@ def verdicts(figure: Figure) -> str:
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
     evidence = [
-        *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "set"),
+        f"The first of their runs began on {first_run} (UTC).\n",
+        *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "last set (UTC)"),
         "|---" * 6 + "|",
     ]
     for claim in figure.claims:
         told = claim.name, claim.evidence, claim.effect, p_of(claim), claim.tolerance
-        when = (claim.set or "")[:10]
-        evidence += row_of(*map(markdown, (*told, when)))
-    return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
+        evidence += row_of(*map(markdown, (*told, _when_set(claim))))
+    parts = [folded("evidence", "\n".join([*evidence, ""]))]
+    if changes:
+        parts.append(folded("what was changed about these claims", _history(figure, changes)))
+    return "\n".join([*lines, "", *parts])
+
+
+def _when_set(claim: ClaimLine) -> str:
+    """When the claim or its test was last changed, and where that was after its runs had begun,
+    whether the runs that began later decide it alike by themselves."""
+    time = "not frozen" if claim.set is None else _minute(claim.set)
+    if not claim.after_runs:
+        return f"{time}, before its runs"
+    return f"{time}, after its runs began; later ones alone: {ALONE[claim.confirmed]}"
+
+
+def _minute(text: str) -> str:
+    """A time to the minute in UTC; what is none, as it is."""
+    try:
+        return f"{moment(text).astimezone(UTC):%Y-%m-%d %H:%M}"
+    except ValueError:
+        return text
+
+
+def _history(figure: Figure, changes: Sequence[Change]) -> str:
+    """A table of what was changed, and whether numbers had been seen by then."""
+    lines = [*row_of("date", "what, and why", "seen before", "what came out"), "|---" * 4 + "|"]
+    for change in changes:
+        names = "; ".join(change.names_of(figure.name))
+        what = f"{change.title} ({names}). {change.change}"
+        cells = (str(change.date), what, SEEN[change.seen], change.outcome)
+        lines += row_of(*map(markdown, cells))
+    return "\n".join([*lines, ""])
 
 
 def _verdict(claim: ClaimLine) -> str:

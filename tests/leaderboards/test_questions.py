@@ -55,9 +55,7 @@ def test_a_score_stands_between_guessing_and_the_oracle_and_works_from_half_of_t
     }
     lstm, gpt2 = parity["lstm"], parity["gpt2"]
     assert lstm.row.mean is not None
-    assert lstm.place == pytest.approx(
-        (lstm.row.mean - 0.5) / 0.5
-    )  # a guess: 0.5
+    assert lstm.place == pytest.approx((lstm.row.mean - 0.5) / 0.5)  # a guess: 0.5
     assert lstm.works
     assert not gpt2.works
     assert gpt2.improving
