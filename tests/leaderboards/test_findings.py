@@ -1,4 +1,4 @@
-"""Every number and every count of docs/findings.md, and of pages that link a table, is the board's."""
+"""Numbers and counts of docs/findings.md, and of pages that link a table, are the board's."""
 
 from __future__ import annotations
 
