@@ -91,6 +91,28 @@ def test_the_table_of_the_readme_names_every_model_of_a_question_once(
             assert placed[name.strip("*")].row.rank_best == 1
 
 
+def test_the_sentences_above_the_table_are_those_of_its_best_rows(
+    answers_by_heading: dict[str, list[Answer]],
+) -> None:
+    best = [
+        {
+            answer.row.model
+            for answer in answers_by_heading[question.heading]
+            if answer.row.rank_best == 1 and answer.works
+        }
+        for question in questions()
+        if question.in_readme
+    ]
+    language, recall, overwriting, tracking, _ = best
+    assert "Memory Mosaics and attention behind a short convolution learn new languages" in README
+    assert language == {"memory_mosaic", "conv_attention"}
+    assert len(recall) > 4
+    assert "delta rules overwrite best" in README
+    assert overwriting <= {"delta_net", "gated_delta_net", "kda", "rwkv7"}
+    assert "an LSTM tracks a state" in README
+    assert tracking == {"lstm"}
+
+
 def test_longer_training_changes_what_the_readme_says_it_changes(board: Board) -> None:
     """GPT2 and new languages, Mamba and recall: each works with the most steps, and not before."""
     for task, model, short, long in (
