@@ -7,7 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from bench.records.definitions import Moves, Source
+from bench.records.definitions import Moves
+from bench.records.statements import Source
 from ground.errors import UserError
 
 NET = "models.net.Net"
