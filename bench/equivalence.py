@@ -12,7 +12,7 @@ from ground.places import absolute, is_path
 from ground.words import wants_help
 
 if TYPE_CHECKING:
-    from bench.records.renames import Renames
+    from bench.records.equality.renames import Renames
     from bench.runs.proving import Outcome
 
 HELP = """\
@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from bench.records.renames import Renames
+    from bench.records.equality.renames import Renames
     from bench.runs.proving import prove
     from bench.runs.wanted import of_records, of_task
     from bench.search.plan import list_models

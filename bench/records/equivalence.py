@@ -88,7 +88,7 @@ class Equivalence(_Frozen):
 
     Proven by runs, it holds for all numbers, and for those choices of the model (texts and truth
     values) that were compared: code behind another choice, such as other positions, was not run.
-    Proven by definitions (:mod:`bench.records.definitions`), it holds for every setting.
+    Proven by definitions (:mod:`bench.records.equality.definitions`), it holds for every setting.
 
     Attributes:
         commit: where ``old`` was taken from.

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.records.code import code_hash
-from bench.records.definitions import Moves
+from bench.records.equality.definitions import Moves
+from bench.records.equality.renames import NO_RENAMES, Renames
+from bench.records.equality.statements import Source
 from bench.records.equivalence import Code, Equivalence, add_entries, names
-from bench.records.renames import NO_RENAMES, Renames
 from bench.records.schema import RunRecord, read_records
-from bench.records.statements import Source
 from bench.records.store import COMMITTED, Store
 from bench.runs.proving import Outcome, full_name, trees_of
 from bench.runs.wanted import model_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
-from bench.records.local_names import MARK, LocalNames, is_number, keywords_of
+from bench.records.equality.local_names import MARK, LocalNames, is_number, keywords_of
 
 Older = dict[str, str]  # new name of a variable -> its older one
 PLACES = ("id", "arg", "name", "rest")
@@ -50,7 +50,7 @@ def renamed(source: bytes, new_name: Callable[[str, int], str]) -> tuple[ast.Mod
     """
     tree = ast.parse(source)
     local_names = LocalNames(tree, keywords_of(tree))
-    older = {}
+    older: Older = {}
     for statement in tree.body:
         variables = local_names.number(statement)
         names = [new_name(one.name, number) for number, one in enumerate(variables)]

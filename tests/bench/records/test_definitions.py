@@ -7,9 +7,9 @@ from textwrap import dedent
 
 import pytest
 
-from bench.records.definitions import Moves
-from bench.records.renames import Renames
-from bench.records.statements import Source
+from bench.records.equality.definitions import Moves
+from bench.records.equality.renames import Renames
+from bench.records.equality.statements import Source
 from ground.errors import UserError
 
 NET = "models.net.Net"

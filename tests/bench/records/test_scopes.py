@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.records.local_names import known_packages, reads_frames
+from bench.records.equality.local_names import known_packages, reads_frames
 from tests.bench.records.renaming import normal_forms
 
 SAME = {

@@ -1,11 +1,11 @@
 """Which definitions of two trees of source are the same, wherever they lie. No code is run.
 
 A statement at the top of a module is a function, a class or a value, without comments, docstrings
-and layout. One of the older tree and one of the newer are *twins* if their text is equal, or is but
-for the names of local variables (:mod:`bench.records.local_names`), and they lie in the same
-module, or if no module kept that text and each tree has it once. Twins are the *same* if every name
-in them leads to the same thing: through the imports of either tree to statements that are the same,
-or to one name of another package. Whatever cannot be told counts as not the same.
+and layout. One of the older tree and one of the newer are *twins* if their text is equal, at least
+when names of local variables do not count (:mod:`bench.records.equality.local_names`), and they lie
+in the same module, or if no module kept that text and each tree has it once. Twins are the *same*
+if every name in them leads to the same thing: through the imports of either tree to statements that
+are the same, or to one name of another package. Whatever cannot be told counts as not the same.
 
 Example: ``rotate`` moves from ``models/gpt2.py`` to ``models/layers/rotary.py``, from where
 ``models/gpt2.py`` imports it. The text of ``Attention`` is what it was, and its name ``rotate``
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from bench.records.code import OWN
-from bench.records.statements import Source, Statement, Thing
+from bench.records.equality.statements import Source, Statement, Thing
 
 
 class Moves:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.code import DOCUMENTED, OWN, imported_modules
-from bench.records.local_names import (
+from bench.records.equality.local_names import (
     LocalNames,
     is_number,
     keywords_of,
     known_packages,
     reads_frames,
 )
-from bench.records.renames import NO_RENAMES, Renames
+from bench.records.equality.renames import NO_RENAMES, Renames
 from bench.records.source_text import source_text
 from ground.errors import VERIFICATION_FAILED, UserError
 

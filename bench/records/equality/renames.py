@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.records.local_names import Reader, Variable
+from bench.records.equality.scopes import Reader, Variable
 from ground.errors import UserError, nearest
 
 _WORD = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
@@ -138,18 +138,17 @@ class _Renamer(Reader):
     """Gives a statement the newer names of what its module and its functions import."""
 
     def __init__(self, renames: Renames, module: str, package: str, own: Mapping[str, str]) -> None:
-        super().__init__(frozenset(), several=False)
+        super().__init__()
         self.renames, self.module, self.package, self.own = renames, module, package, own
         self.imported: dict[Variable, str] = {}  # by a function -> newer name
 
     def rename(self, statement: ast.stmt) -> None:
-        top = self.scope
         self.visit(statement)
         if names := self.declared & set(self.own):
             raise UserError(f"{self.module} declares {min(names)} global: rename it by hand")
         for use in self.uses:
             variable = use.scope.resolve(use.name)
-            if variable is None or variable is top.variables.get(use.name):
+            if variable is None or self.is_global(use):
                 new = self.own.get(use.name)
             else:
                 new = self.imported.get(variable)
