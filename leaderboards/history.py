@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,8 @@ class History:
     def _look(self, commit: str, recompute: bool) -> dict[str, Any]:
         parent = f"{commit}^1"
         touched = _git("diff", "--name-only", "-z", parent, commit).decode().split("\0")[:-1]
-        faults, listed = [], []
+        faults: list[str] = []
+        listed: list[str] = []
         if any(path.startswith((*CODE, RECORDS, str(IN_CHECKOUT))) for path in touched):
             self._check_out(commit)
             faults += stale_records(self.checkout)
@@ -182,14 +182,19 @@ def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[
 def changed_numbers(
     before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Rows that are made from the same records and have other numbers, each in words."""
+    """Rows that are made from the same records and have other numbers, or are gone and
+    no row of the metric has one of their records; each in words."""
     old = {_row_key(row): row for row in before}
-    for row in after:
-        other = old.get(_row_key(row))
-        for name in NUMBERS if other is not None else ():
-            if other is not None and other.get(name) != row.get(name):
-                place = ", ".join(str(row[key]) for key in ("task", "preset", "label", "metric"))
-                yield f"{place}: {name} {other.get(name)} before, {row.get(name)} now"
+    new = {_row_key(row): row for row in after}
+    used = {(row["metric"], run) for row in new.values() for run in row["run_ids"]}
+    for key, row in old.items():
+        place = ", ".join(str(row[name]) for name in ("task", "preset", "label", "metric"))
+        if key in new:
+            for name in NUMBERS:
+                if row.get(name) != new[key].get(name):
+                    yield f"{place}: {name} {row.get(name)} before, {new[key].get(name)} now"
+        elif row["run_ids"] and not any((row["metric"], run) in used for run in row["run_ids"]):
+            yield f"{place}: gone"
 
 
 def _row_key(row: Mapping[str, Any]) -> str:

@@ -60,8 +60,9 @@ class Code(_Frozen):
         )
 
     def is_current(self, root: Path = ROOT) -> bool:
-        """Whether this project, or another checkout of it, holds this very code; what other packages have is not looked at, so
-        that a run of which nothing is of this project is as current as it can be."""
+        """Whether this project, or another checkout of it, holds this very code; what other
+        packages have is not looked at, so that a run of which nothing is of this project is as
+        current as it can be."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
         own = [(target, code) for target, code in pairs if is_own(target)]
         return all(code_hash(target, root) == code for target, code in own)
