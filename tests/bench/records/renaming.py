@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -39,17 +39,20 @@ def names_in_order(tree: ast.Module) -> list[list[str]]:
     ]
 
 
-def renamed(source: bytes, new_name: Callable[[str, int], str]) -> tuple[ast.Module, Older]:
+def renamed(
+    source: bytes, new_name: Callable[[str, int], str], keywords: Iterable[str] = ()
+) -> tuple[ast.Module, Older]:
     """A module with other names of local variables.
 
     Args:
         new_name: a name, and the number of its variable in its statement -> the new name.
+        keywords: names by which calls in other files may give a parameter.
 
     Returns:
         Its tree, and each new name with the one that it stands for.
     """
     tree = ast.parse(source)
-    local_names = LocalNames(tree, keywords_of(tree))
+    local_names = LocalNames(tree, {*keywords, *keywords_of(tree)})
     older: Older = {}
     for statement in tree.body:
         variables = local_names.number(statement)
