@@ -5,6 +5,9 @@ holds two hashes of every claim: of its words, numbers, tolerance and control, w
 which these were last set, and of its test (:mod:`judging.meaning`), with the time at which that was
 last edited while the words stayed. It also holds the numbers by which all claims are judged
 (:mod:`judging.numbers`). The commit that holds an entry says when it was really made.
+
+Until 2026-11-28 names of local variables counted in the hash of a test. ``same_tests.yaml`` says
+which test each hash of that kind is, so that these entries, and their times, stay as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from judging.numbers import numbers
 from judging.repeats import began, moment
 
 FROZEN = Path(__file__).with_name("frozen.yaml")
+SAME_TESTS = Path(__file__).with_name("same_tests.yaml")
 DIGITS = 16
 HEAD = """\
 # When each claim was last set. Written by `python -m reproduce claims update=true`.
@@ -73,6 +77,10 @@ class Entry(NamedTuple):
         """Since when it is as it is."""
         return max(self.set, self.edited)
 
+    def has_test(self, claim: Hashes) -> bool:
+        """Whether the test of a claim is the one that was frozen."""
+        return claim.test in (self.test, same_tests().get(self.test))
+
 
 class Kept(NamedTuple):
     """What is kept of a number of judging; the time is ISO 8601, UTC."""
@@ -110,6 +118,12 @@ def _by_words() -> dict[str, Entry]:
     return {entry.words: entry for claims in read_frozen().values() for entry in claims.values()}
 
 
+@cache
+def same_tests() -> dict[str, str]:
+    """Hash of a test in which names of local variables counted -> the hash of the same test."""
+    return dict(yaml.safe_load(SAME_TESTS.read_text()))
+
+
 def entry_of(claim: Hashes) -> Entry | None:
     """What is kept of a claim with these very words; None of one that is not frozen."""
     return _by_words().get(claim.words)
@@ -122,7 +136,7 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     starts = [began(record) for record in records]
     if not starts:
         return False
-    changed = found is None or found.test != claim.test
+    changed = found is None or not found.has_test(claim)
     return found is None or changed or moment(found.since) >= min(starts)
 
 
@@ -130,7 +144,7 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     """The runs that began after a claim was last set, or its test edited, and repeat none;
     none of one that is not frozen as it is. They had no part in what it says."""
     found = entry_of(claim)
-    if found is None or found.test != claim.test:
+    if found is None or not found.has_test(claim):
         return []
     since = moment(found.since)
     return [record for record in records if began(record) > since]
@@ -147,7 +161,7 @@ def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[
                 found.append(f"{figure}, {claim.name}: is new")
             elif entry.words != claim.words:
                 found.append(f"{figure}, {claim.name}: was set anew")
-            elif entry.test != claim.test:
+            elif not entry.has_test(claim):
                 found.append(f"{figure}, {claim.name}: its test was edited")
         gone = set(entries) - {claim.name for claim in own}
         found += [f"{figure}, {name}: is gone" for name in sorted(gone)]
@@ -187,7 +201,7 @@ def updated(
 def _entry(claim: Hashes, old: Entry | None, now: str) -> Entry:
     if old is None or old.words != claim.words:
         return Entry(claim.words, now, claim.test)
-    return old if old.test == claim.test else old._replace(test=claim.test, edited=now)
+    return old if old.has_test(claim) else old._replace(test=claim.test, edited=now)
 
 
 def write_frozen(
