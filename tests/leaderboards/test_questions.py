@@ -87,8 +87,8 @@ def test_the_table_of_the_readme_names_every_model_of_a_question_once(
                 counted += 1
             assert cell.count(";") <= NAMED
         assert counted == len(placed)
-        for name in best.split("; "):
-            assert placed[name.strip("*")].row.rank_best == 1
+        leaders = [name for name in best.split("; ") if not name.endswith(" more")]
+        assert all(placed[name.strip("*")].row.rank_best == 1 for name in leaders)
 
 
 def test_the_sentences_above_the_table_are_those_of_its_best_rows(
