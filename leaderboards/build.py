@@ -16,8 +16,8 @@ from leaderboards.arguments import read
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board, OpenBoard
-    from leaderboards.data.growing import Inputs
-    from leaderboards.standing.levels import Verification
+    from leaderboards.tables.builder import Inputs
+    from leaderboards.verification.status import Verification
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
@@ -74,8 +74,8 @@ def main(words: list[str]) -> int:
             "--check out"
         )
     from ground.progress import progress
-    from leaderboards.data.growing import build
-    from leaderboards.standing.levels import SUBMISSIONS
+    from leaderboards.tables.builder import build
+    from leaderboards.verification.status import SUBMISSIONS
     from settings.outside_tasks import use_cards_of
 
     own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
@@ -102,7 +102,7 @@ def main(words: list[str]) -> int:
 
 def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: bool) -> str:
     """How many verifications are stale, in a line; if they are unwanted, they are deleted."""
-    from leaderboards.standing.levels import drop
+    from leaderboards.verification.status import drop
 
     if unwanted:
         return f"dropped {len(drop(stale, own.verifications))} stale verifications"
@@ -117,13 +117,13 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
     checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
     from bench.records.store import Store
-    from leaderboards.data.growing import Inputs
-    from leaderboards.data.index import Folder
     from leaderboards.render import PRESETS
-    from leaderboards.shapes.sketches import COMMITTED as OURS
-    from leaderboards.shapes.sketches import SUBMITTED, YOURS
-    from leaderboards.standing.levels import FOLDER as VERIFICATIONS
-    from leaderboards.standing.levels import OWN, SUBMISSIONS
+    from leaderboards.tables.builder import Inputs
+    from leaderboards.tables.index import Folder
+    from leaderboards.tables.summaries import COMMITTED as OURS
+    from leaderboards.tables.summaries import SUBMITTED, YOURS
+    from leaderboards.verification.status import FOLDER as VERIFICATIONS
+    from leaderboards.verification.status import OWN, SUBMISSIONS
 
     verdicts, known = sorted((FOLDER / "verdicts").rglob("*.json")), [VERIFICATIONS]
     elsewhere = SUBMISSIONS.resolve()
@@ -173,7 +173,7 @@ def checked(
         UserError: it is another board.
     """
     from leaderboards.contents import Board, OpenBoard
-    from leaderboards.data.growing import each_task
+    from leaderboards.tables.builder import each_task
 
     there = OpenBoard(output)
     seen, said = set(), []
@@ -231,7 +231,7 @@ def _equal(one: object, other: object) -> bool:
 def _alone(words: list[str]) -> int:
     """``main`` in a process of its own, which needs no pandas and ends soon."""
     if not wants_help(words):
-        from leaderboards.data.lean import be_lean
+        from leaderboards.tables.lean import be_lean
 
         be_lean()
     return main(words)

@@ -11,9 +11,11 @@ from typing import Any
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
+from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
-from leaderboards.forms import forms_in_words
-from leaderboards.grouping import without_length
+from leaderboards.pages.figures import Figure, by_demand, figures_of, most_demanding
+from leaderboards.pages.sentences import standing
+from leaderboards.pages.tables import IN_README, telling
 from leaderboards.render import (
     NOT_ASKED,
     VERDICTS,
@@ -28,10 +30,8 @@ from leaderboards.render import (
     rank,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.verdicts import DECIDED
-from leaderboards.views.figures import Figure, by_demand, figures_of, most_demanding
-from leaderboards.views.sentences import standing
-from leaderboards.views.tables import IN_README, telling
+from leaderboards.tables.grouping import without_length
+from leaderboards.tables.verdicts import DECIDED
 from settings.groups import task_card
 
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
@@ -175,7 +175,7 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
 
 
 def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
-    """The table that a task's page opens on (:func:`leaderboards.views.tables.telling`), with those
+    """The table that a task's page opens on (:func:`leaderboards.pages.tables.telling`), with those
     of models that were trained for longer or shorter."""
     own = [rows for rows in tables if rows[0].task == task]
     if not own:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench.records.store import Store
 from ground.errors import UserError, nearest
-from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard
-from leaderboards.shapes.lines import Row
+from leaderboards.tables.board import build_board
+from leaderboards.tables.lines import Row
 from settings.outside_tasks import use_cards_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_board(
         where: column -> the value that it has to have, or a list of such values.
 
     Returns:
-        The columns of :class:`leaderboards.shapes.lines.Row`, among them task, preset, variant,
+        The columns of :class:`leaderboards.tables.lines.Row`, among them task, preset, variant,
         model, label, metric, mean, low and high (the 95 % interval), seeds, rank_best, rank_worst,
         parameters, mark and run_ids. Ranked tables come as the board has them.
 

@@ -24,7 +24,9 @@ from ground.files import ROOT
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
-from leaderboards.checks import derived, following, naming, numbers, studies, training
+from leaderboards.checks import derived_by_code as derived
+from leaderboards.checks import derived_metrics as following
+from leaderboards.checks import naming, numbers, studies, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bench.records.registry import known_model, model_group
 from bench.records.schema import Passed, RunRecord
-from leaderboards.checks.following import EXACT
+from leaderboards.checks.derived_metrics import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.problems import first_problem
 from settings.settings import TrainingSettings

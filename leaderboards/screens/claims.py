@@ -5,10 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import ClaimLine, OpenBoard
-from leaderboards.render import PRESETS
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_on, one_of, say, words
-from leaderboards.views.claims import (
+from leaderboards.pages.claims import (
     AT_FIRST,
     as_number,
     counted,
@@ -19,8 +16,11 @@ from leaderboards.views.claims import (
     lines,
     tasks_of,
 )
-from leaderboards.views.links import claim_id, to_claim, to_record
-from leaderboards.views.overview import IN_BAR
+from leaderboards.pages.links import claim_id, to_claim, to_record
+from leaderboards.pages.overview import IN_BAR
+from leaderboards.render import PRESETS
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_on, one_of, say, words
 
 ANY = "any"
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import OpenBoard
-from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, one_of
-from leaderboards.views.compare import (
+from leaderboards.pages.compare import (
     Comparison,
     common_tables,
     compare,
@@ -17,9 +15,11 @@ from leaderboards.views.compare import (
     seeds_chart,
     told,
 )
-from leaderboards.views.links import to_model, to_table
-from leaderboards.views.models import models
-from leaderboards.views.tables import first_task, headline_tables, opening, row_of
+from leaderboards.pages.links import to_model, to_table
+from leaderboards.pages.models import models
+from leaderboards.pages.tables import first_task, headline_tables, opening, row_of
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
 
 
 def show() -> None:

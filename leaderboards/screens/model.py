@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from leaderboards.pages.claims import in_words
+from leaderboards.pages.claims import lines as claim_lines
+from leaderboards.pages.models import AT_FIRST, best_known, facts, lines, model, models
 from leaderboards.screens import page
 from leaderboards.screens.address import one_of
-from leaderboards.views.claims import in_words
-from leaderboards.views.claims import lines as claim_lines
-from leaderboards.views.models import AT_FIRST, best_known, facts, lines, model, models
 
 
 def show() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leaderboards.pages.abilities import described
+from leaderboards.pages.links import to_model
+from leaderboards.pages.overview import GROUPS
 from leaderboards.screens import page
-from leaderboards.views.abilities import described
-from leaderboards.views.links import to_model
-from leaderboards.views.overview import GROUPS
 
 
 def show() -> None:

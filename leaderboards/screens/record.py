@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from leaderboards.pages import records
+from leaderboards.pages.links import to_claim, to_model, to_record, to_table
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, say, words
-from leaderboards.shapes.sketches import COMMITTED
-from leaderboards.views import records
-from leaderboards.views.links import to_claim, to_model, to_record, to_table
+from leaderboards.tables.summaries import COMMITTED
 
 MOST = 200  # of the records that a search lists
 

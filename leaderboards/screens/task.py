@@ -10,16 +10,13 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, as_csv, name, task_label
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
-from leaderboards.views import curves as drawn
-from leaderboards.views.claims import counted, in_words, tasks_of
-from leaderboards.views.dots import STEP, dots
-from leaderboards.views.links import link, to_model, to_record
-from leaderboards.views.records import again_lines, machine_lines, told_again
-from leaderboards.views.sentences import notes, scale_note, summary
-from leaderboards.views.tables import (
+from leaderboards.pages import curves as drawn
+from leaderboards.pages.claims import counted, in_words, tasks_of
+from leaderboards.pages.dots import STEP, dots
+from leaderboards.pages.links import link, to_model, to_record
+from leaderboards.pages.records import again_lines, machine_lines, told_again
+from leaderboards.pages.sentences import notes, scale_note, summary
+from leaderboards.pages.tables import (
     ALONE,
     AT_FIRST,
     BEST_FIRST,
@@ -41,6 +38,9 @@ from leaderboards.views.tables import (
     tasks,
     unique_names,
 )
+from leaderboards.render import ARROWS, as_csv, name, task_label
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
 
 RECORDS = 12  # links to records below a table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import read_record
-from leaderboards.verify import again
+from leaderboards.verification import rerun as again
 from tests.conftest import ROOT, Command
 
 MODEL = """

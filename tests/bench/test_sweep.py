@@ -26,8 +26,8 @@ from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
 from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from ground.progress import silent
-from leaderboards.grouping import arrange
-from leaderboards.shapes.sketches import sketch_of
+from leaderboards.tables.grouping import arrange
+from leaderboards.tables.summaries import sketch_of
 from tests.bench.records import make_record
 
 # Whatever disturbs a sweep, its runs end with the same bits.

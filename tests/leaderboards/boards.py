@@ -13,8 +13,8 @@ from ground.files import write_atomically
 from ground.progress import silent
 from leaderboards.build import inputs
 from leaderboards.contents import Board
-from leaderboards.data.folder import LIST, MANIFEST, Manifest, Part
-from leaderboards.data.growing import each_task
+from leaderboards.tables.builder import each_task
+from leaderboards.tables.folder import LIST, MANIFEST, Manifest, Part
 
 
 def listed_again(board: Path) -> Path:

@@ -12,12 +12,12 @@ from bench.records.numbers import data_seed
 from judging.grammar import Number, Runs, above, within
 from judging.observations import by_seed
 from judging.verdicts import REPRODUCED, UNDECIDED
-from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine
-from leaderboards.grouping import arrange
 from leaderboards.markdown import summary
-from leaderboards.shapes.sketches import sketch_of
-from leaderboards.verdicts import corrected
+from leaderboards.tables.board import build_board
+from leaderboards.tables.grouping import arrange
+from leaderboards.tables.summaries import sketch_of
+from leaderboards.tables.verdicts import corrected
 from tests.leaderboards.conftest import digest, record
 
 LEVELS = ((0.80, 0.82), (0.70, 0.74), (0.90, 0.91))

@@ -20,13 +20,13 @@ from ground.effects import Effect
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown
 from leaderboards import readme
-from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.markdown import NOT_ASKED, ROWS_IN_README, homes_of, pages, summary
+from leaderboards.pages.figures import PRESETS, figures_of, most_demanding
 from leaderboards.render import VERDICTS
-from leaderboards.verdicts import Claim, VerdictFile
-from leaderboards.views.figures import PRESETS, figures_of, most_demanding
+from leaderboards.tables.board import build_board
+from leaderboards.tables.verdicts import Claim, VerdictFile
 from tests.leaderboards.conftest import record
 from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 

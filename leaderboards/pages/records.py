@@ -1,0 +1,215 @@
+"""One record as facts: what was run, what came out, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from bench.records.schema import Trial
+from leaderboards.code_status import form_of
+from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
+from leaderboards.pages.links import Address, in_app, to_record
+from leaderboards.pages.tables import by_scale, first_task
+from leaderboards.pages.trust import YOURS, explained, trust_of
+from leaderboards.render import ARROWS, plain, quantity
+from leaderboards.tables.replications import together
+
+Facts = list[tuple[str, str]]
+WHOSE_RUN = "Claims of the figures that it is a run of:"
+SEARCHED = ("run_id", "origin", "label", "role")
+
+
+class Seed(NamedTuple):
+    """One of the records of a row."""
+
+    run_id: str
+    seed: int
+    origin: str
+    outcome: str
+    checked: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record with what stands around it.
+
+    Attributes:
+        row: the headline row that it is a seed of; None for one that no table shows.
+        beside: the records of that row, itself among them.
+        claims: verdicts that it counts for.
+        replications: of this run, or of the run that it repeats.
+        others: origins of other records of the same name, such as "yours".
+    """
+
+    line: RecordLine
+    content: Mapping[str, Any]
+    row: Row | None
+    beside: tuple[Seed, ...]
+    claims: tuple[ClaimLine, ...]
+    replications: tuple[Replication, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def first(board: OpenBoard) -> str:
+    """The record that the page opens on: one of the leader of the largest table; "" if the board
+    has none."""
+    rows = board.summary(task=first_task(board), kind="measured") or board.summary(kind="measured")
+    leaders = sorted(rows, key=lambda row: (row.rank_best is None, -by_scale(row.preset)))
+    return next((row.run_ids[0] for row in leaders if row.run_ids), "")
+
+
+def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
+    """A record of the board by its run id, and by its origin where that is given."""
+    line = board.record(run_id, origin)
+    if line is None:
+        return None
+    rows = board.summary(task=line.task, preset=line.preset, model=line.model)
+    yours = line.origin == YOURS
+    own_rows = (row for row in rows if (row.origin == YOURS) == yours)
+    row = next((row for row in own_rows if run_id in row.run_ids), None)
+    asked = list(row.run_ids) if row else [run_id]
+    every = board.distinct("records", line.task, *Seed._fields, run_id=asked)
+    beside = [one for one in map(Seed._make, every) if (one.origin == YOURS) == yours]
+    claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
+    again = board.replications(line.task)
+    own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
+    named = board.distinct("records", line.task, "origin", run_id=[run_id])
+    others = tuple(of for (of,) in named if of != line.origin)
+    return Record(line, json.loads(line.content), row, tuple(beside), claims, own, others)
+
+
+def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
+    """Run id and origin of the records in whose id, label, role or origin every word occurs."""
+    wanted = words.lower().split()
+    return [
+        (run_id, origin)
+        for task in board.tasks()
+        for run_id, origin, *told in board.distinct("records", task, *SEARCHED)
+        if all(word in " ".join((run_id, origin, *told)).lower() for word in wanted)
+    ]
+
+
+def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]:
+    """One dictionary for each record of the row of a record: how far each was checked."""
+    return [
+        {
+            "seed": one.seed,
+            "level": one.checked.partition(",")[0],
+            "checked": one.checked,
+            "outcome": one.outcome,
+            "origin": one.origin,
+            "record": address(to_record(one.run_id, one.origin)),
+        }
+        for one in found.beside
+    ]
+
+
+def trust_facts(found: Record) -> Facts:
+    """How far a record and its row were checked, with what the levels mean."""
+    facts = [("level", f"{trust_of(found.line).words} ({explained()})")]
+    return facts + ([("level of its row", trust_of(found.row).words)] if found.row else [])
+
+
+def machine_lines(found: Sequence[Replication]) -> list[dict[str, Any]]:
+    """One dictionary for each machine: how far what it gave lies from the board."""
+    return [
+        {
+            "machine": one.name,
+            "runs": one.runs,
+            "same numbers": one.same,
+            "mean difference": one.mean_difference,
+            "largest difference": one.largest_difference,
+        }
+        for one in together(found).each
+    ]
+
+
+def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
+    """One dictionary for each replication: its number beside that of the board."""
+    return [
+        {
+            "model": plain(one.label),
+            "seed": one.seed,
+            "metric": one.metric,
+            "board": one.value,
+            "again": one.other_value,
+            "difference": one.difference,
+            "same numbers": "yes" if one.same_numbers else "no",
+            "outside what seeds explain": {True: "yes", False: "no", None: ""}[one.outside],
+            "machine of the board": one.machine,
+            "machine again": one.other_machine,
+            "made again": one.origin,
+            "by": one.by,
+        }
+        for one in found
+    ]
+
+
+def told_again(found: Sequence[Replication]) -> str:
+    """What replications gave, in a sentence."""
+    every = together(found)
+    kinds = "" if every.machines == 1 else "s"
+    runs = "run was" if every.runs == 1 else "runs were"
+    return (
+        f"{every.runs} {runs} made again, on {every.machines} kind{kinds} of machine: "
+        f"{every.confirmed} gave exactly the same numbers, and {every.outside} "
+        f"{'a number' if every.outside == 1 else 'numbers'} that seeds do not explain."
+    )
+
+
+def run_facts(found: Record) -> Facts:
+    """What was run and what came out."""
+    line, content = found.line, found.content
+    headline, cost = content["headline"], content["cost"]
+    value = headline["value"]
+    arrow = ARROWS[headline["direction"]]
+    result = "no value" if value is None else f"{value:.6g} {headline['unit']}".strip()
+    return [
+        ("model", f"{plain(line.label)} ({line.model})"),
+        ("task, preset", f"{line.task}, {line.preset}"),
+        ("seed, role", f"{line.seed}, {line.role}"),
+        ("origin", line.origin),
+        ("outcome", ": ".join(part for part in (line.outcome, content["cause"]) if part)),
+        (f"{headline['name']} {arrow} on test", result),
+        (
+            "parameters",
+            f"{cost['parameters']:,}, of these positions {cost['position_parameters']:,}",
+        ),
+        ("training", f"{cost['training_steps']:,} steps, {cost['training_tokens']:,} tokens"),
+        ("training FLOPs", quantity(cost["training_flops"])),
+        ("wall time", f"{cost['wall_seconds']:.1f} s"),
+        ("trials in tuning", str(cost["tuning_trials"])),
+    ]
+
+
+def provenance_facts(content: Mapping[str, Any]) -> Facts:
+    """Where it comes from."""
+    made = content["provenance"]
+    dirty = {True: ", with uncommitted changes", False: "", None: ""}[made["dirty"]]
+    return [
+        ("identity", content["identity"]),
+        ("commit", (made["commit"] or "unknown") + dirty),
+        ("code", form_of(dict(content))),
+        ("model code", made["model_code"]),
+        ("task code", made["task_code"]),
+        *((f"data, {split}", digest) for split, digest in made["data"].items()),
+        ("libraries", ", ".join(f"{k} {v}" for k, v in made["libraries"].items())),
+        ("device, precision", f"{made['device']}, {made['precision']}"),
+        ("started", made["started_at"]),
+        ("content hash", content["content_sha256"]),
+    ]
+
+
+def study_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every setting that the search of a record tried, in the order of the search, with its mean
+    over seeds where it was trained with all of them."""
+    trials = [Trial.model_validate(one) for one in (content.get("study") or {}).get("trials", [])]
+    means = [{"mean over seeds": trial.score if trial.over_seeds else None} for trial in trials]
+    if not any(trial.over_seeds for trial in trials):
+        means = [{} for _ in trials]
+    return [
+        {**trial.parameters, "value": trial.value, **mean, "outcome": trial.outcome}
+        for trial, mean in zip(trials, means, strict=True)
+    ]

@@ -1,0 +1,139 @@
+"""Every file of the site of a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from ground.progress import Report, silent
+from leaderboards.contents import KeptBoard, Row
+from leaderboards.pages import models as modelled
+from leaderboards.pages.overview import Overview, overview
+from leaderboards.pages.records import record
+from leaderboards.pages.tables import Table
+from leaderboards.render import as_csv
+from leaderboards.site import badges, citation, pages
+from leaderboards.site.addresses import badge, slug
+from leaderboards.site.assets import ASSETS
+from leaderboards.site.parts import Page
+from leaderboards.site.tasks import Task, task_of, task_pages
+
+File = tuple[str, bytes]  # the place in the site, and what is there
+
+
+class Site:
+    """The files of a board's site, which are made one by one.
+
+    Example: ``dict(Site(OpenBoard(COMMITTED).path).files())["index.html"]``.
+    """
+
+    def __init__(self, board: Path) -> None:
+        self.board = KeptBoard(board)
+        self.digest = self.board.sha256
+
+    @cached_property
+    def overview(self) -> Overview:
+        """The first page."""
+        return overview(self.board)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """Every task that the board has, or that a planned cell of the overview leads to."""
+        groups = self.overview.matrix.groups
+        cells = (cell for _, lines in groups for line in lines for cell in line.cells if cell)
+        asked = (dict(cell.link.query)["task"] for cell in cells)
+        return [task_of(self.board, name) for name in sorted({*self.board.tasks(), *asked})]
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """Every model with its label: those that were measured, and those of the overview."""
+        lines = [one for _, group in self.overview.matrix.groups for one in group]
+        return {one.model: one.label for one in lines} | modelled.models(self.board)
+
+    @cached_property
+    def records(self) -> list[tuple[str, str]]:
+        """Run id and origin of every record."""
+        return [
+            (run_id, origin)
+            for task in self.board.tasks()
+            for run_id, origin in self.board.distinct("records", task, "run_id", "origin")
+        ]
+
+    def own(self, report: Report = silent) -> Iterator[File]:
+        """Every file but those that the sites of all boards share."""
+        each = (self.tasks, self.models, self.board.claims(), self.records)
+        years = [""]
+        total = sum(map(len, each)) + len(self._lists)
+        for done, page in enumerate(self._pages(years)):
+            report("pages", done, total)
+            yield page.place, page.written(self.digest)
+        report("pages", total, total)
+        yield from self._citations(max(years))
+        yield from self._badges()
+        yield from self._data()
+        yield ".nojekyll", b""  # GitHub Pages takes the files as they are
+
+    def files(self, report: Report = silent) -> Iterator[File]:
+        """Every file; ``report`` counts pages as they are made."""
+        yield from self.own(report)
+        yield from ((place, make().encode()) for place, make in ASSETS.items())
+
+    @cached_property
+    def _lists(self) -> list[Page]:
+        """The pages that lead to all others."""
+        labels = sorted(self.models.items(), key=lambda one: one[1].lower())
+        names = [task.name for task in self.tasks]
+        return [
+            pages.overview_page(self.board, self.overview, names, labels),
+            pages.claims_page(self.board, self.overview),
+            pages.records_page(self.board),
+        ]
+
+    def _pages(self, years: list[str]) -> Iterator[Page]:
+        yield from self._lists
+        for task in self.tasks:
+            yield task_pages(self.board, task, self._linked(task.name))
+        for model in self.models:
+            yield pages.model_pages(self.board, model)
+        for claim in self.board.claims():
+            yield pages.claim_pages(self.board, claim)
+        for run_id, origin in self.records:
+            found = record(self.board, run_id, origin)
+            assert found is not None
+            years.append(found.content["provenance"]["started_at"][:4])
+            yield pages.record_pages(found, self.models)
+
+    def _linked(self, task: str) -> list[Table[Row]]:
+        """The tables of a task by other metrics that the overview leads to, as the app has them."""
+        sources = (own.table for _, own in self.overview.matrix.sources)
+        others = (own for own in sources if own.task == task and not own.rows[0].headline)
+        return [replace(own, rows=tuple(self._rows(own))) for own in others]
+
+    def _rows(self, own: Table[Row]) -> list[Row]:
+        place = {"preset": own.preset, "variant": own.variant, "metric": own.metric}
+        return self.board.rows(own.task, **place)
+
+    def _citations(self, year: str) -> Iterator[File]:
+        yield "CITATION.cff", citation.cff(self.digest)
+        yield "board.bib", citation.bibtex(self.digest, year)
+        for shown in (shown for task in self.tasks for shown in task.tables):
+            name = shown.name.partition("/")[2]
+            yield f"{shown.name}.tex", citation.table(shown, self.digest)
+            yield f"{shown.name}.bib", citation.bibtex(self.digest, year, name, shown.table.place)
+
+    def _badges(self) -> Iterator[File]:
+        found = [(badge("tasks", one.name), badges.of_task(one)) for one in self.tasks]
+        for name in self.models:
+            own = badges.of_model(modelled.model(self.board, name))
+            found.append((badge("models", name), own))
+        for place, own_badge in found:
+            yield f"{place}.svg", own_badge.svg()
+            yield f"{place}.json", own_badge.endpoint()
+
+    def _data(self) -> Iterator[File]:
+        for task in self.board.tasks():
+            place = f"data/{slug(task)}"
+            yield f"{place}.csv", as_csv(self.board.rows(task)).encode()
+            yield f"{place}.parquet", (self.board.path / "rows" / f"{task}.parquet").read_bytes()

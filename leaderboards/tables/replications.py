@@ -1,0 +1,241 @@
+"""Runs that were made once more: beside which row they stand, and whether seeds explain what they
+differ by. All that is known of a machine is what its records say: processor and system."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bench.records.numbers import kind_of
+from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
+from ground.statistics import over_seeds as part_over_seeds
+from leaderboards.checks.seeds import missing_seeds
+from leaderboards.tables.grouping import Place, one_of_each
+from leaderboards.tables.lines import Replication
+from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Sketch, hash_of
+from leaderboards.verification.status import Check, Standings
+
+VERIFIED = "verified"  # origin of a run that leaderboards.verify made again
+
+
+class Apart(NamedTuple):
+    """The runs that a board is made of, and those that belong to a row of these: their numbers are
+    shown beside that row and never change it.
+
+    Attributes:
+        yours: one's own of what is committed.
+        unverified: sent for what is there, and not run again.
+    """
+
+    main: list[Sketch]
+    yours: list[Sketch]
+    unverified: list[Sketch]
+
+
+def apart(sketches: Iterable[Sketch], standings: Standings) -> Apart:
+    """Sort runs by whether they may change a row. Of a setting of which nobody may be ranked, what
+    was sent is a row of its own."""
+    kept = [sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD]
+    others = [sketch for sketch in kept if sketch.origin != YOURS]
+    served = {sketch.content for sketch in others}  # the same record, and no run of its own
+    yours = [s for s in kept if s.origin == YOURS and s.content not in served]
+    ranked = [sketch for sketch in others if standings.may_rank(sketch)]
+    beside, new = _by_family(yours, ranked)
+    sent = [sketch for sketch in others if not standings.may_rank(sketch)]
+    seeds, settings = _by_family(sent, ranked + new)
+    known = {(sketch.identity, sketch.seed) for sketch in ranked + new}
+    unknown = [sketch for sketch in seeds if (sketch.identity, sketch.seed) not in known]
+    return Apart(ranked + new + settings, one_of_each(beside), one_of_each(unknown))
+
+
+def _by_family(
+    sketches: Iterable[Sketch], among: Iterable[Sketch]
+) -> tuple[list[Sketch], list[Sketch]]:
+    """Those of a setting that some others have, and the rest."""
+    known = {sketch.beside_data for sketch in among}
+    found: tuple[list[Sketch], list[Sketch]] = [], []
+    for sketch in sketches:
+        found[sketch.beside_data not in known].append(sketch)
+    return found
+
+
+def places_beside(places: Sequence[Place], beside: Sequence[Sketch], kind: str) -> dict[int, Place]:
+    """Number of a place -> the place of other runs of the same setting, where there are any."""
+    by_identity: dict[str, list[int]] = defaultdict(list)
+    by_family: dict[str, list[int]] = defaultdict(list)
+    for number, place in enumerate(places):
+        for identity in {sketch.identity for sketch in place.sketches}:
+            by_identity[identity].append(number)
+        by_family[place.first.beside_data].append(number)
+    found: dict[int, list[Sketch]] = defaultdict(list)
+    for sketch in sorted(beside, key=lambda s: (s.data_seed, s.seed, s.run_id)):
+        # Of a data seed that the board lacks it is a run of the same setting nevertheless.
+        for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
+            found[number].append(sketch)
+    return {number: _beside(places[number], own, kind) for number, own in found.items()}
+
+
+def _beside(place: Place, own: Sequence[Sketch], kind: str) -> Place:
+    """The place of other runs of a setting, whose seeds may go on from those of the setting."""
+    every = [*place.sketches, *own]
+    note = missing_seeds((sketch.data_seed, sketch.seed) for sketch in every)
+    return replace(place, sketches=tuple(own), beside=kind, notes=(note,) if note else ())
+
+
+def replications(place: Place, beside: Place) -> list[Replication]:
+    """The runs of a place with those that were made once more under the same identity and seed."""
+    known = {(sketch.identity, sketch.seed): sketch for sketch in place.sketches}
+    values = [s.value for s in place.sketches if s.outcome == "ok" and s.value is not None]
+    explained = one_more(values, kind_of(place.first.task, place.first.metric))
+    return [
+        _pair(place, known[other.identity, other.seed], other, explained)
+        for other in beside.sketches
+        if (other.identity, other.seed) in known
+    ]
+
+
+def verified_again(places: Iterable[Place], standings: Standings) -> list[Replication]:
+    """What ``leaderboards.verify`` found where it made runs of these places again, whether they
+    passed or not; a record that stands in several tables counts in the first."""
+    homes: dict[str, tuple[Place, Sketch]] = {}
+    for place in places:
+        for sketch in place.sketches:
+            homes.setdefault(sketch.content, (place, sketch))
+    return [
+        _checked(place, sketch, check)
+        for place, sketch in homes.values()
+        for check in standings.about(sketch).checks
+        if check.level == "re-run" and check.made
+    ]
+
+
+def _checked(place: Place, one: Sketch, check: Check) -> Replication:
+    outcome, recorded = check.outcome or one.outcome, one.value
+    bounded = recorded is not None and check.bound is not None
+    blank = _pair(place, one, replace(one, origin=VERIFIED, weights=None), None)
+    return replace(
+        blank,
+        other_machine=", ".join(part for part in (check.device, check.system) if part),
+        other_outcome=outcome,
+        other_value=check.found,
+        same_numbers=(outcome, hash_of(check.metrics)) == (one.outcome, one.tested),
+        same_weights=None,
+        low=recorded - check.bound if bounded else None,  # type: ignore[operator]
+        high=recorded + check.bound if bounded else None,  # type: ignore[operator]
+        outside=check.is_outside,
+        by=check.by,
+    )
+
+
+def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
+    return Replication(
+        task=one.task,
+        preset=one.preset,
+        variant=place.variant,
+        group=place.group,
+        model=one.model,
+        label=one.label,
+        setting=place.name,
+        metric=one.metric,
+        direction=one.direction,
+        seed=one.seed,
+        data_seed=one.data_seed,
+        run_id=one.run_id,
+        other_run_id=other.run_id,
+        origin=other.origin,
+        machine=one.machine,
+        other_machine=other.machine,
+        outcome=one.outcome,
+        other_outcome=other.outcome,
+        value=one.value,
+        other_value=other.value,
+        same_numbers=one.numbers == other.numbers,
+        same_weights=one.weights == other.weights if one.weights or other.weights else None,
+        low=explained.low if explained else None,
+        high=explained.high if explained else None,
+        outside=_outside(one, other, explained),
+    )
+
+
+def one_more(values: Sequence[float], kind: Kind) -> Interval | None:
+    """The interval of 95 % for one more seed (Student's prediction interval); None where fewer than
+    two seeds, or equal ones, tell nothing of the spread."""
+    deviation = deviation_of(values)
+    if len(values) < 2 or deviation <= ROUNDING:
+        return None
+    _, freedom = part_over_seeds(deviation, len(values))
+    half = half_width([(deviation**2 * (1 + 1 / len(values)), freedom)])
+    mean = mean_of(values)
+    return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
+
+
+def _outside(one: Sketch, other: Sketch, explained: Interval | None) -> bool | None:
+    """Whether the other run is none that seeds explain; None where nobody can tell."""
+    if one.numbers == other.numbers:
+        return False
+    if one.outcome != other.outcome:
+        return True
+    if explained is None or other.value is None:
+        return None
+    return not explained.low <= other.value <= explained.high
+
+
+@dataclass(frozen=True)
+class OneMachine:
+    """What one machine gave for the runs of a setting, beside what the board has for them."""
+
+    name: str
+    runs: int
+    same: int  # of them with the very numbers
+    mean_difference: float | None
+    largest_difference: float | None  # in absolute value
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What all replications of one setting say together.
+
+    Attributes:
+        machines: different processors and systems, that of the board's runs with them.
+        confirmed: runs that gave the very numbers.
+        outside: runs that gave what seeds do not explain.
+        each: the machines of the replications, by name.
+    """
+
+    machines: int
+    runs: int
+    confirmed: int
+    outside: int
+    each: tuple[OneMachine, ...]
+
+
+def together(lines: Sequence[Replication]) -> Replicated:
+    """The replications of one setting, or of as many as are of interest, together."""
+    by_machine: dict[str, list[Replication]] = defaultdict(list)
+    for line in lines:
+        by_machine[line.other_machine].append(line)
+    return Replicated(
+        machines=len(_kinds({line.machine for line in lines} | set(by_machine))),
+        runs=len(lines),
+        confirmed=sum(line.same_numbers for line in lines),
+        outside=sum(line.outside is True for line in lines),
+        each=tuple(_one_machine(name, own) for name, own in sorted(by_machine.items())),
+    )
+
+
+def _kinds(names: set[str]) -> set[str]:
+    """Different machines: one whose system nobody has told is any of the same processor."""
+    return {n for n in names if not any(other.startswith(f"{n}, ") for other in names)}
+
+
+def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:
+    differences = [line.difference for line in lines if line.difference is not None]
+    return OneMachine(
+        name=name,
+        runs=len(lines),
+        same=sum(line.same_numbers for line in lines),
+        mean_difference=mean_of(differences) if differences else None,
+        largest_difference=max(map(abs, differences), default=None),
+    )
