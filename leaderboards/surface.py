@@ -11,7 +11,7 @@ from ground.errors import UserError, nearest
 from leaderboards.build import COMMITTED
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.lines import Row
 from settings.outside_tasks import use_cards_of
 

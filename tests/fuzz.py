@@ -44,7 +44,7 @@ from ground.progress import progress
 from leaderboards import add, contents
 from leaderboards.checks.admission import read_checked
 from leaderboards.markdown import pages
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import read_verdicts
 from published.numbers import read_published
 from tasks.text.recipe import __main__ as recipe

@@ -1,5 +1,5 @@
 """Records sorted into model settings and groups: which runs are seeds of one setting, and which
-settings may be ranked together. Sorting reads sketches; the numbers come later."""
+settings may be ranked together. Sorting reads summaries; the numbers come later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,8 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
-from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, Sketch
-from leaderboards.verification.status import REPORTED, Standing
+from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, RecordSummary
+from leaderboards.verification.status import REPORTED, VerificationStatus
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
@@ -28,9 +28,9 @@ ALWAYS_NAMED = ("corpus",)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a setting stands: the records of one identity, one for each seed, in the order of
-    seeds; those of other data seeds follow.
+class Entry:
+    """A setting of the board, by its records: those of one identity, one for each seed, in the
+    order of seeds; those of other data seeds follow.
 
     Attributes:
         name: what sets it apart from the label's other settings in its group.
@@ -38,31 +38,31 @@ class Place:
         line_group: the group without the training size.
         beside: of records that stand beside the row of their setting, what they are: the kind of
             their row.
-        standing: how far its records were checked.
+        status: how far its records were checked.
         searched_elsewhere: whether no search chose it, and one of its model, of the same size,
             chose another setting.
-        notes: what a reader must know of its runs beside those of other places, in clauses.
+        notes: what a reader must know of its runs beside those of other entries, in clauses.
     """
 
-    sketches: tuple[Sketch, ...]
+    summaries: tuple[RecordSummary, ...]
     name: str
     variant: str
     group: str
     line_group: str
     beside: str = ""
-    standing: Standing = REPORTED
+    status: VerificationStatus = REPORTED
     searched_elsewhere: bool = False
     notes: tuple[str, ...] = ()
 
     @property
-    def first(self) -> Sketch:
-        """Any of the sketches: what they share is read from it."""
-        return self.sketches[0]
+    def first(self) -> RecordSummary:
+        """Any of the summaries: what they share is read from it."""
+        return self.summaries[0]
 
     @property
     def origin(self) -> str:
         """Where its records are from: of each origin how many, where there are several."""
-        counts = Counter(sketch.origin for sketch in self.sketches)
+        counts = Counter(summary.origin for summary in self.summaries)
         if len(counts) == 1:
             return self.first.origin
         return ", ".join(f"{count} {origin}" for origin, count in counts.items())
@@ -70,28 +70,24 @@ class Place:
     @property
     def made_from(self) -> str:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
-        contents = [(sketch.content, sketch.origin) for sketch in self.sketches]
-        standing = (self.standing.words, self.standing.verified)
-        own = [self.group, self.name, self.beside, self.searched_elsewhere, standing, contents]
+        contents = [(summary.content, summary.origin) for summary in self.summaries]
+        status = (self.status.words, self.status.verified)
+        own = [self.group, self.name, self.beside, self.searched_elsewhere, status, contents]
         own += [list(self.notes)] if self.notes else []
         text = json.dumps(own)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def validation_loss(self) -> float:
         """Mean over seeds of the validation loss, by which settings are chosen."""
-        known = [s.validation_loss for s in self.sketches if s.validation_loss is not None]
+        known = [s.validation_loss for s in self.summaries if s.validation_loss is not None]
         return sum(known) / len(known) if known else float("inf")
-
-    def setting(self, read: Callable[[Sketch], RunRecord]) -> Setting:
-        """The place with its records."""
-        return Setting(self, tuple(map(read, self.sketches)))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one place, under the one name that all equal code gives them."""
+    """The records of one entry, under the one name that all equal code gives them."""
 
-    place: Place
+    entry: Entry
     records: tuple[RunRecord, ...]
 
     @property
@@ -112,12 +108,12 @@ class Setting:
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
         """What it lacks for a fair ranking."""
-        return marks(self.records, searched_elsewhere=self.place.searched_elsewhere)
+        return marks(self.records, searched_elsewhere=self.entry.searched_elsewhere)
 
     @cached_property
     def note(self) -> str:
         """What a reader of its numbers must know beside its marks."""
-        return "; ".join([*self.place.notes, *coincidences(self.records)])
+        return "; ".join([*self.entry.notes, *coincidences(self.records)])
 
     @cached_property
     def metrics(self) -> set[str]:
@@ -151,26 +147,26 @@ def measured(record: RunRecord) -> dict[str, float]:
     return values
 
 
-def arrange(sketches: Iterable[Sketch]) -> list[Place]:
-    """All places, sorted; records of trials and of controls are left out.
+def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
+    """All entries, sorted; records of trials and of controls are left out.
 
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
-    kept = one_of_each(sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD)
+    kept = one_of_each(summary for summary in summaries if summary.role not in OFF_THE_BOARD)
     rows = _rows_of(kept)
     lengths = _lengths(kept, rows)
-    by_identity: dict[tuple[str, str], list[Sketch]] = defaultdict(list)
+    by_identity: dict[tuple[str, str], list[RecordSummary]] = defaultdict(list)
     line_groups: dict[str, str] = {}
-    for sketch in kept:
-        first = rows[sketch.identity]
+    for summary in kept:
+        first = rows[summary.identity]
         group, line_group = first.group, first.line_group
-        own = {sketch.steps} if not sketch.is_reference else lengths[group] or {0}
+        own = {summary.steps} if not summary.is_reference else lengths[group] or {0}
         for length in sorted(own):
             mine = f"{group}-{length}" if len(lengths[group]) > 1 else group
             split = len(lengths[line_group]) > 1
             line_groups[mine] = f"{line_group}-{length}" if split else line_group
-            by_identity[mine, first.identity].append(sketch)
+            by_identity[mine, first.identity].append(summary)
     for same in by_identity.values():
         same.sort(key=lambda s: (s.data_seed, s.seed, s.run_id))
         for one, other in pairwise(same):
@@ -184,8 +180,8 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
     variants = _variants(groups)
     names = _setting_names(by_identity)
     searched = {_model_of(key, same) for key, same in by_identity.items() if _is_searched(same)}
-    places = [
-        Place(
+    entries = [
+        Entry(
             tuple(same),
             names[key],
             variants[key[0]],
@@ -195,108 +191,108 @@ def arrange(sketches: Iterable[Sketch]) -> list[Place]:
         )
         for key, same in by_identity.items()
     ]
-    return _with_notes(sorted(places, key=_order))
+    return _with_notes(sorted(entries, key=_order))
 
 
-def _with_notes(places: Sequence[Place]) -> list[Place]:
+def _with_notes(entries: Sequence[Entry]) -> list[Entry]:
     """Places with what is notable of their runs: seeds that are missing, and the same weights or
-    the same numbers as another place of their table."""
-    by_results: dict[tuple[str, str], list[Place]] = defaultdict(list)
-    for place in places:
-        for result in _results(place):
-            by_results[place.group, result].append(place)
+    the same numbers as another entry of their table."""
+    by_results: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        for result in _results(entry):
+            by_results[entry.group, result].append(entry)
     noted = []
-    for place in places:
-        alike = [other for result in _results(place) for other in by_results[place.group, result]]
-        names = dict.fromkeys(_called(other) for other in alike if other is not place)
-        notes = [missing_seeds((sketch.data_seed, sketch.seed) for sketch in place.sketches)]
+    for entry in entries:
+        alike = [other for result in _results(entry) for other in by_results[entry.group, result]]
+        names = dict.fromkeys(_called(other) for other in alike if other is not entry)
+        notes = [missing_seeds((summary.data_seed, summary.seed) for summary in entry.summaries)]
         notes += [f"equal results to {', '.join(names)}"] if names else []
-        noted.append(replace(place, notes=tuple(filter(None, notes))))
+        noted.append(replace(entry, notes=tuple(filter(None, notes))))
     return noted
 
 
-def _results(place: Place) -> set[str]:
+def _results(entry: Entry) -> set[str]:
     """What its trained runs came to, each run by its weights and by all that it measured."""
-    trained = [sketch for sketch in place.sketches if sketch.weights and sketch.outcome == "ok"]
-    return {
-        result
-        for sketch in trained
-        for result in (sketch.weights, f"{sketch.seed} {sketch.numbers}")
-        if result
-    }
+    results: set[str] = set()
+    for summary in entry.summaries:
+        if summary.weights and summary.outcome == "ok":
+            results |= {summary.weights, f"{summary.seed} {summary.numbers}"}
+    return results
 
 
-def _called(place: Place) -> str:
-    """What a place is called in a note."""
-    name = place.first.label
-    return f"{name} ({place.name})" if place.name else name
+def _called(entry: Entry) -> str:
+    """What an entry is called in a note."""
+    name = entry.first.label
+    return f"{name} ({entry.name})" if entry.name else name
 
 
-def _is_searched(sketches: Iterable[Sketch]) -> bool:
-    return any(sketch.searched for sketch in sketches)
+def _is_searched(summaries: Iterable[RecordSummary]) -> bool:
+    return any(summary.searched for summary in summaries)
 
 
-def _model_of(key: tuple[str, str], sketches: Sequence[Sketch]) -> tuple[str, str, str]:
+def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple[str, str, str]:
     """A model and its size, on what it is ranked on, however long it was trained."""
-    first = sketches[0]
+    first = summaries[0]
     own = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
     return without_length(key[0]), first.model, json.dumps(own, sort_keys=True, default=str)
 
 
-def one_of_each(sketches: Iterable[Sketch]) -> list[Sketch]:
+def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:
     """Of the same run made by several states of equal code one: one that was sent after all others,
     then that of a search before another, then the first that was made, as far as dates tell."""
     ordered = sorted(
-        sketches, key=lambda s: (s.origin == SUBMITTED, not s.searched, s.started_at, s.run_id)
+        summaries, key=lambda s: (s.origin == SUBMITTED, not s.searched, s.started_at, s.run_id)
     )
-    first: dict[tuple[str, int], Sketch] = {}
+    first: dict[tuple[str, int], RecordSummary] = {}
     kept = []
     for one in ordered:
         other = first.setdefault((one.identity, one.seed), one)
         if other.own_identity == one.own_identity:  # two of one identity are not for this to judge
             kept.append(one)
-    return sorted(kept, key=lambda sketch: sketch.run_id)
+    return sorted(kept, key=lambda summary: summary.run_id)
 
 
-def _rows_of(sketches: Sequence[Sketch]) -> dict[str, Sketch]:
+def _rows_of(summaries: Sequence[RecordSummary]) -> dict[str, RecordSummary]:
     """Identity -> the record whose row and group a run of it belongs to: its own, or that of the
     lowest data seed where runs differ in the data seed and in the hashes of the data alone. Of one
     data seed there may be one set of data only: text from two places has one data seed, too."""
-    families: dict[str, dict[str, Sketch]] = defaultdict(dict)
-    for sketch in sketches:
-        families[sketch.beside_data].setdefault(sketch.identity, sketch)
-    rows: dict[str, Sketch] = {}
+    families: dict[str, dict[str, RecordSummary]] = defaultdict(dict)
+    for summary in summaries:
+        families[summary.beside_data].setdefault(summary.identity, summary)
+    rows: dict[str, RecordSummary] = {}
     for family in families.values():
-        seeds = {sketch.data_seed for sketch in family.values()}
-        first = min(family.values(), key=lambda sketch: sketch.data_seed)
+        seeds = {summary.data_seed for summary in family.values()}
+        first = min(family.values(), key=lambda summary: summary.data_seed)
         joined = len(seeds) == len(family)
         rows |= {identity: first if joined else own for identity, own in family.items()}
     return rows
 
 
-def _lengths(sketches: Iterable[Sketch], rows: Mapping[str, Sketch]) -> dict[str, set[int]]:
+def _lengths(
+    summaries: Iterable[RecordSummary], rows: Mapping[str, RecordSummary]
+) -> dict[str, set[int]]:
     """How long the models of each group, and of each curve by training size, were trained. Those
     trained longer than others are not ranked with them, and what needs no training stands beside
     each."""
     lengths: dict[str, set[int]] = defaultdict(set)
-    for sketch in sketches:
-        if not sketch.is_reference:
-            first = rows[sketch.identity]
+    for summary in summaries:
+        if not summary.is_reference:
+            first = rows[summary.identity]
             for group in (first.group, first.line_group):
-                lengths[group].add(sketch.steps)
+                lengths[group].add(summary.steps)
     return lengths
 
 
-def _order(place: Place) -> tuple[Any, ...]:
-    first = place.first
+def _order(entry: Entry) -> tuple[Any, ...]:
+    first = entry.first
     return (
         first.task,
         first.preset,
         first.size or 0,
-        _by_number(place.variant),
+        _by_number(entry.variant),
         first.label,
         first.model,
-        place.name,
+        entry.name,
         first.identity,
     )
 
@@ -306,11 +302,11 @@ def _by_number(variant: str) -> tuple[str | int, ...]:
     return tuple(int(p) if n % 2 else p for n, p in enumerate(re.split(r"(\d+)", variant)))
 
 
-def _variants(groups: Mapping[str, Sketch]) -> dict[str, str]:
+def _variants(groups: Mapping[str, RecordSummary]) -> dict[str, str]:
     """What sets each group apart from the others of its task and preset, in words."""
     families: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for group, sketch in groups.items():
-        families[sketch.task, sketch.preset].append(group)
+    for group, summary in groups.items():
+        families[summary.task, summary.preset].append(group)
     variants: dict[str, str] = {}
     for members in families.values():
         flat = [_with_length(group, groups[group].facts.task) for group in members]
@@ -356,11 +352,11 @@ def _join(*parts: str) -> str:
 
 
 def _setting_names(
-    by_identity: Mapping[tuple[str, str], Sequence[Sketch]],
+    by_identity: Mapping[tuple[str, str], Sequence[RecordSummary]],
 ) -> dict[tuple[str, str], str]:
     families: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
-    for key, sketches in by_identity.items():
-        families[key[0], sketches[0].model, sketches[0].label].append(key)
+    for key, summaries in by_identity.items():
+        families[key[0], summaries[0].model, summaries[0].label].append(key)
     names = {}
     for members in families.values():
         flat = [by_identity[key][0].facts.setting for key in members]

@@ -26,7 +26,7 @@ from ground.files import ROOT
 from ground.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
-from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, Sketch, sketch_of
+from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSummary, summary_of
 
 # Everything that a line of a board follows from beside records, verdicts and published numbers.
 DECIDING = (
@@ -47,7 +47,7 @@ TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, place INTEGER, path TEXT UNIQUE, state TEXT, bytes TEXT,
-    task TEXT, run_id TEXT, family TEXT, run TEXT, shown INTEGER, sketch TEXT);
+    task TEXT, run_id TEXT, family TEXT, run TEXT, shown INTEGER, summary TEXT);
 CREATE TABLE facts (identity TEXT PRIMARY KEY, content TEXT);
 CREATE TABLE said (what TEXT, key BLOB, value TEXT, file INTEGER);
 CREATE INDEX of_task ON files (task);
@@ -59,7 +59,7 @@ CREATE INDEX of_file ON said (file);
 """
 # What a check stumbles over where somebody else's numbers or settings have another shape.
 UNSHAPED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_FIELDS = [field.name for field in fields(Sketch) if field.name not in ("facts", "origin")]
+_FIELDS = [field.name for field in fields(RecordSummary) if field.name not in ("facts", "origin")]
 
 
 class Folder(NamedTuple):
@@ -94,7 +94,7 @@ class Index:
         found = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
 
-    def look(self, refused: list[UserError] | None = None, report: Report = silent) -> set[str]:
+    def update(self, refused: list[UserError] | None = None, report: Report = silent) -> set[str]:
         """Look at all files; the tasks of which a record is new, changed or gone.
 
         Raises:
@@ -132,37 +132,37 @@ class Index:
     def contents(self, run_ids: Iterable[str]) -> set[str]:
         """The content hashes of the records of some names, of those too that no board shows."""
         place = _FIELDS.index("content")
-        query = f"SELECT json_extract(sketch, '$[{place}]') FROM files WHERE run_id = ?"
+        query = f"SELECT json_extract(summary, '$[{place}]') FROM files WHERE run_id = ?"
         found = (self._database.execute(query, (run_id,)) for run_id in run_ids)
         return {str(content) for rows in found for (content,) in rows}
 
-    def sketches(self, task: str) -> Iterator[Sketch]:
-        """The sketches of the records of a task; of equal run ids that of the first folder, and one
-        of your own beside it."""
-        query = "SELECT place, sketch FROM files WHERE task = ? AND shown ORDER BY place, path"
+    def summaries(self, task: str) -> Iterator[RecordSummary]:
+        """The summaries of the records of a task; of equal run ids that of the first folder, and
+        one of your own beside it."""
+        query = "SELECT place, summary FROM files WHERE task = ? AND shown ORDER BY place, path"
         seen = set()
         for place, text in self._database.execute(query, (task,)):
-            sketch = Sketch(
+            summary = RecordSummary(
                 **dict(zip(_FIELDS, json.loads(text), strict=True)),
                 facts=Facts({}, {}),
                 origin=self.folders[place].origin,
             )
-            name = sketch.run_id, sketch.origin == YOURS
+            name = summary.run_id, summary.origin == YOURS
             if name not in seen:
                 seen.add(name)
-                object.__setattr__(sketch, "facts", self._facts_of(sketch.identity))
-                yield sketch
+                object.__setattr__(summary, "facts", self._facts_of(summary.identity))
+                yield summary
 
-    def read(self, sketch: Sketch) -> RunRecord:
-        """The record of a sketch.
+    def read(self, summary: RecordSummary) -> RunRecord:
+        """The record of a summary.
 
         Raises:
             UserError: its file has changed since it was looked at.
         """
-        places = [n for n, folder in enumerate(self.folders) if folder.origin == sketch.origin]
+        places = [n for n, folder in enumerate(self.folders) if folder.origin == summary.origin]
         marks = ", ".join("?" * len(places))
         query = f"SELECT path, bytes FROM files WHERE run_id = ? AND place IN ({marks})"
-        found = self._database.execute(f"{query} ORDER BY place", (sketch.run_id, *places))
+        found = self._database.execute(f"{query} ORDER BY place", (summary.run_id, *places))
         path, expected = found.fetchone()
         content = RECORD.bytes_of(Path(path))
         if hashlib.sha256(content).hexdigest() != expected:
@@ -198,19 +198,19 @@ class Index:
         """Take in a file; its task, and of what it says something that others may say too."""
         record = check(read_record(path), path)
         content = hashlib.sha256(RECORD.bytes_of(path)).hexdigest()
-        sketch = sketch_of(record)
-        values = [getattr(sketch, name) for name in _FIELDS]
+        summary = summary_of(record)
+        values = [getattr(summary, name) for name in _FIELDS]
         shown = record.role not in OFF_THE_BOARD
-        row = (place, str(path), state, content, record.task, record.run_id, sketch.beside_data)
-        run = f"{sketch.identity} {sketch.seed}"
-        said = [] if self._is_beside(place, run, sketch.beside_data) else [*shared(record)]
+        row = (place, str(path), state, content, record.task, record.run_id, summary.beside_data)
+        run = f"{summary.identity} {summary.seed}"
+        said = [] if self._is_beside(place, run, summary.beside_data) else [*shared(record)]
         number = self._database.execute(
             "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*row, run, shown, json.dumps(values)),
         ).lastrowid
         self._database.execute(
             "INSERT OR IGNORE INTO facts VALUES (?, ?)",
-            (sketch.identity, json.dumps([dict(own) for own in sketch.facts])),
+            (summary.identity, json.dumps([dict(own) for own in summary.facts])),
         )
         rows = [(what, _key(what, of), _value(what, value), number) for what, of, value in said]
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", rows)

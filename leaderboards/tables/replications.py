@@ -12,15 +12,15 @@ from bench.records.numbers import kind_of
 from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
 from ground.statistics import over_seeds as part_over_seeds
 from leaderboards.checks.seeds import missing_seeds
-from leaderboards.tables.grouping import Place, one_of_each
+from leaderboards.tables.grouping import Entry, one_of_each
 from leaderboards.tables.lines import Replication
-from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Sketch, hash_of
-from leaderboards.verification.status import Check, Standings
+from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, RecordSummary, hash_of
+from leaderboards.verification.status import Check, VerificationStatuses
 
 VERIFIED = "verified"  # origin of a run that leaderboards.verify made again
 
 
-class Apart(NamedTuple):
+class SplitRuns(NamedTuple):
     """The runs that a board is made of, and those that belong to a row of these: their numbers are
     shown beside that row and never change it.
 
@@ -29,92 +29,98 @@ class Apart(NamedTuple):
         unverified: sent for what is there, and not run again.
     """
 
-    main: list[Sketch]
-    yours: list[Sketch]
-    unverified: list[Sketch]
+    ranked: list[RecordSummary]
+    yours: list[RecordSummary]
+    unverified: list[RecordSummary]
 
 
-def apart(sketches: Iterable[Sketch], standings: Standings) -> Apart:
+def split_by_origin(
+    summaries: Iterable[RecordSummary], statuses: VerificationStatuses
+) -> SplitRuns:
     """Sort runs by whether they may change a row. Of a setting of which nobody may be ranked, what
     was sent is a row of its own."""
-    kept = [sketch for sketch in sketches if sketch.role not in OFF_THE_BOARD]
-    others = [sketch for sketch in kept if sketch.origin != YOURS]
-    served = {sketch.content for sketch in others}  # the same record, and no run of its own
-    yours = [s for s in kept if s.origin == YOURS and s.content not in served]
-    ranked = [sketch for sketch in others if standings.may_rank(sketch)]
-    beside, new = _by_family(yours, ranked)
-    sent = [sketch for sketch in others if not standings.may_rank(sketch)]
-    seeds, settings = _by_family(sent, ranked + new)
-    known = {(sketch.identity, sketch.seed) for sketch in ranked + new}
-    unknown = [sketch for sketch in seeds if (sketch.identity, sketch.seed) not in known]
-    return Apart(ranked + new + settings, one_of_each(beside), one_of_each(unknown))
+    shown = [summary for summary in summaries if summary.role not in OFF_THE_BOARD]
+    others = [summary for summary in shown if summary.origin != YOURS]
+    committed = {summary.content for summary in others}  # the same record is no run of its own
+    yours = [s for s in shown if s.origin == YOURS and s.content not in committed]
+    may_rank = [summary for summary in others if statuses.may_rank(summary)]
+    sent = [summary for summary in others if not statuses.may_rank(summary)]
+    yours_beside, new_settings = _by_family(yours, may_rank)
+    ranked = may_rank + new_settings
+    sent_beside, sent_settings = _by_family(sent, ranked)
+    ranked_runs = {(summary.identity, summary.seed) for summary in ranked}
+    new_seeds = [s for s in sent_beside if (s.identity, s.seed) not in ranked_runs]
+    return SplitRuns(ranked + sent_settings, one_of_each(yours_beside), one_of_each(new_seeds))
 
 
 def _by_family(
-    sketches: Iterable[Sketch], among: Iterable[Sketch]
-) -> tuple[list[Sketch], list[Sketch]]:
+    summaries: Iterable[RecordSummary], among: Iterable[RecordSummary]
+) -> tuple[list[RecordSummary], list[RecordSummary]]:
     """Those of a setting that some others have, and the rest."""
-    known = {sketch.beside_data for sketch in among}
-    found: tuple[list[Sketch], list[Sketch]] = [], []
-    for sketch in sketches:
-        found[sketch.beside_data not in known].append(sketch)
-    return found
+    families = {summary.beside_data for summary in among}
+    beside: list[RecordSummary] = []
+    rest: list[RecordSummary] = []
+    for summary in summaries:
+        (beside if summary.beside_data in families else rest).append(summary)
+    return beside, rest
 
 
-def places_beside(places: Sequence[Place], beside: Sequence[Sketch], kind: str) -> dict[int, Place]:
-    """Number of a place -> the place of other runs of the same setting, where there are any."""
+def entries_beside(
+    entries: Sequence[Entry], beside: Sequence[RecordSummary], kind: str
+) -> dict[int, Entry]:
+    """Number of an entry -> the entry of other runs of the same setting, where there are any."""
     by_identity: dict[str, list[int]] = defaultdict(list)
     by_family: dict[str, list[int]] = defaultdict(list)
-    for number, place in enumerate(places):
-        for identity in {sketch.identity for sketch in place.sketches}:
+    for number, entry in enumerate(entries):
+        for identity in {summary.identity for summary in entry.summaries}:
             by_identity[identity].append(number)
-        by_family[place.first.beside_data].append(number)
-    found: dict[int, list[Sketch]] = defaultdict(list)
-    for sketch in sorted(beside, key=lambda s: (s.data_seed, s.seed, s.run_id)):
+        by_family[entry.first.beside_data].append(number)
+    found: dict[int, list[RecordSummary]] = defaultdict(list)
+    for summary in sorted(beside, key=lambda s: (s.data_seed, s.seed, s.run_id)):
         # Of a data seed that the board lacks it is a run of the same setting nevertheless.
-        for number in by_identity.get(sketch.identity) or by_family[sketch.beside_data][:1]:
-            found[number].append(sketch)
-    return {number: _beside(places[number], own, kind) for number, own in found.items()}
+        for number in by_identity.get(summary.identity) or by_family[summary.beside_data][:1]:
+            found[number].append(summary)
+    return {number: _beside(entries[number], own, kind) for number, own in found.items()}
 
 
-def _beside(place: Place, own: Sequence[Sketch], kind: str) -> Place:
-    """The place of other runs of a setting, whose seeds may go on from those of the setting."""
-    every = [*place.sketches, *own]
-    note = missing_seeds((sketch.data_seed, sketch.seed) for sketch in every)
-    return replace(place, sketches=tuple(own), beside=kind, notes=(note,) if note else ())
+def _beside(entry: Entry, own: Sequence[RecordSummary], kind: str) -> Entry:
+    """The entry of other runs of a setting, whose seeds may go on from those of the setting."""
+    every = [*entry.summaries, *own]
+    note = missing_seeds((summary.data_seed, summary.seed) for summary in every)
+    return replace(entry, summaries=tuple(own), beside=kind, notes=(note,) if note else ())
 
 
-def replications(place: Place, beside: Place) -> list[Replication]:
-    """The runs of a place with those that were made once more under the same identity and seed."""
-    known = {(sketch.identity, sketch.seed): sketch for sketch in place.sketches}
-    values = [s.value for s in place.sketches if s.outcome == "ok" and s.value is not None]
-    explained = one_more(values, kind_of(place.first.task, place.first.metric))
+def replications(entry: Entry, beside: Entry) -> list[Replication]:
+    """The runs of an entry with those that were made once more under the same identity and seed."""
+    known = {(summary.identity, summary.seed): summary for summary in entry.summaries}
+    values = [s.value for s in entry.summaries if s.outcome == "ok" and s.value is not None]
+    explained = one_more(values, kind_of(entry.first.task, entry.first.metric))
     return [
-        _pair(place, known[other.identity, other.seed], other, explained)
-        for other in beside.sketches
+        _pair(entry, known[other.identity, other.seed], other, explained)
+        for other in beside.summaries
         if (other.identity, other.seed) in known
     ]
 
 
-def verified_again(places: Iterable[Place], standings: Standings) -> list[Replication]:
-    """What ``leaderboards.verify`` found where it made runs of these places again, whether they
+def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> list[Replication]:
+    """What ``leaderboards.verify`` found where it made runs of these entries again, whether they
     passed or not; a record that stands in several tables counts in the first."""
-    homes: dict[str, tuple[Place, Sketch]] = {}
-    for place in places:
-        for sketch in place.sketches:
-            homes.setdefault(sketch.content, (place, sketch))
+    homes: dict[str, tuple[Entry, RecordSummary]] = {}
+    for entry in entries:
+        for summary in entry.summaries:
+            homes.setdefault(summary.content, (entry, summary))
     return [
-        _checked(place, sketch, check)
-        for place, sketch in homes.values()
-        for check in standings.about(sketch).checks
+        _checked(entry, summary, check)
+        for entry, summary in homes.values()
+        for check in statuses.about(summary).checks
         if check.level == "re-run" and check.made
     ]
 
 
-def _checked(place: Place, one: Sketch, check: Check) -> Replication:
+def _checked(entry: Entry, one: RecordSummary, check: Check) -> Replication:
     outcome, recorded = check.outcome or one.outcome, one.value
     bounded = recorded is not None and check.bound is not None
-    blank = _pair(place, one, replace(one, origin=VERIFIED, weights=None), None)
+    blank = _pair(entry, one, replace(one, origin=VERIFIED, weights=None), None)
     return replace(
         blank,
         other_machine=", ".join(part for part in (check.device, check.system) if part),
@@ -129,15 +135,17 @@ def _checked(place: Place, one: Sketch, check: Check) -> Replication:
     )
 
 
-def _pair(place: Place, one: Sketch, other: Sketch, explained: Interval | None) -> Replication:
+def _pair(
+    entry: Entry, one: RecordSummary, other: RecordSummary, explained: Interval | None
+) -> Replication:
     return Replication(
         task=one.task,
         preset=one.preset,
-        variant=place.variant,
-        group=place.group,
+        variant=entry.variant,
+        group=entry.group,
         model=one.model,
         label=one.label,
-        setting=place.name,
+        setting=entry.name,
         metric=one.metric,
         direction=one.direction,
         seed=one.seed,
@@ -171,7 +179,7 @@ def one_more(values: Sequence[float], kind: Kind) -> Interval | None:
     return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
 
 
-def _outside(one: Sketch, other: Sketch, explained: Interval | None) -> bool | None:
+def _outside(one: RecordSummary, other: RecordSummary, explained: Interval | None) -> bool | None:
     """Whether the other run is none that seeds explain; None where nobody can tell."""
     if one.numbers == other.numbers:
         return False

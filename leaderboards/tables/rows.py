@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
 from ground.statistics import Direction, Interval, rank_ranges
-from leaderboards.tables.grouping import Place, Setting
+from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Row
 
 MEASURED = "measured"
@@ -20,9 +20,9 @@ UNVERIFIED = "unverified"  # seeds that were sent for one, and nobody has run ag
 Directions = Mapping[tuple[str, str], Direction]
 
 
-def kind_of_row(place: Place) -> str:
+def kind_of_row(entry: Entry) -> str:
     """What a row is: measured, a predictor without training, or what stands beside such a row."""
-    return place.beside or (REFERENCE if place.first.is_reference else MEASURED)
+    return entry.beside or (REFERENCE if entry.first.is_reference else MEASURED)
 
 
 def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] = ()) -> list[Row]:
@@ -57,14 +57,14 @@ def _in_order(rows: Sequence[Row]) -> list[Row]:
     has run again, where other rows are ranked, or verified."""
     some, ranked = _some_are_verified(rows), any(row.rank_best for row in rows)
 
-    def place(row: Row) -> tuple[Any, ...]:
+    def order(row: Row) -> tuple[Any, ...]:
         return some and not row.verified, ranked and not row.fair, *_best_first(row)
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=order)
 
 
 def _row(setting: Setting, metric: str, known: Directions) -> Row:
-    first, place = setting.first, setting.place
+    first, entry = setting.first, setting.entry
     headline = metric == first.headline.name
     loss: Direction | None = "minimise" if metric == "loss" else None
     direction = first.headline.direction if headline else known.get((first.task, metric), loss)
@@ -78,12 +78,12 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
     return Row(
         task=first.task,
         preset=first.preset,
-        variant=place.variant,
-        group=place.group,
+        variant=entry.variant,
+        group=entry.group,
         model=first.model,
         label=first.label,
-        setting=place.name,
-        kind=kind_of_row(place),
+        setting=entry.name,
+        kind=kind_of_row(entry),
         source="",
         metric=metric,
         direction=direction,
@@ -117,10 +117,10 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
         marks=tuple(map(str, found)),
         share_of_items=parts.share_of_items if parts and items and summary.interval else None,
         data_seeds=len(by_data_seed(setting.records)),
-        origin=place.origin,
-        made_from=place.made_from,
-        checked=place.standing.words,
-        verified=place.standing.verified,
+        origin=entry.origin,
+        made_from=entry.made_from,
+        checked=entry.status.words,
+        verified=entry.status.verified,
     )
 
 

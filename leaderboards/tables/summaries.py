@@ -1,7 +1,7 @@
 """What sorting needs of a record: a page of it instead of its numbers, so that a board of any size
 is sorted in little memory.
 
-Example: ``sketch_of(read_record(path))``.
+Example: ``summary_of(read_record(path))``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Facts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class RecordSummary:
     """A record without its numbers, under the one name that all equal code gives its run.
 
     Attributes:
@@ -87,13 +87,13 @@ class Sketch:
         return self.role == "baseline"
 
 
-def sketch_of(record: RunRecord, origin: str = COMMITTED) -> Sketch:
-    """The sketch of a record as it was read."""
+def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
+    """The summary of a record as it was read."""
     one = settled(record)
     made_by = one.provenance
     flat = dict(_flatten(one.config.get("tasks", {})))
     size_name, size = _training_size(flat)
-    return Sketch(
+    return RecordSummary(
         run_id=one.run_id,
         task=one.task,
         preset=one.preset,

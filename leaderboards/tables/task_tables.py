@@ -1,273 +1,353 @@
-"""All lines of one task, from the sketches of its records. A record is read where its numbers are
-asked for, one setting at a time, and what the board's files already hold of the same records is
-taken from there."""
+"""All tables of one task, from the summaries of its records.
+
+A record is read where its numbers are asked for, one setting at a time. What the last build made of
+the same records is taken over from its tables. So there is one builder: a whole build is one with
+nothing before it, and an incremental build gives the same bytes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
+
+import pyarrow as pa
 
 from bench.records.identity import settled
 from bench.records.schema import RunRecord
 from ground.progress import Report, counted, silent
-from leaderboards.tables import published as published
-from leaderboards.tables.curves import Point, has_size, lines_by_size, lines_of, made_from
-from leaderboards.tables.grouping import Place, Setting, arrange
+from leaderboards.tables import published
+from leaderboards.tables.curves import SizedRow, has_size, lines_by_size, lines_of, made_from
+from leaderboards.tables.folder import BY_TASK, KINDS, lines_in, schema_of, table_of
+from leaderboards.tables.grouping import Entry, Setting, arrange
 from leaderboards.tables.lines import RecordLine, Replication, Row
-from leaderboards.tables.replications import apart, places_beside, replications, verified_again
+from leaderboards.tables.replications import (
+    entries_beside,
+    replications,
+    split_by_origin,
+    verified_again,
+)
 from leaderboards.tables.rows import REPLICATION, UNVERIFIED, Directions, rows_of
-from leaderboards.tables.summaries import Sketch
-from leaderboards.verification.status import Standings
+from leaderboards.tables.summaries import RecordSummary
+from leaderboards.verification.status import VerificationStatuses
 from published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them
+RECORD_KEY = ("run_id", "origin", "sha256", "checked")
+PACKED_TOGETHER = 2000  # lines: as objects they take many times the memory of a table
 
-Read = Callable[[Sketch], RunRecord]
-
-
-class Lines(Protocol):
-    """Where the lines of one kind go, in their order."""
-
-    def keep(self, numbers: Sequence[int], variant: str) -> None:
-        """Take over lines that were there before, by their numbers."""
-
-    def add(self, lines: Iterable[Any]) -> None:
-        """Take new lines."""
+ReadRecord = Callable[[RecordSummary], RunRecord]
+Tables = dict[str, pa.Table]  # section, such as "rows" -> its lines
 
 
-class Before(Protocol):
-    """What the files of a board hold of a task, by what it was made from."""
+class PreviousTables:
+    """What the last build made of a task, by what it was made from; without tables, nothing."""
+
+    def __init__(self, tables: Mapping[str, pa.Table] | None = None) -> None:
+        empty = {section: schema_of(KINDS[section]).empty_table() for section in BY_TASK}
+        self.tables = {**empty, **(tables or {})}
+        self._rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        groups, made = (self.tables["rows"][name].to_pylist() for name in ("group", "made_from"))
+        for number, (group, made_from_hash) in enumerate(zip(groups, made, strict=True)):
+            if group:  # else it is published, and made anew
+                self._rows[group][made_from_hash].append(number)
+        self._curves: dict[str, list[int]] = defaultdict(list)
+        for number, made_from_hash in enumerate(self.tables["curves"]["made_from"].to_pylist()):
+            self._curves[made_from_hash].append(number)
+        columns = [self.tables["records"][name].to_pylist() for name in RECORD_KEY]
+        self._records = {key: number for number, key in enumerate(zip(*columns, strict=True))}
 
     def row_numbers(self, group: str) -> dict[str, list[int]]:
-        """Hash of a setting's records -> its rows in a table."""
+        """Hash of the records of a setting -> its rows in a table."""
+        return self._rows.get(group, {})
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """The rows of these numbers."""
+        return lines_in(Row, self.tables["rows"].take(pa.array(numbers, pa.int64())))
 
-    def line_numbers(self, made: str) -> list[int]:
+    def curve_numbers(self, made_from_hash: str) -> list[int]:
         """The curves that were made from these records; none if they are unknown."""
+        return self._curves.get(made_from_hash, [])
 
-    def record_number(self, sketch: Sketch, checked: str) -> int | None:
+    def record_number(self, summary: RecordSummary, checked: str) -> int | None:
         """The line of the very record, of which no more is known than then."""
+        return self._records.get((summary.run_id, summary.origin, summary.content, checked))
 
 
-class Nothing:
-    """No files before."""
+class MergedTable:
+    """Lines of one kind: some of the last build's table, and new ones, in their order."""
 
-    def row_numbers(self, group: str) -> dict[str, list[int]]:
-        return {}
+    def __init__(self, section: str, previous: PreviousTables) -> None:
+        self._kind = KINDS[section]
+        self._tables = [previous.tables[section]]
+        self._count = len(self._tables[0])
+        self._unpacked: list[Any] = []
+        self._order: list[int] = []
+        self._variants: dict[int, str] = {}  # place in the order -> words that have changed
 
-    def rows(self, numbers: Sequence[int]) -> list[Row]:
-        return []
-
-    def line_numbers(self, made: str) -> list[int]:
-        return []
-
-    def record_number(self, sketch: Sketch, checked: str) -> int | None:
-        return None
-
-
-class Listed(list[Any]):
-    """Lines in memory."""
-
-    def keep(self, numbers: Sequence[int], variant: str) -> None:
-        raise AssertionError("nothing was there before")
+    def keep(self, numbers: Sequence[int], variant: str = "") -> None:
+        """Take over lines of the last build; with a variant, under these words."""
+        if variant and numbers and self._tables[0]["variant"][numbers[0]].as_py() != variant:
+            start = len(self._order)
+            self._variants |= dict.fromkeys(range(start, start + len(numbers)), variant)
+        self._order += numbers
 
     def add(self, lines: Iterable[Any]) -> None:
-        self.extend(lines)
+        """Take new lines."""
+        for line in lines:
+            self._unpacked.append(line)
+            self._order.append(self._count)
+            self._count += 1
+            if len(self._unpacked) == PACKED_TOGETHER:
+                self._pack()
+
+    def table(self) -> pa.Table:
+        """All of them."""
+        self._pack()
+        table = pa.concat_tables(self._tables)
+        if self._order != list(range(self._count)):
+            table = pa.concat_tables([table.slice(0, 0), *_slices(table, self._order)])
+        if self._variants:
+            variants = table["variant"].to_pylist()
+            for place, variant in self._variants.items():
+                variants[place] = variant
+            column = table.schema.get_field_index("variant")
+            table = table.set_column(column, table.schema.field(column), pa.array(variants))
+        return table
+
+    def _pack(self) -> None:
+        if self._unpacked:
+            self._tables.append(table_of(self._kind, self._unpacked))
+            self._unpacked = []
 
 
-@dataclass
-class TaskLines:
-    """The lines of one task."""
+def _slices(table: pa.Table, order: Sequence[int]) -> Iterator[pa.Table]:
+    """Lines in a new order: most follow each other as before, and need not be copied one by one."""
+    start = 0
+    for place, number in enumerate(order):
+        if place + 1 == len(order) or order[place + 1] != number + 1:
+            yield table.slice(order[start], place + 1 - start)
+            start = place + 1
 
-    rows: Lines
-    curves: Lines
-    records: Lines
-    replications: list[Replication]
 
-
-class TaskMaker:
-    """Makes the lines of one task.
+def tables_of_task(
+    summaries: Iterable[RecordSummary],
+    read_record: ReadRecord,
+    published_files: Sequence[PublishedFile] = (),
+    previous: PreviousTables | None = None,
+    statuses: VerificationStatuses | None = None,
+    report: Report = silent,
+) -> Tables:
+    """All tables of a task by their section.
 
     Args:
-        read: the record of a sketch, as it was made.
-        before: what the board's files hold of the task.
-        standings: how far the records were checked.
+        read_record: the record of a summary, as it was made.
+        previous: what the last build made of the task.
+        statuses: how far the records were checked.
+
+    Raises:
+        UserError: a record occurs twice under two names.
     """
+    previous, statuses = previous or PreviousTables(), statuses or VerificationStatuses()
+    builder = _TaskBuilder(read_record, published_files, previous, statuses, report)
+    return builder.tables(summaries)
+
+
+class _TaskBuilder:
+    """Makes the tables of one task; see :func:`tables_of_task`."""
 
     def __init__(
         self,
-        into: TaskLines,
-        read: Read,
-        before: Before,
-        files: Sequence[PublishedFile] = (),
-        report: Report = silent,
-        standings: Standings | None = None,
+        read_record: ReadRecord,
+        published_files: Sequence[PublishedFile],
+        previous: PreviousTables,
+        statuses: VerificationStatuses,
+        report: Report,
     ) -> None:
-        self._standings = standings or Standings()
-        self._into, self._read_record, self._before = into, read, before
-        self._files, self._report = files, report
-        self._known: Directions = directions(files)
-        self._records: dict[tuple[str, str], RecordLine] = {}
-        self._waiting: set[tuple[str, str]] = set()
+        self._read_record, self._published_files = read_record, published_files
+        self._previous, self._statuses, self._report = previous, statuses, report
+        self._directions: Directions = directions(published_files)
+        self._rows = MergedTable("rows", previous)
+        self._curves = MergedTable("curves", previous)
+        self._records = MergedTable("records", previous)
+        # Records are read setting by setting, and their lines are made then, so that none is read
+        # twice. The table has them by name.
+        self._new_records: set[tuple[str, str]] = set()
+        self._record_lines: dict[tuple[str, str], RecordLine] = {}
 
-    def make(self, sketches: Iterable[Sketch]) -> None:
-        """Make all of them.
+    def tables(self, summaries: Iterable[RecordSummary]) -> Tables:
+        parts = split_by_origin(summaries, self._statuses)
+        shown = [*parts.ranked, *parts.yours, *parts.unverified]
+        known_records = {
+            _key(summary): self._previous.record_number(summary, self._statuses.of_record(summary))
+            for summary in shown
+        }
+        self._new_records = {key for key, number in known_records.items() if number is None}
+        entries = [self._with_status(entry) for entry in arrange(parts.ranked)]
+        yours = self._entries_beside(entries, parts.yours, REPLICATION)
+        unverified = self._entries_beside(entries, parts.unverified, UNVERIFIED)
+        repeated: list[Replication] = []
+        for number, entry in sorted(yours.items()):
+            repeated += replications(entries[number], entry)
+        repeated += verified_again(
+            [*entries, *yours.values(), *unverified.values()], self._statuses
+        )
+        self._add_rows_and_curves(entries, [yours, unverified])
+        for summary in sorted(shown, key=_key):
+            self._add_record(summary, known_records[_key(summary)])
+        self._add_published(entries)
+        return {
+            "rows": self._rows.table(),
+            "curves": self._curves.table(),
+            "records": self._records.table(),
+            "replications": table_of(Replication, repeated),
+        }
 
-        Raises:
-            UserError: a record occurs twice under two names.
-        """
-        found = apart(sketches, self._standings)
-        every = [*found.main, *found.yours, *found.unverified]
-        places = [self._judged(place) for place in arrange(found.main)]
-        again = self._beside(places, found.yours, REPLICATION)
-        sent = self._beside(places, found.unverified, UNVERIFIED)
-        kept = {_key(s): self._before.record_number(s, self._standings.of_record(s)) for s in every}
-        self._waiting = {key for key, number in kept.items() if number is None}
-        for number, place in sorted(again.items()):
-            self._into.replications += replications(places[number], place)
-        of_places = [*places, *again.values(), *sent.values()]
-        self._into.replications += verified_again(of_places, self._standings)
-        self._tables(places, [again, sent])
-        self._all_records(every, kept)
-        self._published(places)
+    def _with_status(self, entry: Entry) -> Entry:
+        return replace(entry, status=self._statuses.of_row(entry.summaries))
 
-    def _beside(
-        self, places: Sequence[Place], sketches: Sequence[Sketch], kind: str
-    ) -> dict[int, Place]:
-        found = places_beside(places, sketches, kind).items()
-        return {number: self._judged(place) for number, place in found}
+    def _entries_beside(
+        self, entries: Sequence[Entry], summaries: Sequence[RecordSummary], kind: str
+    ) -> dict[int, Entry]:
+        """Number of an entry -> the runs of the same setting that stand beside it."""
+        beside = entries_beside(entries, summaries, kind)
+        return {number: self._with_status(entry) for number, entry in beside.items()}
 
-    def _judged(self, place: Place) -> Place:
-        return replace(place, standing=self._standings.of_row(place.sketches))
-
-    def _tables(self, places: Sequence[Place], beside: Sequence[dict[int, Place]]) -> None:
-        tables: dict[str, list[Place]] = {}
-        for number, place in enumerate(places):
-            tables.setdefault(place.group, []).append(place)
-            tables[place.group] += [own[number] for own in beside if number in own]
-        points: dict[tuple[str, str], list[Point]] = {}
-        sized: dict[tuple[str, str], list[Place]] = {}
-        for place in filter(has_size, places):
-            sized.setdefault((place.first.preset, place.line_group), []).append(place)
-        changed = {key for key, own in sized.items() if not self._numbers_by_size(own)}
-        for table in counted([*tables.values()], "ranking rows, averaging curves", self._report):
-            wanted = {(p.first.preset, p.line_group) for p in table} & changed
-            for point in self._table(table, bool(wanted)):
-                key = (point.place.first.preset, point.place.line_group)
-                points.setdefault(key, []).append(point)
-        for key in sorted(sized):
-            if key in changed:
-                made = made_from(sized[key])
-                self._into.curves.add(lines_by_size(points.get(key, []), made))
+    def _add_rows_and_curves(
+        self, entries: Sequence[Entry], beside: Sequence[Mapping[int, Entry]]
+    ) -> None:
+        entries_by_group: dict[str, list[Entry]] = {}
+        entries_by_curve: dict[tuple[str, str], list[Entry]] = {}
+        for number, entry in enumerate(entries):
+            group = entries_by_group.setdefault(entry.group, [])
+            group.append(entry)
+            group += [others[number] for others in beside if number in others]
+            if has_size(entry):
+                entries_by_curve.setdefault(_curve_key(entry), []).append(entry)
+        known_curves = {
+            key: self._previous.curve_numbers(made_from(sized))
+            for key, sized in entries_by_curve.items()
+        }
+        new_points: dict[tuple[str, str], list[SizedRow]] = defaultdict(list)
+        for table in counted(
+            [*entries_by_group.values()], "ranking rows, averaging curves", self._report
+        ):
+            # The points of a curve by size are rows of several tables.
+            wanted = any(not known_curves.get(_curve_key(entry), [0]) for entry in table)
+            for entry, row in self._add_table(table, wanted):
+                new_points[_curve_key(entry)].append((entry, row))
+        for key in sorted(entries_by_curve):
+            if known_curves[key]:
+                for number in known_curves[key]:
+                    self._curves.keep([number])
             else:
-                for number in self._numbers_by_size(sized[key]):
-                    self._into.curves.keep([number], "")
+                made = made_from(entries_by_curve[key])
+                self._curves.add(lines_by_size(new_points[key], made))
 
-    def _numbers_by_size(self, places: Sequence[Place]) -> list[int]:
-        return self._before.line_numbers(made_from(places))
-
-    def _table(self, places: Sequence[Place], wanted: bool) -> Iterator[Point]:
-        """Rows and curves of one table; its points, if they are wanted."""
-        variant = places[0].variant
-        old = self._before.row_numbers(places[0].group)
-        new = {place.made_from: place for place in places}
-        settings = {}
-        if old.keys() == new.keys():
-            numbers = sorted(number for own in old.values() for number in own)
-            self._into.rows.keep(numbers, variant)
-            rows = self._before.rows(numbers) if wanted else []
+    def _add_table(self, entries: Sequence[Entry], wanted: bool) -> list[SizedRow]:
+        """Add the rows and curves of one table; its points by size, if they are wanted."""
+        variant = entries[0].variant
+        known_rows = self._previous.row_numbers(entries[0].group)
+        entry_by_hash = {entry.made_from: entry for entry in entries}
+        settings: dict[str, Setting] = {}
+        rows: list[Row] = []
+        if known_rows.keys() == entry_by_hash.keys():
+            numbers = sorted(number for own in known_rows.values() for number in own)
+            self._rows.keep(numbers, variant)
+            rows = self._previous.rows(numbers) if wanted else []
         else:
-            kept = self._kept(old, new)
-            settings = {m: self._setting(new[m]) for m in new if m not in kept}
-            before = [row for own in kept.values() for row in own]
-            if before and before[0].variant != variant:
-                before = [replace(row, variant=variant) for row in before]
-            rows = rows_of(list(settings.values()), self._known, before)
-            self._into.rows.add(rows)
-        for place in places:
-            if not place.beside:
-                self._curves(place, settings.get(place.made_from))
-        if wanted:
-            yield from (
-                Point.of(new[row.made_from], row)
-                for row in rows
-                if row.outcome == "ok" and has_size(new[row.made_from])
-            )
+            kept_rows = self._rows_still_valid(known_rows, entry_by_hash)
+            for made, entry in entry_by_hash.items():
+                if made not in kept_rows:
+                    settings[made] = self._setting(entry)
+            old_rows = [row for rows in kept_rows.values() for row in rows]
+            if old_rows and old_rows[0].variant != variant:
+                old_rows = [replace(row, variant=variant) for row in old_rows]
+            rows = rows_of(list(settings.values()), self._directions, old_rows)
+            self._rows.add(rows)
+        for entry in entries:
+            if not entry.beside:
+                self._add_curves(entry, settings.get(entry.made_from))
+        points = [(entry_by_hash[row.made_from], row) for row in rows if row.outcome == "ok"]
+        return [(entry, row) for entry, row in points if wanted and has_size(entry)]
 
-    def _kept(self, old: dict[str, list[int]], new: dict[str, Place]) -> dict[str, list[Row]]:
-        """The rows of before that are those of today. A setting with a run that did not end well
-        has a row under every metric of its table, and is made anew."""
-        same = [m for m in new if m in old and all(s.outcome == "ok" for s in new[m].sketches)]
-        rows = iter(self._before.rows([number for made in same for number in old[made]]))
-        return {made: list(islice(rows, len(old[made]))) for made in same}
+    def _rows_still_valid(
+        self, known_rows: Mapping[str, list[int]], entry_by_hash: Mapping[str, Entry]
+    ) -> dict[str, list[Row]]:
+        """The rows of the last build that are those of today. A setting with a run that did not end
+        well has a row under every metric of its table, and is made anew."""
+        valid = []
+        for made, entry in entry_by_hash.items():
+            if made in known_rows and all(s.outcome == "ok" for s in entry.summaries):
+                valid.append(made)
+        rows = iter(self._previous.rows([n for made in valid for n in known_rows[made]]))
+        return {made: list(islice(rows, len(known_rows[made]))) for made in valid}
 
-    def _curves(self, place: Place, setting: Setting | None) -> None:
-        numbers = self._before.line_numbers(place.made_from)
+    def _add_curves(self, entry: Entry, setting: Setting | None) -> None:
+        numbers = self._previous.curve_numbers(entry.made_from)
         if numbers:
-            self._into.curves.keep(numbers, place.variant)
+            self._curves.keep(numbers, entry.variant)
+        elif setting or not self._previous.row_numbers(entry.group).get(entry.made_from):
+            # Else its rows were there before, and it has no curve.
+            self._curves.add(lines_of(setting or self._setting(entry)))
+
+    def _setting(self, entry: Entry) -> Setting:
+        """The records of an entry, under the one name that all equal code gives them."""
+        records = []
+        for summary in entry.summaries:
+            record = self._read_record(summary)
+            if _key(summary) in self._new_records:
+                self._new_records.discard(_key(summary))
+                self._record_lines[_key(summary)] = self._record_line(record, summary)
+            records.append(settled(record))
+        return Setting(entry, tuple(records))
+
+    def _add_record(self, summary: RecordSummary, known_number: int | None) -> None:
+        if known_number is not None:
+            self._records.keep([known_number])
             return
-        if setting is None and self._before.row_numbers(place.group).get(place.made_from):
-            return  # its rows are there, and it has no curve
-        self._into.curves.add(lines_of(setting or self._setting(place)))
+        line = self._record_lines.pop(_key(summary), None)
+        self._records.add([line or self._record_line(self._read_record(summary), summary)])
 
-    def _setting(self, place: Place) -> Setting:
-        return place.setting(self._settled)
+    def _record_line(self, record: RunRecord, summary: RecordSummary) -> RecordLine:
+        """What the board shows of a record, and how far it was checked."""
+        content = record.model_dump(mode="json", exclude=BULK)
+        content["content_sha256"] = summary.content
+        return RecordLine(
+            run_id=record.run_id,
+            task=record.task,
+            preset=record.preset,
+            model=record.model,
+            label=record.label,
+            role=record.role,
+            seed=record.seed,
+            outcome=record.outcome,
+            content=json.dumps(content, sort_keys=True),
+            origin=summary.origin,
+            sha256=summary.content,
+            checked=self._statuses.of_record(summary),
+        )
 
-    def _settled(self, sketch: Sketch) -> RunRecord:
-        record = self._read_record(sketch)
-        if _key(sketch) in self._waiting:
-            self._waiting.discard(_key(sketch))
-            self._records[_key(sketch)] = self._line(record, sketch)
-        return settled(record)
-
-    def _all_records(
-        self, sketches: Sequence[Sketch], kept: dict[tuple[str, str], int | None]
-    ) -> None:
-        for sketch in sorted(sketches, key=_key):
-            number = kept[_key(sketch)]
-            if number is not None:
-                self._into.records.keep([number], "")
-            else:
-                made = self._records.pop(_key(sketch), None)
-                self._into.records.add([made or self._line(self._read_record(sketch), sketch)])
-
-    def _line(self, record: RunRecord, sketch: Sketch) -> RecordLine:
-        return record_line(record, sketch, self._standings.of_record(sketch))
-
-    def _published(self, places: Sequence[Place]) -> None:
+    def _add_published(self, entries: Sequence[Entry]) -> None:
+        """Published numbers, which stand in every measured table of their settings."""
+        first_by_group: dict[str, Entry] = {}
+        for entry in entries:
+            if entry.first.preset == published.PRESET:
+                first_by_group.setdefault(entry.group, entry)
         tables = [
-            published.MeasuredTable(place.first.task, place.variant, place.first.facts.task)
-            for place in {place.group: place for place in reversed(places)}.values()
-            if place.first.preset == published.PRESET
+            published.MeasuredTable(entry.first.task, entry.variant, entry.first.facts.task)
+            for entry in first_by_group.values()
         ]
-        self._into.rows.add(published.rows(self._files, tables))
-        self._into.curves.add(published.lines(self._files))
+        self._rows.add(published.rows(self._published_files, tables))
+        self._curves.add(published.lines(self._published_files))
 
 
-def record_line(record: RunRecord, sketch: Sketch, checked: str) -> RecordLine:
-    """What the board shows of a record, and how far it was checked."""
-    shown = record.model_dump(mode="json", exclude=BULK)
-    shown["content_sha256"] = sketch.content
-    return RecordLine(
-        run_id=record.run_id,
-        task=record.task,
-        preset=record.preset,
-        model=record.model,
-        label=record.label,
-        role=record.role,
-        seed=record.seed,
-        outcome=record.outcome,
-        content=json.dumps(shown, sort_keys=True),
-        origin=sketch.origin,
-        sha256=sketch.content,
-        checked=checked,
-    )
+def _key(summary: RecordSummary) -> tuple[str, str]:
+    return summary.run_id, summary.origin
 
 
-def _key(sketch: Sketch) -> tuple[str, str]:
-    return sketch.run_id, sketch.origin
+def _curve_key(entry: Entry) -> tuple[str, str]:
+    return entry.first.preset, entry.line_group

@@ -9,8 +9,8 @@ from ground.escaping import markdown_code
 from leaderboards.checks.admission import records_beside
 from leaderboards.contents import Row
 from leaderboards.render import rank
-from leaderboards.tables.board import build_board
-from leaderboards.verification.status import Standings, Verification, read_standings
+from leaderboards.tables.builder import build_board
+from leaderboards.verification.status import Verification, VerificationStatuses, read_statuses
 
 Place = tuple[str, ...]
 COLUMNS = (
@@ -38,10 +38,12 @@ def report(
     own = [*records_beside(records)]
     known = {record.run_id for record in own}
     new = [record for record in records if record.run_id not in known]
-    standings = read_standings()
+    statuses = read_statuses()
     ids = {record.run_id for record in new}
-    after = _headlines(own, Standings.of([*standings.verifications.values(), *found]), new)
-    before = _headlines(own, standings)
+    after = _headlines(
+        own, VerificationStatuses.of([*statuses.verifications.values(), *found]), new
+    )
+    before = _headlines(own, statuses)
     added = [row for row in after.values() if ids & set(row.run_ids)]
     others = [(place, row) for place, row in after.items() if not ids & set(row.run_ids)]
     moved = [row for place, row in others if _rank(before.get(place)) != _rank(row)]
@@ -59,9 +61,11 @@ def refusal(sentence: str) -> str:
 
 
 def _headlines(
-    records: Iterable[RunRecord], standings: Standings, submitted: Iterable[RunRecord] = ()
+    records: Iterable[RunRecord],
+    statuses: VerificationStatuses,
+    submitted: Iterable[RunRecord] = (),
 ) -> dict[Place, Row]:
-    board = build_board(records, submitted=submitted, standings=standings)
+    board = build_board(records, submitted=submitted, statuses=statuses)
     return {_place(row): row for row in board.rows if row.headline}
 
 

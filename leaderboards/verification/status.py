@@ -17,7 +17,7 @@ from bench.records.schema import RunRecord
 from ground.errors import UserError
 from ground.files import ROOT, write_atomically
 from ground.reading import Kind, Several, read_all
-from leaderboards.tables.summaries import SUBMITTED, Sketch
+from leaderboards.tables.summaries import SUBMITTED, RecordSummary
 
 FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json
 OWN = "verifications"  # the same in a store, of records that are on no board but one's own
@@ -163,13 +163,13 @@ def write_verification(verification: Verification, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class VerificationStatus:
     """What a row of the board says of how far it was checked.
 
     Attributes:
         level: the lowest of its seeds.
         words: the level with what a reader needs beside it, such as "replicated ×3".
-        verified: whether it may be ranked beside rows of this project (``Standings.may_rank``).
+        verified: whether it may be ranked beside rows of this project (``may_rank`` below).
     """
 
     level: Level
@@ -177,38 +177,40 @@ class Standing:
     verified: bool
 
 
-REPORTED = Standing("reported", "reported", True)  # by this project: nobody has checked it
+REPORTED = VerificationStatus(
+    "reported", "reported", True
+)  # by this project: nobody has checked it
 
 
 @dataclass(frozen=True)
-class Standings:
+class VerificationStatuses:
     """What is known of all records: their verifications by content hash of the record. So what is
     known of another record of the same name is nothing."""
 
     verifications: Mapping[str, Verification] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, verifications: Iterable[Verification]) -> Standings:
+    def of(cls, verifications: Iterable[Verification]) -> VerificationStatuses:
         """The standings that follow from some verifications; of equal records the last counts."""
         return cls({one.record_sha256: one for one in verifications})
 
-    def about(self, sketch: Sketch) -> Verification:
+    def about(self, summary: RecordSummary) -> Verification:
         """What was checked of a record."""
-        found = self.verifications.get(sketch.content)
-        return found or Verification(run_id=sketch.run_id, record_sha256=sketch.content)
+        found = self.verifications.get(summary.content)
+        return found or Verification(run_id=summary.run_id, record_sha256=summary.content)
 
-    def may_rank(self, sketch: Sketch) -> bool:
+    def may_rank(self, summary: RecordSummary) -> bool:
         """Whether a record may be ranked beside those of this project: what was sent has to be run
         again first, since all else can be made up."""
-        if sketch.origin != SUBMITTED:
+        if summary.origin != SUBMITTED:
             return True
-        return LEVELS.index(self.about(sketch).level) >= LEVELS.index("re-run")
+        return LEVELS.index(self.about(summary).level) >= LEVELS.index("re-run")
 
-    def of_record(self, sketch: Sketch) -> str:
+    def of_record(self, summary: RecordSummary) -> str:
         """The level of one record, in words."""
-        if sketch.content not in self.verifications:
+        if summary.content not in self.verifications:
             return REPORTED.words
-        found = self.about(sketch)
+        found = self.about(summary)
         return _words(found.level, [found])
 
     def names(self) -> set[str]:
@@ -223,13 +225,13 @@ class Standings:
         """
         return [one for sha256, one in self.verifications.items() if sha256 not in contents]
 
-    def of_row(self, sketches: Sequence[Sketch]) -> Standing:
+    def of_row(self, summaries: Sequence[RecordSummary]) -> VerificationStatus:
         """The standing of a row of the board: that of its least checked seed."""
-        if not any(sketch.content in self.verifications for sketch in sketches):
-            return replace(REPORTED, verified=all(map(self.may_rank, sketches)))
-        found = [self.about(sketch) for sketch in sketches]
+        if not any(summary.content in self.verifications for summary in summaries):
+            return replace(REPORTED, verified=all(map(self.may_rank, summaries)))
+        found = [self.about(summary) for summary in summaries]
         level = min((one.level for one in found), key=LEVELS.index)
-        return Standing(level, _words(level, found), all(map(self.may_rank, sketches)))
+        return VerificationStatus(level, _words(level, found), all(map(self.may_rank, summaries)))
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
@@ -252,9 +254,9 @@ def _words(level: Level, found: Sequence[Verification]) -> str:
     return f"{words}, {outside} outside the spread" if outside else words
 
 
-def read_standings(
+def read_statuses(
     folders: Sequence[Path] = (FOLDER,), refused: list[UserError] | None = None
-) -> Standings:
+) -> VerificationStatuses:
     """What is known of all records.
 
     Args:
@@ -263,7 +265,7 @@ def read_standings(
     Raises:
         UserError: without ``refused``, a file cannot be trusted.
     """
-    return Standings.of(read_all(_files(folders), read_verification, refused))
+    return VerificationStatuses.of(read_all(_files(folders), read_verification, refused))
 
 
 def drop(stale: Iterable[Verification], folders: Sequence[Path]) -> list[Path]:

@@ -24,7 +24,7 @@ from leaderboards import add, build, contents
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import read_board, to_parquet
 from leaderboards.render import PRESETS
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.folder import MANIFEST
 from leaderboards.tables.verdicts import read_verdicts
 from pictures.panels import Picture

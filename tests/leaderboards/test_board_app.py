@@ -19,7 +19,7 @@ from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard, write_board
 from leaderboards.pages.overview import overview
 from leaderboards.pages.sentences import summary
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from pictures.models import look
 from published.numbers import read_published

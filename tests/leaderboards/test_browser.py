@@ -14,7 +14,7 @@ import pytest
 from leaderboards.app import PAGES
 from leaderboards.build import FOLDER
 from leaderboards.contents import write_board
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from published.numbers import read_published
 from tests.leaderboards.conftest import as_searched, record, samples

@@ -14,9 +14,9 @@ from judging.observations import by_seed
 from judging.verdicts import REPRODUCED, UNDECIDED
 from leaderboards.contents import ClaimLine
 from leaderboards.markdown import summary
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.grouping import arrange
-from leaderboards.tables.summaries import sketch_of
+from leaderboards.tables.summaries import summary_of
 from leaderboards.tables.verdicts import corrected
 from tests.leaderboards.conftest import digest, record
 
@@ -51,7 +51,7 @@ def test_data_seeds_are_one_row_whose_interval_is_over_them():
 
 
 def collect(records):
-    return arrange(map(sketch_of, records))
+    return arrange(map(summary_of, records))
 
 
 def test_a_run_of_the_first_data_seed_stays_in_its_group_and_its_row():

@@ -15,7 +15,7 @@ import pytest
 
 from leaderboards.contents import write_board
 from leaderboards.hosts import Hosts
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from tests.conftest import ROOT
 from tests.leaderboards.conftest import samples
 

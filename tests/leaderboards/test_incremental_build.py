@@ -21,7 +21,7 @@ from ground.files import ROOT
 from leaderboards import build
 from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board
-from leaderboards.tables import builder as growing
+from leaderboards.tables import builder
 from leaderboards.tables.index import Folder, Index
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
@@ -65,7 +65,7 @@ def records(tmp_path: Path) -> Path:
 def test_a_process_that_builds_needs_no_pandas_and_writes_the_same_bytes(
     records: Path, tmp_path: Path
 ) -> None:
-    growing.build(build.inputs([records]), tmp_path / "here.parquet")
+    builder.build(build.inputs([records]), tmp_path / "here.parquet")
     alone = tmp_path / "alone.parquet"
     watched = (
         "import sys\nfrom leaderboards import build\n"
@@ -76,7 +76,7 @@ def test_a_process_that_builds_needs_no_pandas_and_writes_the_same_bytes(
     assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
     moved = next(records.rglob("capacity*.json"))
     moved.unlink()
-    growing.build(build.inputs([records]), tmp_path / "here.parquet")
+    builder.build(build.inputs([records]), tmp_path / "here.parquet")
     subprocess.run([sys.executable, "-c", watched], cwd=ROOT, check=True)
     assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
 
@@ -141,7 +141,7 @@ def test_what_grows_is_what_a_build_from_nothing_makes(
 def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: Path) -> None:
     sent, checked = tmp_path / "submissions", tmp_path / "verifications"
     folders = [Folder(records, COMMITTED_ORIGIN), Folder(sent, SUBMITTED)]
-    inputs = growing.Inputs(folders, tmp_path / "nothing", verifications=[checked])
+    inputs = builder.Inputs(folders, tmp_path / "nothing", verifications=[checked])
     grown, fresh = tmp_path / "grown.parquet", tmp_path / "fresh.parquet"
     paths = sorted((records / "regbench" / "smoke").glob("*.json"))
     found = [r for r in map(read_record, paths) if r.role != "baseline" and r.outcome == "ok"]
@@ -151,10 +151,10 @@ def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: P
     path.rename(sent / "ada" / "records" / path.name)
 
     def standing() -> tuple[str, str, bool, bool]:
-        board = growing.build(inputs, grown)
+        board = builder.build(inputs, grown)
         for old in (fresh, fresh.with_name(f".{fresh.name}.index")):
             shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
-        growing.build(inputs, fresh)
+        builder.build(inputs, fresh)
         assert bytes_of(grown) == bytes_of(fresh)
         rows = board.rows("regbench", metric=record.headline.name, kind="measured")
         own = next(row for row in rows if record.run_id in row.run_ids)
@@ -188,8 +188,8 @@ def test_a_changed_checkout_makes_everything_again(
     build.main([f"records={records}", f"output={output}"])
     before = bytes_of(output)
     made: list[str] = []
-    original = growing._made
-    monkeypatch.setattr(growing, "_made", lambda *words: made.append(words[2]) or original(*words))
+    original = Index.summaries
+    monkeypatch.setattr(Index, "summaries", lambda s, task: made.append(task) or original(s, task))
     build.main([f"records={records}", f"output={output}"])
     assert not made
     monkeypatch.setattr("leaderboards.tables.index.made_by", lambda folders: "other code")

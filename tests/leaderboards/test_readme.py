@@ -25,7 +25,7 @@ from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.markdown import NOT_ASKED, ROWS_IN_README, homes_of, pages, summary
 from leaderboards.pages.figures import PRESETS, figures_of, most_demanding
 from leaderboards.render import VERDICTS
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from tests.leaderboards.conftest import record
 from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps

@@ -23,7 +23,7 @@ from leaderboards.pages.trust import bar
 from leaderboards.render import task_label
 from leaderboards.site.addresses import place_of
 from leaderboards.site.site import Site
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.replications import together
 
 THERE = "Another Processor 9000"

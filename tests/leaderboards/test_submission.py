@@ -29,7 +29,7 @@ from leaderboards.pages.tables import Table, lines
 from leaderboards.pages.trust import Bar
 from leaderboards.site import parts
 from leaderboards.site.addresses import from_page
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.replications import together
 from tests.leaderboards.boards import gather
 

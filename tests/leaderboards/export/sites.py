@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from leaderboards.build import FOLDER
 from leaderboards.contents import Board
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from published.numbers import read_published
 from tests.leaderboards.conftest import record, samples

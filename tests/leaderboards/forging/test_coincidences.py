@@ -20,7 +20,7 @@ from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.checks.studies import _study, not_as_chosen
 from leaderboards.contents import Row
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 
 LOST = 0.25
 

@@ -20,7 +20,7 @@ from leaderboards import build
 from leaderboards.checks import admission
 from leaderboards.checks.agreement import Together
 from leaderboards.contents import OpenBoard
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import Source, Statement, disagreement
 from settings.config import compose
 from tests.leaderboards.forging.changes import Content

@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 from bench.records.schema import RunRecord
 from leaderboards.contents import Board, write_board
 from leaderboards.pages.trust import explained
-from leaderboards.tables.board import build_board
-from leaderboards.verification.status import Check, Standings, about
+from leaderboards.tables.builder import build_board
+from leaderboards.verification.status import Check, VerificationStatuses, about
 from tests.leaderboards.conftest import record as made_up
 
 LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated ×k")
@@ -50,7 +50,7 @@ def board(records: list[RunRecord]) -> Board:
     ]
     known += [about(one).with_check(check(one, "consistent")) for one in b]
     sent = made_up("c", "C", 9, 0.99, role="final", trials=8)
-    return build_board(records, submitted=[sent], standings=Standings.of(known))
+    return build_board(records, submitted=[sent], statuses=VerificationStatuses.of(known))
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.records.store import COMMITTED
 from leaderboards.build import inputs
 from leaderboards.contents import Board, Row
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from leaderboards.tables.summaries import COMMITTED as OURS
 from leaderboards.tables.summaries import SUBMITTED
-from leaderboards.verification.status import SUBMISSIONS, Check, Standings, about
+from leaderboards.verification.status import SUBMISSIONS, Check, VerificationStatuses, about
 from tests.leaderboards.conftest import record as made_up
 
 
@@ -47,10 +47,10 @@ def by_equal_code(record: RunRecord, value: float) -> RunRecord:
     return record.model_copy(update=changes)
 
 
-def verified(*records: RunRecord) -> Standings:
+def verified(*records: RunRecord) -> VerificationStatuses:
     """That each of them was run again within the spread."""
     again = Check(level="re-run", passed=True, at="2026-01-01", device="a", libraries={})
-    return Standings.of(about(record).with_check(again) for record in records)
+    return VerificationStatuses.of(about(record).with_check(again) for record in records)
 
 
 def headlines(board: Board, model: str) -> list[Row]:
@@ -61,9 +61,9 @@ def headlines(board: Board, model: str) -> list[Row]:
 def test_a_forged_date_by_equal_code_displaces_no_committed_record(is_verified: bool) -> None:
     record = of_two_names()
     forged = by_equal_code(record, 0.999)
-    standings = verified(forged) if is_verified else Standings()
+    statuses = verified(forged) if is_verified else VerificationStatuses()
     alone = build_board([record])
-    board = build_board([record], submitted=[forged], standings=standings)
+    board = build_board([record], submitted=[forged], statuses=statuses)
     assert headlines(board, record.model) == headlines(alone, record.model)
     # Among committed ones the first that was made counts, as before.
     (first,) = headlines(build_board([record, forged]), record.model)
@@ -73,7 +73,7 @@ def test_a_forged_date_by_equal_code_displaces_no_committed_record(is_verified: 
 def test_of_two_that_were_sent_the_one_that_was_run_again_counts() -> None:
     record = of_two_names()
     forged = by_equal_code(record, 0.999)
-    board = build_board([], submitted=[record, forged], standings=verified(record))
+    board = build_board([], submitted=[record, forged], statuses=verified(record))
     assert [row.run_ids for row in headlines(board, record.model)] == [(record.run_id,)]
 
 
@@ -97,8 +97,8 @@ def test_seeds_that_nobody_ran_again_are_shown_and_take_nothing_from_a_row() -> 
         made_up("a", "A", seed, 0.2, role="final", trials=8, validation_loss=0.1 * seed)
         for seed in (7, 8)
     ]
-    alone = build_board(committed, standings=verified(*committed))
-    board = build_board(committed, submitted=extra, standings=verified(*committed))
+    alone = build_board(committed, statuses=verified(*committed))
+    board = build_board(committed, submitted=extra, statuses=verified(*committed))
     kept, sent = headlines(board, "a")
     assert kept == headlines(alone, "a")[0]
     assert (kept.rank_best, kept.checked, kept.verified) == (1, "re-run", True)
@@ -118,7 +118,7 @@ def test_a_seed_that_was_run_again_joins_its_row() -> None:
     committed = two_models()
     one, other = (made_up("a", "A", seed, 0.9, role="final", trials=8) for seed in (7, 8))
     known = verified(*committed, one)
-    kept, sent = headlines(build_board(committed, submitted=[one, other], standings=known), "a")
+    kept, sent = headlines(build_board(committed, submitted=[one, other], statuses=known), "a")
     assert (kept.seeds, kept.rank_best) == (4, 1)
     assert one.run_id in kept.run_ids
     assert sent.run_ids == (other.run_id,)

@@ -23,15 +23,15 @@ from leaderboards import verify as command
 from leaderboards.checks.admission import check, left_open, take
 from leaderboards.checks.agreement import Together
 from leaderboards.submit import main as submit
-from leaderboards.tables.board import build_board
-from leaderboards.tables.summaries import SUBMITTED, sketch_of
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.summaries import SUBMITTED, summary_of
 from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.spread import spread_of
 from leaderboards.verification.status import (
     Check,
-    Standings,
     Verification,
+    VerificationStatuses,
     about,
     path_of,
     read_verification,
@@ -219,7 +219,7 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     # Its row is shown below every verified one, without a rank.
     own = [read_record(p) for p in sorted(COMMITTED.glob("state_tracking/*/*.json"))]
     other = read_record(Path("eve/records") / made.name)
-    board = build_board(own, submitted=[other], standings=Standings.of([lie]))
+    board = build_board(own, submitted=[other], statuses=VerificationStatuses.of([lie]))
     shown = [row for row in board.rows if row.headline]
     last = next(row for row in shown if other.run_id in row.run_ids)
     group = [
@@ -337,14 +337,14 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     write_verification(twice, path_of(record, tmp_path))
     assert about(record, tmp_path) == twice
     assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
-    one, other = sketch_of(record), sketch_of(made_up(seed=1))
-    words = Standings.of([twice]).of_row([one, other]).words
+    one, other = summary_of(record), summary_of(made_up(seed=1))
+    words = VerificationStatuses.of([twice]).of_row([one, other]).words
     assert words == "reported, 1 of 2 seeds re-run"
-    assert Standings().of_row([one]).verified
-    sent, known = sketch_of(record, SUBMITTED), Standings.of([once])
-    assert not Standings().of_row([sent]).verified
+    assert VerificationStatuses().of_row([one]).verified
+    sent, known = summary_of(record, SUBMITTED), VerificationStatuses.of([once])
+    assert not VerificationStatuses().of_row([sent]).verified
     assert known.of_row([sent]).verified
-    of_that_name = sketch_of(made_up(accuracy=0.5), SUBMITTED)
+    of_that_name = summary_of(made_up(accuracy=0.5), SUBMITTED)
     assert not known.of_row([of_that_name]).verified
 
 

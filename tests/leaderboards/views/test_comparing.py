@@ -14,7 +14,7 @@ from leaderboards.build import COMMITTED
 from leaderboards.contents import OpenBoard
 from leaderboards.pages import compare
 from leaderboards.pages.tables import row_of
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from tests.leaderboards.views.conftest import language_board
 
 

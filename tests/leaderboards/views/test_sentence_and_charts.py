@@ -9,7 +9,7 @@ from leaderboards.build import FOLDER
 from leaderboards.pages.charts import chart, series_name
 from leaderboards.pages.sentences import summary
 from leaderboards.render import rank
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from pictures.models import look
 from published.numbers import read_published
 

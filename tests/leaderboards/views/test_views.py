@@ -24,7 +24,7 @@ from leaderboards.pages.tables import (
 )
 from leaderboards.pages.tables import lines as table_lines
 from leaderboards.pages.trust import bar
-from leaderboards.tables.board import build_board
+from leaderboards.tables.builder import build_board
 from pictures.models import look
 from settings.groups import card, choices
 from tests.leaderboards.views.conftest import language_board, with_ends
