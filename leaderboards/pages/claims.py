@@ -11,7 +11,8 @@ from typing import Any
 from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.pages.figures import figures_of, most_demanding
-from leaderboards.pages.links import Address, claim_id, in_app, to_claim
+from leaderboards.pages.links import Address, claim_id, in_app, slug, to_claim, to_record
+from leaderboards.pages.parts import Filled
 from leaderboards.pages.tables import contents_of
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS
@@ -142,6 +143,17 @@ def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
         tuple(published_beside_ours(board, claim)),
         tuple((run_id, run_id in known) for run_id in claim.run_ids),
     )
+
+
+def claim_page(board: OpenBoard, claim: ClaimLine) -> Filled:
+    """A claim with all that its verdict rests on, as a part of a page."""
+    data = {
+        "one": detail(board, claim),
+        "name": slug(claim_id(claim)),
+        "number": as_number,
+        "to_record": to_record,
+    }
+    return Filled("claim", data)
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, str]:

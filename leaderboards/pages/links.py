@@ -6,12 +6,17 @@ in the app.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from leaderboards.contents import ClaimLine, Row
 from leaderboards.tables.summaries import YOURS
+
+_UNSAFE = re.compile(r"[^a-z0-9_]+")
+LONGEST = 100  # characters of a name of a file
 
 
 class Link(NamedTuple):
@@ -63,3 +68,12 @@ def claim_id(claim: ClaimLine) -> str:
     Example: ``figure9/laptop/more accurate``.
     """
     return "/".join((claim.figure, claim.preset, claim.name))
+
+
+def slug(*parts: str) -> str:
+    """A name of a file or an anchor, whatever the texts hold; other texts have another name."""
+    text = "/".join(parts)
+    plain = _UNSAFE.sub("-", text.lower()).strip("-")[:LONGEST]
+    if plain == text and plain not in ("", "index"):
+        return plain
+    return f"{plain}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}".lstrip("-")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.pages import claims
 from leaderboards.pages.links import Address, in_app, to_table
+from leaderboards.pages.parts import Grid, Part, Text, facts
 from leaderboards.pages.tables import by_scale, chosen_settings, contents_of
 from leaderboards.pages.trust import trust_of
 from leaderboards.render import PRESETS, plain, rank, task_label
@@ -65,10 +67,11 @@ def model(board: OpenBoard, wanted: str) -> Model:
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
     )
     runs = {run_id for row in own for run_id in row.run_ids}
-    claims = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
+    decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
     label = plain(own[0].label) if own else wanted
-    about = model_card(wanted) or {}
-    return Model(wanted, label, look(wanted).colour, about, _source(wanted), tuple(rows), claims)
+    card = model_card(wanted) or {}
+    source = _source(wanted)
+    return Model(wanted, label, look(wanted).colour, card, source, tuple(rows), decided)
 
 
 def _source(wanted: str) -> str:
@@ -79,7 +82,7 @@ def _source(wanted: str) -> str:
     return ""
 
 
-def facts(found: Model) -> list[tuple[str, str]]:
+def about(found: Model) -> list[tuple[str, str]]:
     """Where it comes from."""
     told = [
         ("source", str(found.card.get("source", ""))),
@@ -87,6 +90,23 @@ def facts(found: Model) -> list[tuple[str, str]]:
         ("file", found.source or "of another package"),
     ]
     return [(key, value) for key, value in told if value]
+
+
+def model_page(board: OpenBoard, found: Model, address: Address) -> list[Part]:
+    """The page of a model."""
+    parts: list[Part] = [
+        Text(title=found.label, colour=found.colour, lead=best_known(found)),
+        facts(about(found)),
+    ]
+    if found.rows:
+        heading = "Every setting that was measured"
+        parts.append(Grid(heading, lines(board, found, address), AT_FIRST))
+    if found.claims:
+        lead = claims.in_words(found.claims)
+        claim_lines = claims.lines(found.claims, address)
+        heading = "Claims that its runs decide"
+        parts.append(Grid(heading, claim_lines, claims.AT_FIRST, lead=lead))
+    return parts
 
 
 def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from judging.fairness import TUNED
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.pages.abilities import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.pages.claims import counted
-from leaderboards.pages.links import Link, link, to_claim, to_table
+from leaderboards.pages.links import Link, link, to_claim, to_model, to_table
+from leaderboards.pages.parts import Filled
 from leaderboards.pages.tables import Table, row_of
 from leaderboards.pages.trust import YOURS, Bar, bar, trust_of
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
@@ -118,6 +119,18 @@ def overview(board: OpenBoard) -> Overview:
         contradicted=tuple((claim.sentence, to_claim(claim)) for claim in lost),
         trust=bar(board),
     )
+
+
+def overview_page(board: OpenBoard, shown: Overview) -> Filled:
+    """The first page of a board, as a part of a page."""
+    data = {
+        "page": shown,
+        "about": described(),
+        "groups": GROUPS,
+        "to_model": to_model,
+        "digest": board.sha256,
+    }
+    return Filled("overview", data)
 
 
 def _measured(board: OpenBoard) -> dict[str, list[Measured]]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.records.schema import Trial
 from leaderboards.code_status import form_of
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
-from leaderboards.pages.links import Address, in_app, to_record
+from leaderboards.pages.links import Address, in_app, to_claim, to_model, to_record, to_table
+from leaderboards.pages.parts import Beside, Code, Grid, Links, Part, Text, facts
 from leaderboards.pages.tables import by_scale, first_task
 from leaderboards.pages.trust import YOURS, explained, trust_of
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.replications import together
 
 Facts = list[tuple[str, str]]
-WHOSE_RUN = "Claims of the figures that it is a run of:"
 SEARCHED = ("run_id", "origin", "label", "role")
 
 
@@ -80,6 +80,47 @@ def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
     return Record(line, json.loads(line.content), row, tuple(beside), claims, own, others)
 
 
+def record_page(shown: Record, models: Container[str], address: Address) -> list[Part]:
+    """The page of a record.
+
+    Args:
+        models: that have a page.
+    """
+    line, content = shown.line, shown.content
+    related = [("its model", to_model(line.model))] if line.model in models else []
+    related += [("its table", to_table(shown.row))] if shown.row else []
+    seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in shown.beside]
+    others = [(f"the one that is {of}", to_record(line.run_id, of)) for of in shown.others]
+    parts: list[Part] = [
+        Text(title=line.run_id),
+        Links(tuple(related)),
+        Links(tuple(seeds), "All seeds:"),
+        Links(tuple(others), "The same run, made elsewhere:"),
+        Beside(
+            (
+                (facts([*run_facts(shown), *trust_facts(shown)]),),
+                (Text(heading="Where it comes from"), facts(provenance_facts(content))),
+            )
+        ),
+        Grid("How far each seed of its row was checked", seed_lines(shown, address)),
+        Code("The command that made it", content["provenance"]["command"]),
+    ]
+    if shown.replications:
+        heading = "Runs that repeat it, or that it repeats"
+        parts.append(Grid(heading, again_lines(shown.replications)))
+        parts.append(Grid("Replications by machine", machine_lines(shown.replications)))
+    if tried := study_lines(content):
+        parts.append(Grid("Settings that its search tried", tried))
+    claims = tuple((claim.name, to_claim(claim)) for claim in shown.claims)
+    configuration = Code("Configuration", content["config"], folded=True)
+    everything = Code("The whole record, without curves and arrays", dict(content), folded=True)
+    return [
+        *parts,
+        Links(claims, "Claims of the figures that it is a run of:"),
+        Beside(((configuration,), (everything,))),
+    ]
+
+
 def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
     """Run id and origin of the records in whose id, label, role or origin every word occurs."""
     wanted = words.lower().split()
@@ -108,8 +149,8 @@ def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]
 
 def trust_facts(found: Record) -> Facts:
     """How far a record and its row were checked, with what the levels mean."""
-    facts = [("level", f"{trust_of(found.line).words} ({explained()})")]
-    return facts + ([("level of its row", trust_of(found.row).words)] if found.row else [])
+    level = [("level", f"{trust_of(found.line).words} ({explained()})")]
+    return level + ([("level of its row", trust_of(found.row).words)] if found.row else [])
 
 
 def machine_lines(found: Sequence[Replication]) -> list[dict[str, Any]]:

@@ -7,16 +7,15 @@ import streamlit as st
 from leaderboards.contents import ClaimLine, OpenBoard
 from leaderboards.pages.claims import (
     AT_FIRST,
-    as_number,
+    claim_page,
     counted,
-    detail,
     filtered,
     find,
     in_words,
     lines,
     tasks_of,
 )
-from leaderboards.pages.links import claim_id, to_claim, to_record
+from leaderboards.pages.links import claim_id, to_claim
 from leaderboards.pages.overview import IN_BAR
 from leaderboards.render import PRESETS
 from leaderboards.screens import page
@@ -53,17 +52,11 @@ def show() -> None:
 
 
 def _one(board: OpenBoard, name: str) -> None:
-    found = find(board, name)
-    if found is None:
+    claim = find(board, name)
+    if claim is None:
         say(f"There is no claim '{name}' on this board.")
-        return
-    page.draw(
-        "claim",
-        one=detail(board, found),
-        name=name,
-        number=as_number,
-        to_record=to_record,
-    )
+    else:
+        page.show([claim_page(board, claim)])
 
 
 def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from leaderboards.markup import markup
 from leaderboards.pages.columns import FORMATS, LINKS
 from leaderboards.pages.links import Link
 from leaderboards.pages.overview import Overview, overview
+from leaderboards.pages.parts import Code, Filled, Grid, Links, Part, Text
 from leaderboards.pages.trust import explained
 from leaderboards.tables.folder import MANIFEST
 
@@ -27,7 +28,7 @@ OWN = "the board of your runs, beside those that are committed"
 
 NOTHING_OF_OURS = "Nothing of ours is measured yet: these numbers are published ones."
 
-Lines = Sequence[dict[str, Any]]
+Lines = Sequence[Mapping[str, Any]]
 
 
 def board_path() -> Path:
@@ -80,6 +81,30 @@ def _opened(path: str, modified: int) -> OpenBoard:
 @st.cache_resource(max_entries=2, show_spinner=False)
 def _overview(path: str, modified: int) -> Overview:
     return overview(_opened(path, modified))
+
+
+def show(parts: Iterable[Part]) -> None:
+    """The parts of a page that the site has, too."""
+    for part in parts:
+        if isinstance(part, Text):
+            draw("text", **vars(part))
+        elif isinstance(part, Links):
+            links(part.links, part.lead)
+        elif isinstance(part, Filled):
+            draw(part.template, **part.data)
+        elif isinstance(part, Grid):
+            text(heading=part.heading, lead=part.lead)
+            grid(part.lines, part.words or part.heading, part.first_columns or None)
+        elif isinstance(part, Code):
+            st.text(part.heading)
+            if isinstance(part.content, str):
+                st.code(part.content, language=None, wrap_lines=True)
+            else:
+                st.json(dict(part.content), expanded=1)
+        else:
+            for column, own in zip(st.columns(len(part.columns)), part.columns, strict=True):
+                with column:
+                    show(own)
 
 
 def draw(template: str, /, **data: Any) -> None:

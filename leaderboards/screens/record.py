@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.pages import records
-from leaderboards.pages.links import to_claim, to_model, to_record, to_table
+from leaderboards.pages.links import in_app, to_record
+from leaderboards.pages.models import models
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, say, words
 from leaderboards.tables.summaries import COMMITTED
@@ -31,37 +32,7 @@ def show() -> None:
         return
     found = found or records.record(board, records.first(board))
     assert found is not None
-    page.text(title=found.line.run_id)
-    own = [("its model", to_model(found.line.model))]
-    own += [("its table", to_table(found.row))] if found.row else []
-    page.links(own)
-    seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in found.beside]
-    page.links(seeds, "All seeds:")
-    twins = [(f"the one that is {of}", to_record(found.line.run_id, of)) for of in found.others]
-    page.links(twins, "The same run, made elsewhere:")
-    left, right = st.columns(2)
-    with left:
-        page.draw("facts", facts=[*records.run_facts(found), *records.trust_facts(found)])
-    with right:
-        page.draw("facts", facts=records.provenance_facts(found.content))
-    page.text(heading="How far it was checked")
-    page.grid(records.seed_lines(found), "How far each seed of its row was checked")
-    st.text("The command that made it")
-    st.code(found.content["provenance"]["command"], language=None, wrap_lines=True)
-    if found.replications:
-        page.text(heading="Runs that repeat it, or that it repeats")
-        page.grid(records.again_lines(found.replications), "Replications of this run")
-        page.grid(records.machine_lines(found.replications), "Replications by machine")
-    tried = records.study_lines(found.content)
-    if tried:
-        page.text(heading="Settings that its search tried")
-        page.grid(tried, "Trials of the search")
-    page.links([(claim.name, to_claim(claim)) for claim in found.claims], records.WHOSE_RUN)
-    configuration, everything = st.columns(2)
-    configuration.text("Configuration")
-    configuration.json(found.content["config"], expanded=2)
-    everything.text("The whole record, without curves and arrays")
-    everything.json(dict(found.content), expanded=1)
+    page.show(records.record_page(found, models(board), in_app))
 
 
 def _searched() -> bool:

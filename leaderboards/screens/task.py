@@ -11,10 +11,8 @@ import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.pages import curves as drawn
-from leaderboards.pages.claims import counted, in_words, tasks_of
 from leaderboards.pages.dots import STEP, dots
-from leaderboards.pages.links import link, to_model, to_record
-from leaderboards.pages.records import again_lines, machine_lines, told_again
+from leaderboards.pages.links import in_app, link, to_model, to_record
 from leaderboards.pages.sentences import notes, scale_note, summary
 from leaderboards.pages.tables import (
     ALONE,
@@ -25,19 +23,18 @@ from leaderboards.pages.tables import (
     Table,
     cards,
     contents_of,
-    coverage,
     first_task,
     headline_tables,
     lines,
     matching,
     opening,
     ordered,
-    planned,
     presets,
     tables,
     tasks,
     unique_names,
 )
+from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
 from leaderboards.render import ARROWS, as_csv, name, task_label
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
@@ -57,7 +54,8 @@ def show() -> None:
     with top:
         page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
     _numbers(board, table)
-    _again(board, table)
+    where = {"preset": table.preset, "variant": table.variant}
+    page.show(replication_parts(board, table.task, **where))
     _curves(board, table)
     _about(board, table, own)
 
@@ -150,15 +148,6 @@ def _lead_on(rows: Sequence[Row]) -> None:
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
 
 
-def _again(board: OpenBoard, table: Table[Row]) -> None:
-    """The runs of the table that were made once more."""
-    found = board.replications(table.task, preset=table.preset, variant=table.variant)
-    if found:
-        page.text(told_again(found), heading="Replications")
-        page.grid(machine_lines(found), f"Replications of {table.place} by machine")
-        page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
-
-
 def _curves(board: OpenBoard, table: Table[Row]) -> None:
     kinds = {
         kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
@@ -200,16 +189,8 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
     )
 
 
-def _about(board: OpenBoard, table: Table[Row], own: Sequence[Table[Brief]]) -> None:
-    mine = [claim for claim in counted(board) if table.task in tasks_of(claim)]
-    if mine:
-        page.text(heading="Claims")
-        target = link("claims", task=table.task)
-        page.links([(f"{len(mine)} published claims", target)], f"{in_words(mine)}:")
-    page.text(heading="Who was measured")
-    page.grid(
-        coverage(table.task, own, partial(planned, table.task)),
-        f"Which model was measured on {table.task} at which preset",
-    )
-    with st.expander("About the task and its models"):
+def _about(board: OpenBoard, table: Table[Row], tables_of_task: Sequence[Table[Brief]]) -> None:
+    page.show(claim_parts(board, table.task, in_app))
+    page.show(coverage_parts(table.task, tables_of_task))
+    with st.expander("Cards"):
         page.draw("cards", cards=cards(table))

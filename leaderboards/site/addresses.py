@@ -5,25 +5,12 @@ Example: the table of RegBench at preset laptop is ``tasks/regbench.html#laptop-
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
-import re
 
-from leaderboards.pages.links import Address, Link
+from leaderboards.pages.links import Address, Link, slug
 from leaderboards.tables.summaries import YOURS
 
 OVERVIEW, CLAIMS, RECORDS = "index.html", "claims/index.html", "records/index.html"
-_UNSAFE = re.compile(r"[^a-z0-9_]+")
-LONGEST = 100
-
-
-def slug(*parts: str) -> str:
-    """A name of a file or an anchor, whatever the texts hold; other texts have another name."""
-    text = "/".join(parts)
-    plain = _UNSAFE.sub("-", text.lower()).strip("-")[:LONGEST]
-    if plain == text and plain not in ("", "index"):
-        return plain
-    return f"{plain}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}".lstrip("-")
 
 
 def table_anchor(preset: str, variant: str, metric: str = "") -> str:

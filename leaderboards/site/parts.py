@@ -1,4 +1,4 @@
-"""What pages are made of: the frame around all of them, and the parts inside."""
+"""The parts of a page as HTML, and the frame around all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from ground.escaping import script
 from leaderboards.markup import markup
 from leaderboards.pages.charts import Spec
-from leaderboards.pages.links import Link
+from leaderboards.pages.parts import Code, Filled, Grid, Links, Part, Text
 from leaderboards.site.addresses import from_page, relative
 from leaderboards.site.grids import grid
 
@@ -52,41 +52,62 @@ def root(place: str) -> str:
     return "../" * place.count("/")
 
 
-def part(place: str, template: str, /, **data: Any) -> Markup:
+def written(place: str, parts: Iterable[Part]) -> list[Markup]:
+    """Parts as they stand in the page at ``place``."""
+    pieces = []
+    for part in parts:
+        if isinstance(part, Text):
+            pieces.append(fill(place, "text", **vars(part)))
+        elif isinstance(part, Links):
+            if part.links:
+                pieces.append(fill(place, "links", **vars(part)))
+        elif isinstance(part, Filled):
+            pieces.append(fill(place, part.template, **part.data))
+        elif isinstance(part, Grid):
+            pieces.append(table(place, part))
+        elif isinstance(part, Code):
+            is_text = isinstance(part.content, str)
+            text = part.content if is_text else to_json(part.content, indent=1).decode()
+            pieces.append(fill(place, "code", heading=part.heading, text=text, folded=part.folded))
+        else:
+            for column in part.columns:
+                pieces += written(place, column)
+    return pieces
+
+
+def fill(place: str, template: str, /, **data: Any) -> Markup:
     """A filled template as it stands in the page at ``place``."""
     return Markup(markup(template, from_page(place), **data))
 
 
-def text(place: str, *texts: str, **said: str) -> Markup:
-    """Sentences under a title, or a heading and a lead."""
-    empty = dict.fromkeys(("title", "heading", "lead", "colour"), "")
-    return part(place, "text", texts=[one for one in texts if one], **(empty | said))
-
-
 def table(
     place: str,
-    heading: str,
-    lines: Sequence[Mapping[str, Any]],
-    first: Sequence[str] = (),
-    **more: Any,
+    part: Grid,
+    titles: Mapping[str, str] | None = None,
+    hrefs: Mapping[str, Sequence[str]] | None = None,
+    chart: Chart | None = None,
+    texts: Iterable[str] = (),
+    files: Iterable[tuple[str, str]] = (),
 ) -> Markup:
     """A table that sorts, in a section of its own.
 
     Args:
-        more: anchor, lead, words, titles and hrefs of columns, chart, texts, files and whether it
-            is folded.
+        titles: of columns that have another than their name.
+        hrefs: where the texts of a column lead to, line by line.
+        chart, texts, files: what stands below it, the files by name and address.
     """
-    given = {
-        "anchor": "",
-        "lead": "",
-        "chart": None,
-        "texts": (),
-        "files": (),
-        "folded": False,
-    } | more
-    words = given.pop("words", heading)
-    own = grid(lines, words, first, given.pop("titles", None), given.pop("hrefs", None))
-    return part(place, "table", heading=heading, grid=own, **given)
+    return fill(
+        place,
+        "table",
+        heading=part.heading,
+        lead=part.lead,
+        anchor=part.anchor,
+        folded=part.folded,
+        grid=grid(part.lines, part.words or part.heading, part.first_columns, titles, hrefs),
+        chart=chart,
+        texts=list(texts),
+        files=list(files),
+    )
 
 
 def chart(title: str, words: str, spec: Spec) -> Chart:
@@ -94,24 +115,12 @@ def chart(title: str, words: str, spec: Spec) -> Chart:
     return Chart(title, words, Markup(script(spec | FIT)))
 
 
-def links(place: str, found: Iterable[tuple[str, Link]], lead: str = "") -> Markup:
-    """Links beside each other."""
-    shown = list(found)
-    return part(place, "links", links=shown, lead=lead) if shown else Markup("")
-
-
 def badge(place: str, name: str, label: str) -> Markup:
     """The badge of a page, with the address of what shields.io asks for."""
-    return part(place, "badge", name=f"{root(place)}{name}", label=label)
+    return fill(place, "badge", name=f"{root(place)}{name}", label=label)
 
 
-def items(place: str, anchor: str, heading: str, found: Iterable[Item], *texts: str) -> Markup:
+def items(place: str, anchor: str, heading: str, listed: Iterable[Item], *texts: str) -> Markup:
     """A list of links under a heading; their addresses are from the root of the site."""
-    own = [(name, relative(place, target), told) for name, target, told in found]
-    return part(place, "lists", anchor=anchor, heading=heading, items=own, texts=texts)
-
-
-def code(place: str, heading: str, content: object, folded: bool = False) -> Markup:
-    """Text as it is, or a tree as JSON."""
-    shown = content if isinstance(content, str) else to_json(content, indent=1).decode()
-    return part(place, "code", heading=heading, text=shown, folded=folded)
+    entries = [(name, relative(place, target), told) for name, target, told in listed]
+    return fill(place, "lists", anchor=anchor, heading=heading, items=entries, texts=texts)

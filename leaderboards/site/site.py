@@ -18,7 +18,7 @@ from leaderboards.site import badges, citation, pages
 from leaderboards.site.addresses import badge, slug
 from leaderboards.site.assets import ASSETS
 from leaderboards.site.parts import Page
-from leaderboards.site.tasks import Task, task_of, task_pages
+from leaderboards.site.tasks import Task, task_of, task_page_of
 
 File = tuple[str, bytes]  # the place in the site, and what is there
 
@@ -86,24 +86,24 @@ class Site:
         labels = sorted(self.models.items(), key=lambda one: one[1].lower())
         names = [task.name for task in self.tasks]
         return [
-            pages.overview_page(self.board, self.overview, names, labels),
-            pages.claims_page(self.board, self.overview),
-            pages.records_page(self.board),
+            pages.of_overview(self.board, self.overview, names, labels),
+            pages.of_claims(self.board, self.overview),
+            pages.of_records(self.board),
         ]
 
     def _pages(self, years: list[str]) -> Iterator[Page]:
         yield from self._lists
         for task in self.tasks:
-            yield task_pages(self.board, task, self._linked(task.name))
+            yield task_page_of(self.board, task, self._linked(task.name))
         for model in self.models:
-            yield pages.model_pages(self.board, model)
+            yield pages.of_model(self.board, model)
         for claim in self.board.claims():
-            yield pages.claim_pages(self.board, claim)
+            yield pages.of_claim(self.board, claim)
         for run_id, origin in self.records:
             found = record(self.board, run_id, origin)
             assert found is not None
             years.append(found.content["provenance"]["started_at"][:4])
-            yield pages.record_pages(found, self.models)
+            yield pages.of_record(found, self.models)
 
     def _linked(self, task: str) -> list[Table[Row]]:
         """The tables of a task by other metrics that the overview leads to, as the app has them."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 
 from markupsafe import Markup
 
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.pages import curves as drawn
-from leaderboards.pages.claims import AT_FIRST as CLAIM_COLUMNS
-from leaderboards.pages.claims import counted, in_words, tasks_of
-from leaderboards.pages.claims import lines as claim_lines
 from leaderboards.pages.dots import dots_spec
-from leaderboards.pages.links import to_model
-from leaderboards.pages.records import again_lines, machine_lines, told_again
+from leaderboards.pages.links import slug, to_model
+from leaderboards.pages.parts import Filled, Grid, Text
 from leaderboards.pages.sentences import notes, scale_note, summary
 from leaderboards.pages.tables import (
     AT_FIRST,
@@ -24,23 +20,15 @@ from leaderboards.pages.tables import (
     Table,
     cards,
     contents_of,
-    coverage,
     headline_tables,
     lines,
     most_telling_first,
-    planned,
     whole,
 )
+from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
 from leaderboards.render import ARROWS, task_label
-from leaderboards.site.addresses import (
-    badge,
-    from_page,
-    relative,
-    slug,
-    table_anchor,
-    task_page,
-)
-from leaderboards.site.parts import Chart, Page, chart, part, table, text
+from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
+from leaderboards.site.parts import Chart, Page, chart, fill, table, written
 from leaderboards.site.parts import badge as shown_badge
 
 OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds", "outcome")
@@ -89,7 +77,7 @@ def _anchored(found: Iterable[Table[Row]]) -> Iterator[Shown]:
         yield Shown(one, own)
 
 
-def task_pages(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Page:
+def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Page:
     """The page of a task.
 
     Args:
@@ -97,26 +85,24 @@ def task_pages(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Pa
     """
     place, label = task.place, task_label(task.name)
     if not task.tables:
-        return Page(place, label, (text(place, title=label, lead="Nothing is measured yet."),))
+        nothing = Text(title=label, lead="Nothing is measured yet.")
+        return Page(place, label, tuple(written(place, [nothing])))
     first = task.tables[0].table
-    also = [one for one in _anchored(linked) if one.anchor not in {t.anchor for t in task.tables}]
+    anchors = {shown.anchor for shown in task.tables}
+    also = [shown for shown in _anchored(linked) if shown.anchor not in anchors]
+    below = [*claim_parts(board, task.name, from_page(place))]
+    below += coverage_parts(task.name, task.briefs)
+    below.append(Filled("cards", {"cards": _cards(task)}))
+    scale = scale_note(first.rows, task.briefs)
     parts = [
-        text(place, scale_note(first.rows, task.briefs), title=label),
-        part(place, "contents", tables=[(where(one.table), one.anchor) for one in task.tables]),
+        *written(place, [Text((scale,) if scale else (), title=label)]),
+        fill(place, "contents", tables=[(where(one.table), one.anchor) for one in task.tables]),
         *(_table(board, place, one, cited=True) for one in task.tables),
         *(_table(board, place, one, cited=False) for one in also),
-        *_again(board, task),
+        *written(place, replication_parts(board, task.name)),
         *_curves(board, task),
-        *_other_metrics(board, task, {one.metric for one in (t.table for t in task.tables)}),
-        *_claims(board, task),
-        table(
-            place,
-            "Who was measured",
-            coverage(task.name, task.briefs, partial(planned, task.name)),
-            words=f"Which model was measured on {task.name} at which preset",
-        ),
-        text(place, heading="About the task and its models"),
-        part(place, "cards", cards=_cards(task)),
+        *written(place, _other_metrics(board, task)),
+        *written(place, below),
         shown_badge(place, badge("tasks", task.name), label),
     ]
     return Page(place, label, tuple(parts))
@@ -128,26 +114,34 @@ def _cards(task: Task) -> list[tuple[str, Mapping[str, object]]]:
 
 def _table(board: OpenBoard, place: str, shown: Shown, cited: bool) -> Markup:
     own = shown.table
-    score = f"{own.metric} {ARROWS.get(own.rows[0].direction or '', '')}".strip()
+    to_model_page = from_page(place)
     files = [
         ("LaTeX", f"{shown.name}.tex"),
         ("BibTeX", f"{shown.name}.bib"),
         ("CSV of the task", f"data/{slug(own.task)}.csv"),
         ("Parquet of the task", f"data/{slug(own.task)}.parquet"),
     ]
-    return table(
-        place,
+    part = Grid(
         f"{where(own)}: {own.metric}",
         lines(own.rows, contents_of(board, own.rows), from_page(place)),
         AT_FIRST,
-        anchor=shown.anchor,
         lead=summary(own.rows),
         words=f"Scores of {own.place} by {own.metric}",
-        titles={"score": score},
-        hrefs={"model": [_model(place, row) for row in own.rows]},
-        chart=chart(own.place, f"The scores of {own.place} as dots", dots_spec(own.rows))
-        if any(row.mean is not None for row in own.rows)
-        else None,
+        anchor=shown.anchor,
+    )
+    dots = None
+    if any(row.mean is not None for row in own.rows):
+        dots = chart(own.place, f"The scores of {own.place} as dots", dots_spec(own.rows))
+    model_links = []
+    for row in own.rows:
+        has_page = row.kind == "measured"
+        model_links.append(to_model_page(to_model(row.model)) if has_page else "")
+    return table(
+        place,
+        part,
+        titles={"score": f"{own.metric} {ARROWS.get(own.rows[0].direction or '', '')}".strip()},
+        hrefs={"model": model_links},
+        chart=dots,
         texts=notes(own.rows),
         files=[(name, relative(place, file)) for name, file in files] if cited else (),
     )
@@ -156,18 +150,6 @@ def _table(board: OpenBoard, place: str, shown: Shown, cited: bool) -> Markup:
 def where(own: Table[Row]) -> str:
     """Where a table is among those of its task, in words."""
     return ", ".join(filter(None, (own.preset, own.variant)))
-
-
-def _model(place: str, row: Row) -> str:
-    return from_page(place)(to_model(row.model)) if row.kind == "measured" else ""
-
-
-def _again(board: OpenBoard, task: Task) -> Iterator[Markup]:
-    """The runs that were made once more."""
-    found = board.replications(task.name)
-    if found:
-        yield table(task.place, "Replications", again_lines(found), lead=told_again(found))
-        yield table(task.place, "Replications by machine", machine_lines(found))
 
 
 def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:
@@ -182,7 +164,7 @@ def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:
             charts = [_curve(one, found, name, kind) for name in drawn.names(found)]
             heading = f"Curves {kind}: {one.preset if kind == drawn.SIZE else where(one)}"
             if charts:
-                yield part(task.place, "charts", heading=heading, charts=charts, texts=CURVES[kind])
+                yield fill(task.place, "charts", heading=heading, charts=charts, texts=CURVES[kind])
 
 
 CURVES = {
@@ -210,23 +192,15 @@ def _curve(own: Table[Row], lines: Sequence[drawn.Line], metric: str, kind: str)
     return chart(title, f"Curves of {metric} on {own.place}", spec)
 
 
-def _other_metrics(board: OpenBoard, task: Task, headlines: set[str]) -> Iterator[Markup]:
+def _other_metrics(board: OpenBoard, task: Task) -> Iterator[Grid]:
     """Every number of ours by other metrics, and every published one."""
+    headlines = {shown.table.metric for shown in task.tables}
     rows = [row for row in board.rows(task.name) if row.metric not in headlines]
-    for (preset, variant), own in groupby(rows, key=lambda row: (row.preset, row.variant)):
-        some = list(own)
-        told = lines(some, {}, from_page(task.place))
-        both = [{"metric": row.metric, **line} for row, line in zip(some, told, strict=True)]
-        yield table(
-            task.place,
-            f"Other metrics: {', '.join(filter(None, (preset, variant)))}",
-            [{key: line[key] for key in OTHERS} for line in both],
-            folded=True,
-        )
-
-
-def _claims(board: OpenBoard, task: Task) -> Iterator[Markup]:
-    mine = [claim for claim in counted(board) if task.name in tasks_of(claim)]
-    if mine:
-        found = claim_lines(mine, from_page(task.place))
-        yield table(task.place, "Claims", found, CLAIM_COLUMNS, lead=in_words(mine))
+    for (preset, variant), group in groupby(rows, key=lambda row: (row.preset, row.variant)):
+        of_table = list(group)
+        shown_lines = []
+        for row, line in zip(of_table, lines(of_table, {}, from_page(task.place)), strict=True):
+            cells = {"metric": row.metric, **line}
+            shown_lines.append({key: cells[key] for key in OTHERS})
+        heading = f"Other metrics: {', '.join(filter(None, (preset, variant)))}"
+        yield Grid(heading, shown_lines, folded=True)
