@@ -26,13 +26,13 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("board",), takes_names=True)
-    if wrong := next((name for name in given.names if "=" in name), ""):
+    arguments = read(words, settings=("board",), takes_names=True)
+    if wrong := next((name for name in arguments.names if "=" in name), ""):
         raise UserError(f"there is no setting '{wrong}': {nearest(wrong, ['board='])}")
-    if len(given.names) != 1:
+    if len(arguments.names) != 1:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
-    target = absolute(given.names[0])
-    board = given.place("board", COMMITTED)
+    target = absolute(arguments.names[0])
+    board = arguments.place("board", COMMITTED)
     from ground.progress import progress
     from leaderboards.site.folder import listed, write
     from leaderboards.site.site import Site

@@ -31,12 +31,12 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=(), flags=("--check",))
+    arguments = read(words, settings=(), flags=("--check",))
     wanted = wanted_texts()
     folder = ROOT / "docs" / "results"
     strangers = [path for path in sorted(folder.glob("*")) if path not in wanted]
     differing = [path for path, text in wanted.items() if _read(path) != text]
-    if "--check" in given.flags and (strangers or differing):
+    if "--check" in arguments.flags and (strangers or differing):
         raise UserError(_complaint(differing, strangers), VERIFICATION_FAILED)
     for path in differing:
         write_atomically(path, wanted[path].encode())

@@ -44,26 +44,26 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, (*SAID, "to", "source", "weights", "tuning_trials", "store"), (), True)
-    if not given.names:
+    arguments = read(words, (*SAID, "to", "source", "weights", "tuning_trials", "store"), (), True)
+    if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
-    missing = [key for key in ("to", *SAID) if key not in given.settings]
+    missing = [key for key in ("to", *SAID) if key not in arguments.settings]
     if missing:
-        what = SAID.get(missing[0], "the folder that is to be written")
+        meaning = SAID.get(missing[0], "the folder that is to be written")
         example = " ".join(f"{key}=…" for key in missing)
-        raise UserError(f"{missing[0]}= is missing ({what}): give {example}")
+        raise UserError(f"{missing[0]}= is missing ({meaning}): give {example}")
     from leaderboards.verification.submission import LEAST_SAID
 
     for key in ("training_data", "contamination"):
-        if len(text := given.one(key, "")) < LEAST_SAID:
+        if len(text := arguments.one(key, "")) < LEAST_SAID:
             raise UserError(
                 f"{key}={text} says too little: a reader has to learn {SAID[key]}, of "
                 f"{LEAST_SAID} characters or more"
             )
-    return _write(given)
+    return _write(arguments)
 
 
-def _write(given: Arguments) -> int:
+def _write(arguments: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
     from leaderboards.checks.admission import (
@@ -76,25 +76,27 @@ def _write(given: Arguments) -> int:
     from leaderboards.verification.messages import seeds_left_out
     from leaderboards.verification.submission import disagreement, read_submission, write_statement
 
-    target, store = given.place("to", ""), given.place("store", "runs")
+    target, store = arguments.place("to", ""), arguments.place("store", "runs")
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is there already: name a new folder by to=")
-    paths = [in_store(name, store) for name in given.names]
-    own = Store(store).records
-    for name, path in zip(given.names, paths, strict=True):
+    paths = [in_store(name, store) for name in arguments.names]
+    records_of_store = Store(store).records
+    for name, path in zip(arguments.names, paths, strict=True):
         if not is_path(name) and not path.is_file():
-            raise no_such_run(name, str(own), (path.stem for path in own.glob("*.json")))
-    found = [
+            raise no_such_run(
+                name, str(records_of_store), (path.stem for path in records_of_store.glob("*.json"))
+            )
+    placed = [
         (read_record(p), p.parent.parent if p.parent.name == "records" else store) for p in paths
     ]
-    records = [record for record, _ in found]
+    records = [record for record, _ in placed]
     trusted = [*records_beside(records)]
     examine(records, trusted)
-    statement = _statement(given, found)
+    statement = _statement(arguments, placed)
     for record in records:
-        if why := disagreement(statement, record):
-            raise UserError(f"nothing was written, because {why}")
-    for record, root in found:
+        if reason := disagreement(statement, record):
+            raise UserError(f"nothing was written, because {reason}")
+    for record, root in placed:
         write_record(record, Store(target).records)
         if record.run_id in statement.weights and not statement.weights[record.run_id].address:
             _copy(Store(root).weights(record.run_id), Store(target).weights(record.run_id))
@@ -109,25 +111,25 @@ def _write(given: Arguments) -> int:
     return OK
 
 
-def _statement(given: Arguments, found: list[tuple[RunRecord, Path]]) -> Statement:
+def _statement(arguments: Arguments, placed: list[tuple[RunRecord, Path]]) -> Statement:
     from leaderboards.verification.submission import STATEMENT
 
-    tried = max(record.cost.tuning_trials for record, _ in found)
+    tried = max(record.cost.tuning_trials for record, _ in placed)
     content = {
         "schema_version": 1,
-        **{key: given.one(key, "") for key in SAID},
-        "tuning_trials": _number(given.one("tuning_trials", str(tried))),
+        **{key: arguments.one(key, "") for key in SAID},
+        "tuning_trials": _number(arguments.one("tuning_trials", str(tried))),
         "sources": dict(
-            _source(r, given.one("source", "")) for r, _ in found if "models" in r.config
+            _source(r, arguments.one("source", "")) for r, _ in placed if "models" in r.config
         ),
-        "records": {record.run_id: record.content_hash() for record, _ in found},
+        "records": {record.run_id: record.content_hash() for record, _ in placed},
         "weights": {
             record.run_id: weights
-            for record, root in found
-            if (weights := _weights(record, root, given.one("weights", "")))
+            for record, root in placed
+            if (weights := _weights(record, root, arguments.one("weights", "")))
         },
     }
-    return STATEMENT.typed(given.place("to", "") / "submission.yaml", content)
+    return STATEMENT.typed(arguments.place("to", "") / "submission.yaml", content)
 
 
 def _number(text: str) -> int:
@@ -150,9 +152,9 @@ def _source(record: RunRecord, address: str) -> tuple[str, dict[str, str]]:
             f"{target} is of a package or a file of yours: say where its code is to be read by "
             "source=ADDRESS"
         )
-    own = f"this project at commit {record.provenance.commit}"
+    where = f"this project at commit {record.provenance.commit}"
     return target, {
-        "where": own if is_own(target) else address,
+        "where": where if is_own(target) else address,
         "sha256": record.provenance.model_code,
     }
 

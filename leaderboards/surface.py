@@ -46,21 +46,21 @@ def read_board(
     """
     import pandas
 
-    known = [field.name for field in fields(Row)]
+    columns = [field.name for field in fields(Row)]
     for column in where:
-        if column not in known:
-            raise UserError(f"a board has no column '{column}': {nearest(column, known)}")
+        if column not in columns:
+            raise UserError(f"a board has no column '{column}': {nearest(column, columns)}")
     folder = COMMITTED if place is None else Path(place)
     if (folder / MANIFEST).is_file():
         board = OpenBoard(folder)
         rows = board.summary(**where) if task is None else board.rows(task, **where)
     elif Store(folder).records.is_dir():
         use_cards_of(folder)
-        own = build_board([], own=read_checked([Store(folder).records]))
-        rows = [row for row in own.rows if task in (None, row.task) and _has(row, where)]
+        own_board = build_board([], own=read_checked([Store(folder).records]))
+        rows = [row for row in own_board.rows if task in (None, row.task) and _has(row, where)]
     else:
         raise UserError(f"{folder} is neither a store with records nor the folder of a board")
-    return pandas.DataFrame([asdict(row) for row in rows], columns=known)
+    return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
 
 def _has(row: Row, where: dict[str, Any]) -> bool:

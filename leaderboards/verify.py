@@ -61,31 +61,31 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     places = dict(_place(w) for w in words if w.startswith("tasks."))
-    given = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
-    level = _level(given)
+    arguments = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
+    level = _level(arguments)
     all_of_ones_own = level == "consistent" and STORE.is_dir()
-    if not given.names and "sample" not in given.settings and all_of_ones_own:
-        given.names.append(str(STORE))
-    if bool(given.names) == ("sample" in given.settings):
+    if not arguments.names and "sample" not in arguments.settings and all_of_ones_own:
+        arguments.names.append(str(STORE))
+    if bool(arguments.names) == ("sample" in arguments.settings):
         raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
     from ground.progress import progress
 
     try:
         with progress() as tell:
             # Of a store the records that hold are told with those that do not.
-            stores = any(Path(name).is_dir() for name in given.names)
+            stores = any(Path(name).is_dir() for name in arguments.names)
             refused: list[UserError] | None = [] if stores else None
-            verifier, batches = _prepare(given, level, places, refused, tell)
-            return _verify(verifier, batches, refused, given)
+            verifier, batches = _prepare(arguments, level, places, refused, tell)
+            return _verify(verifier, batches, refused, arguments)
     except UserError as error:
-        if "report" in given.settings:
+        if "report" in arguments.settings:
             from leaderboards.verification.report import refusal
 
-            _write(given, refusal(str(error)))
+            _write(arguments, refusal(str(error)))
         raise
 
 
-def _level(given: Arguments) -> Checked:
+def _level(arguments: Arguments) -> Checked:
     """How far to go.
 
     Raises:
@@ -93,17 +93,17 @@ def _level(given: Arguments) -> Checked:
     """
     from leaderboards.verification.status import Checked
 
-    known: dict[str, Checked] = {name: name for name in get_args(Checked)}
-    level = given.one("level", "re-run")
-    if level not in known:
-        raise UserError(f"level={level} is unknown: {', '.join(known)}")
-    return known[level]
+    levels: dict[str, Checked] = {name: name for name in get_args(Checked)}
+    level = arguments.one("level", "re-run")
+    if level not in levels:
+        raise UserError(f"level={level} is unknown: {', '.join(levels)}")
+    return levels[level]
 
 
-def _write(given: Arguments, text: str) -> None:
+def _write(arguments: Arguments, text: str) -> None:
     from ground.files import write_atomically
 
-    write_atomically(given.place("report", ""), text.encode())
+    write_atomically(arguments.place("report", ""), text.encode())
 
 
 def _place(word: str) -> tuple[str, str]:
@@ -114,7 +114,7 @@ def _place(word: str) -> tuple[str, str]:
 
 
 def _prepare(
-    given: Arguments,
+    arguments: Arguments,
     level: Checked,
     places: dict[str, str],
     refused: list[UserError] | None,
@@ -133,29 +133,29 @@ def _prepare(
     from leaderboards.verification.targets import asked, beside, drawn
     from leaderboards.verification.verifier import Verifier
 
-    to = given.place("to", "") if "to" in given.settings else None
-    if "sample" in given.settings:
-        number, seed = (_number(key, given.one(key, "0")) for key in ("sample", "seed"))
+    to = arguments.place("to", "") if "to" in arguments.settings else None
+    if "sample" in arguments.settings:
+        number, seed = (_number(key, arguments.one(key, "0")) for key in ("sample", "seed"))
         batches = drawn(number, seed, to)
     else:
-        batches = [asked(name, STORE, to, refused) for name in given.names]
-    every = [one.record for batch in batches for one in batch]
-    trusted = [*records_beside(every)]
-    own = [one.record for batch in batches for one in batch if one.own]
-    examine([one.record for batch in batches for one in batch if not one.own], trusted)
-    known = examine(own, beside(own, trusted), refused)
-    batches = [[o for o in batch if not o.own or o.record.run_id in known] for batch in batches]
+        batches = [asked(name, STORE, to, refused) for name in arguments.names]
+    all_records = [target.record for batch in batches for target in batch]
+    trusted = [*records_beside(all_records)]
+    own_records = [target.record for batch in batches for target in batch if target.own]
+    examine([target.record for batch in batches for target in batch if not target.own], trusted)
+    accepted = examine(own_records, beside(own_records, trusted), refused)
+    batches = [[t for t in batch if not t.own or t.record.run_id in accepted] for batch in batches]
     others: dict[str, list[RunRecord]] = defaultdict(list)
     for record in trusted:
         others[record.task].append(record)
-    package = given.one("package", "") or None
-    bench = Bench(given.place("store", "runs/verify"), package, places, hours=_hours(given))
-    by = given.one("by", "")
+    package = arguments.one("package", "") or None
+    bench = Bench(arguments.place("store", "runs/verify"), package, places, hours=_hours(arguments))
+    by = arguments.one("by", "")
     return Verifier(bench, level, by, others, report), batches
 
 
-def _hours(given: Arguments) -> float | None:
-    text = given.one("hours", "")
+def _hours(arguments: Arguments) -> float | None:
+    text = arguments.one("hours", "")
     if not text:
         return None
     try:
@@ -177,34 +177,37 @@ def _verify(
     verifier: Verifier,
     batches: list[list[Asked]],
     refused: list[UserError] | None,
-    given: Arguments,
+    arguments: Arguments,
 ) -> int:
     """Verify, tell what was found, and how the board changes."""
     from ground.escaping import terminal
     from leaderboards.verification.messages import holds, lines_about, seeds_left_out
     from leaderboards.verification.report import report
 
-    counted = verifier.count([one for batch in batches for one in batch], refused)
-    batches = [[one for one in batch if one.record.run_id in counted] for batch in batches]
-    found: list[Verification] = []
+    counted = verifier.count([target for batch in batches for target in batch], refused)
+    batches = [[target for target in batch if target.record.run_id in counted] for batch in batches]
+    verifications: list[Verification] = []
     lines = [terminal(f"refused: {error}") for error in refused or ()]
     print("\n".join(lines), end="\n" * bool(lines), flush=True)
     for batch in batches:
-        for one, verification in zip(batch, verifier.verify(batch, counted), strict=True):
-            found.append(verification)
-            told = lines_about(one.record, verification, verifier.level)
-            print("\n".join(told), flush=True)
-            lines += told
-        if any(one.submitted for one in batch):
-            told = seeds_left_out([one.record for one in batch], verifier.trusted)
-            print("\n".join(told), end="\n" * bool(told), flush=True)
-            lines += told
-    levels = Counter[str](verification.level for verification in found)
+        for target, verification in zip(batch, verifier.verify(batch, counted), strict=True):
+            verifications.append(verification)
+            lines_of_record = lines_about(target.record, verification, verifier.level)
+            print("\n".join(lines_of_record), flush=True)
+            lines += lines_of_record
+        if any(target.submitted for target in batch):
+            lines_of_record = seeds_left_out([target.record for target in batch], verifier.trusted)
+            print("\n".join(lines_of_record), end="\n" * bool(lines_of_record), flush=True)
+            lines += lines_of_record
+    levels = Counter[str](verification.level for verification in verifications)
     levels.update("refused" for _ in refused or ())
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
-    if "report" in given.settings:
-        _write(given, report([one.record for batch in batches for one in batch], found, lines))
-    held = not refused and all(holds(one, verifier.level) for one in found)
+    if "report" in arguments.settings:
+        _write(
+            arguments,
+            report([target.record for batch in batches for target in batch], verifications, lines),
+        )
+    held = not refused and all(holds(done, verifier.level) for done in verifications)
     return OK if held else VERIFICATION_FAILED
 
 

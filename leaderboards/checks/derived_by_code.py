@@ -55,8 +55,8 @@ def _state_tracking(record: RunRecord) -> Iterator[Fact]:
     for metric, (start, to) in {"accuracy": (1, factors[-1]), **windows}.items():
         low, high = start * length + 1, to * length
         # A guess is as good anywhere, and told by both ends of its line.
-        told = mean_of(ys(points if guessed else inside(points, low, high)))
-        yield Fact(metric, told, f"the mean of curves.{name} from {low} to {high}")
+        mean_accuracy = mean_of(ys(points if guessed else inside(points, low, high)))
+        yield Fact(metric, mean_accuracy, f"the mean of curves.{name} from {low} to {high}")
 
 
 def _factual_recall(record: RunRecord) -> Iterator[Fact]:
@@ -67,8 +67,12 @@ def _factual_recall(record: RunRecord) -> Iterator[Fact]:
     elif settings["part"] == "facts_by_parameters":
         sizes, facts = arrays["parameters"], arrays["facts"]
         products = sum(size * fact for size, fact in zip(sizes, facts, strict=True))
-        told = products / (sum(size * size for size in sizes) or 1.0)
-        yield Fact("facts_per_parameter", told, "the slope of arrays.facts by arrays.parameters")
+        facts_per_parameter = products / (sum(size * size for size in sizes) or 1.0)
+        yield Fact(
+            "facts_per_parameter",
+            facts_per_parameter,
+            "the slope of arrays.facts by arrays.parameters",
+        )
     else:
         rows, shares = arrays["attention_parameters"], arrays["accuracy"]
         cells = [
@@ -77,10 +81,12 @@ def _factual_recall(record: RunRecord) -> Iterator[Fact]:
             for mlp, share in zip(arrays["mlp_parameters"], row, strict=True)
         ]
         least = min((size for size, share in cells if share >= KNOWN), default=0)
-        told = settings["subjects"] * settings["relations"] / least if least else 0.0
+        facts_per_parameter = settings["subjects"] * settings["relations"] / least if least else 0.0
         by = f"the least size that has {KNOWN} in arrays.accuracy"
         yield Fact("parameters", float(least), by)
-        yield Fact("facts_per_parameter", told, f"the facts for each parameter at {by}")
+        yield Fact(
+            "facts_per_parameter", facts_per_parameter, f"the facts for each parameter at {by}"
+        )
         yield Fact(
             "accuracy", mean_of([share for _, share in cells]), "the mean of arrays.accuracy"
         )
@@ -90,9 +96,9 @@ def _phases(record: RunRecord) -> Iterator[Fact]:
     """How many facts a parameter knows in the end, and the plateau before."""
     names = ("accuracy", "relation_accuracy", "loss")
     facts, relations, losses = (points_in(record, name) for name in names)
-    told = FACTS * facts[-1][1] / record.metrics["test"]["parameters"]
+    facts_per_parameter = FACTS * facts[-1][1] / record.metrics["test"]["parameters"]
     by = f"{FACTS} times the last of curves.accuracy for each parameter"
-    yield Fact("facts_per_parameter", told, by)
+    yield Fact("facts_per_parameter", facts_per_parameter, by)
     longest, start = 0.0, None
     for (step, fact), (_, relation), (_, loss) in zip(facts, relations, losses, strict=True):
         if relation > KNOWN and fact < 0.2 and abs(loss - math.log(CHOICES)) < 0.05:
@@ -115,8 +121,8 @@ def _training_dynamics(record: RunRecord) -> Iterator[Fact]:
     for part in ("forgetting", "forgetting_orthogonal"):
         loss, error = (ys(points_in(record, f"{part}/{name}")) for name in ("loss", "error"))
         forgets = loss[-1] < loss[0] and error[-1] > error[0]
-        told = Interval(1 / record.config["tasks"]["draws"], 1.0) if forgets else 0.0
-        yield Fact(part, told, f"what the worst draw of curves.{part}/* leaves")
+        share_that_forgets = Interval(1 / record.config["tasks"]["draws"], 1.0) if forgets else 0.0
+        yield Fact(part, share_that_forgets, f"what the worst draw of curves.{part}/* leaves")
 
 
 def _weighting_schemes(record: RunRecord) -> Iterator[Fact]:
@@ -130,23 +136,23 @@ def _weighting_schemes(record: RunRecord) -> Iterator[Fact]:
         "approximation_gap", Interval(least, most), "the range that curves.approximation/* leave"
     )
     for name in (name for name in record.curves if name.startswith("weights/")):
-        told = _slope_between(points_in(record, name))
+        slope = _slope_between(points_in(record, name))
         by = f"the log-log slope that curves.{name} leaves"
-        yield Fact(name.replace("weights", "exponent", 1), told, by)
+        yield Fact(name.replace("weights", "exponent", 1), slope, by)
 
 
 def _slope_between(points: Points) -> Interval:
     """The log-log slope of a rising y over all counts, of which the points are some."""
-    shown, logs = [x for x, _ in points], [math.log(y) for _, y in points]
-    if (shown[0], shown[-1]) != (1, COUNTED):
+    counts, logs = [x for x, _ in points], [math.log(y) for _, y in points]
+    if (counts[0], counts[-1]) != (1, COUNTED):
         raise ValueError
     along = [math.log(count) for count in range(1, COUNTED + 1)]
     centre = mean_of(along)
     away = [x - centre for x in along]
     ends = []
     for count, weight in enumerate(away, start=1):
-        after = bisect_left(shown, count)
-        before = after if shown[after] == count else after - 1
+        after = bisect_left(counts, count)
+        before = after if counts[after] == count else after - 1
         ends.append(sorted((weight * logs[before], weight * logs[after])))
     total = math.fsum(weight**2 for weight in away)
     return Interval(*(math.fsum(side) / total for side in zip(*ends, strict=True)))

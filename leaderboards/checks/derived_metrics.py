@@ -81,10 +81,10 @@ class Follows:
                 span = self._span(settings, match.groups())
                 if span is None:
                     continue
-                own = place
+                place_of_metric = place
                 for letters in match.groups():
-                    own = own.replace("*", letters, 1)
-                yield replace(self, metric=metric, place=own, span=span)
+                    place_of_metric = place_of_metric.replace("*", letters, 1)
+                yield replace(self, metric=metric, place=place_of_metric, span=span)
 
     def _span(
         self, settings: Mapping[str, Any], stars: Sequence[str]
@@ -105,10 +105,10 @@ class Follows:
 
     def holds_for(self, record: RunRecord) -> bool:
         """Whether the record is one that this is about."""
-        given = record.config["tasks"]
+        settings = record.config["tasks"]
         if self.only_of and (record.role != "baseline" or record.label not in self.only_of):
             return False
-        return all(given.get(key) in allowed for key, allowed in self.only_with.items())
+        return all(settings.get(key) in allowed for key, allowed in self.only_with.items())
 
     def values(self, record: RunRecord) -> list[Points]:
         """The numbers at the place, as far as the record holds any: all curves or items of that
@@ -121,15 +121,17 @@ class Follows:
             "arrays": record.arrays,
             "metrics": record.metrics.get("test", {}),
         }
-        found = [value for name, value in held[section].items() if fnmatch(name, pattern)]
+        matching = [value for name, value in held[section].items() if fnmatch(name, pattern)]
         if section == "metrics":
-            found = [found]
+            matching = [matching]
         if section == "arrays":
-            found = [row for array in found if isinstance(array, list) for row in _rows(array)]
+            matching = [
+                row for array in matching if isinstance(array, list) for row in _rows(array)
+            ]
         if section == "curves":
-            points = [inside(points_of(curve), *self.span) for curve in found]
+            points = [inside(points_of(curve), *self.span) for curve in matching]
         else:
-            lists = (row for row in found if isinstance(row, list) and all(map(_is_number, row)))
+            lists = (row for row in matching if isinstance(row, list) and all(map(_is_number, row)))
             points = [list(enumerate(row)) for row in lists]
         return [row for row in points if row]
 
@@ -144,25 +146,25 @@ class Follows:
     def contradicted(self, record: RunRecord) -> str | None:
         """How a record says otherwise, where it says anything. What has not learned is right in few
         sequences, by chance: the weights of these do not even out."""
-        found, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
+        value, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
         if not lists:
             return None
-        told, count = min(
+        expected, count = min(
             ((TAKES[self.take](points), len(points)) for points in lists),
-            key=lambda one: apart(found, one[0]),
+            key=lambda candidate: apart(value, candidate[0]),
         )
-        few = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
+        slack = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
         if record.role == "control":  # has learned nothing
-            few *= 2
+            slack *= 2
         low, high = self.span
         where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
         by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
-        return contradicted(self.metric, found, told, by, self.within * few)
+        return contradicted(self.metric, value, expected, by, self.within * slack)
 
 
 def derives(record: RunRecord, metric: str) -> bool:
     """Whether the card says what the metric follows from, and the record holds that."""
-    return any(one.metric == metric and one.values(record) for one in _held(record))
+    return any(entry.metric == metric and entry.values(record) for entry in _held(record))
 
 
 def agrees(record: RunRecord) -> str | None:
@@ -171,36 +173,42 @@ def agrees(record: RunRecord) -> str | None:
     if record.outcome != "ok" or record.role == "trial":
         return None
     entries = _held(record)
-    lacking = {one: one.lacking(record) for one in entries}
+    lacking = {entry: entry.lacking(record) for entry in entries}
     if record.role == "baseline":  # has some of the numbers that a model has
-        given = {one.metric for one in entries if lacking[one] is None}
+        checked_metrics = {entry.metric for entry in entries if lacking[entry] is None}
         lacking = {
-            one: why
-            for one, why in lacking.items()
-            if one.metric in record.metrics.get("test", {}).keys() - given
+            entry: reason
+            for entry, reason in lacking.items()
+            if entry.metric in record.metrics.get("test", {}).keys() - checked_metrics
         }
-    whys = (*lacking.values(), *(one.contradicted(record) for one in entries), *_as_named(record))
-    return next(filter(None, whys), None)
+    reasons = (
+        *lacking.values(),
+        *(entry.contradicted(record) for entry in entries),
+        *_as_named(record),
+    )
+    return next(filter(None, reasons), None)
 
 
 def _held(record: RunRecord) -> list[Follows]:
     """What the card says of this record."""
-    entries = (one for one in stated(record.task) if one.holds_for(record))
-    return [own for one in entries for own in one.of(record)]
+    entries = (statement for statement in stated(record.task) if statement.holds_for(record))
+    return [entry for statement in entries for entry in statement.of(record)]
 
 
 def _as_named(record: RunRecord) -> Iterator[str | None]:
     """What contradicts a metric among the items, curves and arrays that have its name."""
-    spoken_of = {own.place for one in stated(record.task) for own in one.of(record)}
+    spoken_of = {entry.place for statement in stated(record.task) for entry in statement.of(record)}
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
             flat = isinstance(held.get(metric), list) and all(map(_is_number, held[metric]))
             if flat and f"{section}.{metric}" not in spoken_of:
                 yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
         if f"curves.{metric}" not in spoken_of:
-            ways = [Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")]
-            whys = [way.contradicted(record) for way in ways]
-            yield whys[0] if all(whys) else None
+            candidates = [
+                Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
+            ]
+            reasons = [candidate.contradicted(record) for candidate in candidates]
+            yield reasons[0] if all(reasons) else None
         yield _not_on_its_curve(record, metric)
 
 
@@ -211,13 +219,13 @@ def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
         y
         for curve, line in record.curves.items()
         if slash and (curve == name or curve.startswith(f"{name}_by_"))
-        for here, y in zip(line.x, line.y, strict=True)
-        if f"{here:g}" == x
+        for position, y in zip(line.x, line.y, strict=True)
+        if f"{position:g}" == x
     ]
-    found = record.metrics["test"][metric]
-    if not points or any(abs(y - found) <= EXACT * max(1.0, abs(y)) for y in points):
+    value = record.metrics["test"][metric]
+    if not points or any(abs(y - value) <= EXACT * max(1.0, abs(y)) for y in points):
         return None
-    return f"its metrics.test.{metric} is {found}, and its curve has {points[0]:g} there"
+    return f"its metrics.test.{metric} is {value}, and its curve has {points[0]:g} there"
 
 
 @cache
@@ -229,16 +237,16 @@ def stated(task: str) -> tuple[Follows, ...]:
     """
     return tuple(
         _read(task, metric, entry)
-        for metric, given in card_of(task).get("follows", {}).items()
-        for entry in (given if isinstance(given, list) and given else [given])
+        for metric, entries in card_of(task).get("follows", {}).items()
+        for entry in (entries if isinstance(entries, list) and entries else [entries])
     )
 
 
 def _read(task: str, metric: str, entry: Any) -> Follows:
-    given = dict(entry) if isinstance(entry, Mapping) else {}
-    only_with, within = given.pop("only_with", {}), given.pop("within", None)
-    only_of, at, over = given.pop("only_of", []), given.pop("at", ""), given.pop("over", "")
-    (take, place), *more = given.items() or [("", "")]
+    left = dict(entry) if isinstance(entry, Mapping) else {}
+    only_with, within = left.pop("only_with", {}), left.pop("within", None)
+    only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")
+    (take, place), *more = left.items() or [("", "")]
     section, _, name = str(place).partition(".")
     lists = isinstance(only_with, Mapping) and all(
         isinstance(values, list) for values in (*only_with.values(), only_of)

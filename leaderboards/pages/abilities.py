@@ -64,19 +64,25 @@ class Scale:
 @cache
 def described() -> dict[str, dict[str, str]]:
     """Ability → its short name and its question, in the order of the columns."""
-    found = OmegaConf.to_container(OmegaConf.load(ABILITIES))
-    assert isinstance(found, dict)
-    return {str(name): dict(own) for name, own in found.items()}
+    content = OmegaConf.to_container(OmegaConf.load(ABILITIES))
+    assert isinstance(content, dict)
+    return {str(name): dict(words) for name, words in content.items()}
 
 
 @cache
 def tests() -> tuple[Test, ...]:
     """Every test of every ability, by the order of abilities and then by task."""
-    found = [test for task in choices("tasks") for test in tests_of(task, card("tasks", task))]
+    unsorted_tests = [
+        test for task in choices("tasks") for test in tests_of(task, card("tasks", task))
+    ]
     order = list(described())
     late = len(order)
-    place = {test.ability: order.index(test.ability) for test in found if test.ability in order}
-    return tuple(sorted(found, key=lambda test: (place.get(test.ability, late), test.ability)))
+    place = {
+        test.ability: order.index(test.ability) for test in unsorted_tests if test.ability in order
+    }
+    return tuple(
+        sorted(unsorted_tests, key=lambda test: (place.get(test.ability, late), test.ability))
+    )
 
 
 def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
@@ -86,23 +92,25 @@ def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
         Test(
             ability,
             task,
-            str(own.get("metric", headline)),
-            own.get("floor"),
-            own.get("oracle"),
-            own.get("only_with", {}),
+            str(stated.get("metric", headline)),
+            stated.get("floor"),
+            stated.get("oracle"),
+            stated.get("only_with", {}),
         )
-        for ability, own in content.get("abilities", {}).items()
+        for ability, stated in content.get("abilities", {}).items()
     ]
 
 
 def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
     """The tables that measure an ability by a test, each ranked; the most telling first."""
-    found = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
+    candidates = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
     if test.only_with:
-        settings = settings_of_tables(board, found)
-        found = [table for table in found if _is_asked(test, settings.get(table.rows[0].group, {}))]
-    found = [_ranked(test, table) for table in found if table.measured]
-    return most_telling_first(found)
+        settings = settings_of_tables(board, candidates)
+        candidates = [
+            table for table in candidates if _is_asked(test, settings.get(table.rows[0].group, {}))
+        ]
+    candidates = [_ranked(test, table) for table in candidates if table.measured]
+    return most_telling_first(candidates)
 
 
 def _is_asked(test: Test, settings: Mapping[str, Any]) -> bool:
@@ -136,13 +144,13 @@ def scale_of(test: Test, table: Table[Row]) -> Scale | None:
     kind = kind_of(table.task, table.metric)
     ends = (kind.low, kind.high) if best == "maximise" else (kind.high, kind.low)
     floor = _end(test.floor, table.rows, ends[0])
-    known = test.oracle is not None
+    has_oracle = test.oracle is not None
     scores = [row.mean for row in table.measured if row.mean is not None]
     top = max(scores, default=None) if best == "maximise" else min(scores, default=None)
-    oracle = _end(test.oracle, table.rows, ends[1]) if known else top
+    oracle = _end(test.oracle, table.rows, ends[1]) if has_oracle else top
     if floor is None or oracle is None or math.isclose(floor, oracle):
         return None
-    return Scale(floor, oracle, best=not known)
+    return Scale(floor, oracle, best=not has_oracle)
 
 
 def _end(stated: str | float | None, rows: Iterable[Row], otherwise: float) -> float | None:

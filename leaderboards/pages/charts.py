@@ -61,10 +61,10 @@ def abscissa(line: Line) -> str:
     return plain(line.abscissa)
 
 
-def with_data(made: Chart, values: Sequence[Mapping[str, Any]]) -> Chart:
+def with_data(chart_without_data: Chart, values: Sequence[Mapping[str, Any]]) -> Chart:
     """A finished chart with its data: Altair copies what a chart holds at every step before."""
-    made.data = alt.Data(values=tuple(values))
-    return made
+    chart_without_data.data = alt.Data(values=tuple(values))
+    return chart_without_data
 
 
 def unchecked(make: Make) -> Make:
@@ -72,9 +72,9 @@ def unchecked(make: Make) -> Make:
     is written to a file, and in the tests."""
 
     @wraps(make)
-    def quick(*given: Any, **named: Any) -> Any:
+    def quick(*arguments: Any, **named: Any) -> Any:
         with debug_mode(False):
-            return make(*given, **named)
+            return make(*arguments, **named)
 
     return quick  # type: ignore[return-value]
 
@@ -127,9 +127,9 @@ def chart_spec(
         "ticks": ("<ticks>",) * bool(frame.ticks),
         **{key: (f"<{key}>",) for key in ("names", "colours", "dashes")},
     }
-    own = {"<title>": frame.title, "<x>": frame.x_title, "<ticks>": frame.ticks}
-    own |= {f"<{key}>": getattr(frame, key) for key in ("names", "colours", "dashes")}
-    return filled(_spec(frame._replace(**blanks)), own, _points_of(lines))
+    values_by_blank = {"<title>": frame.title, "<x>": frame.x_title, "<ticks>": frame.ticks}
+    values_by_blank |= {f"<{key}>": getattr(frame, key) for key in ("names", "colours", "dashes")}
+    return filled(_spec(frame._replace(**blanks)), values_by_blank, _points_of(lines))
 
 
 class Frame(NamedTuple):
@@ -162,14 +162,14 @@ def _frame(
     drawn = [line for _, line, _ in lines]
     places = {x for line in drawn for x in line.x}
     scale = ("symlog" if min(places, default=1) <= 0 else "log") if logarithmic else "linear"
-    few = all(len(line.x) <= FEW for line in drawn)
+    has_ticks = all(len(line.x) <= FEW for line in drawn)
     styles = _styles([(name, line) for name, line, _ in lines], names, dark)
     by_size = any(line.by_size for line in drawn)
     return Frame(
         title,
         abscissa(drawn[0]),
         scale,
-        tuple(sorted(places)) if few else (),
+        tuple(sorted(places)) if has_ticks else (),
         tuple(styles),
         tuple(colour for colour, _ in styles.values()),
         tuple(tuple(dash) for _, dash in styles.values()),
@@ -180,7 +180,7 @@ def _frame(
 @unchecked
 def _drawn(frame: Frame) -> Chart:
     """A chart without points."""
-    few, title = bool(frame.ticks), frame.title
+    has_ticks, title = bool(frame.ticks), frame.title
     picked = alt.selection_point(fields=["model"], bind="legend", name="picked")
     base = alt.Chart().encode(
         x=_x_axis(frame),
@@ -216,8 +216,8 @@ def _drawn(frame: Frame) -> Chart:
     curve = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
     # Points of their own: inside the line's mark they would blank the legend of the dashes.
     fill_colour = alt.Fill("model:N", scale=colours, legend=None)
-    marks = base.mark_point(size=60 if few else 12, strokeWidth=2)
-    if not few:  # they only carry the words
+    marks = base.mark_point(size=60 if has_ticks else 12, strokeWidth=2)
+    if not has_ticks:  # they only carry the words
         marks = marks.encode(opacity=alt.value(0))
     dots = marks.encode(y=y, color=colour, fill=fill_colour, fillOpacity=fill, tooltip=tooltip)
     layers = alt.layer(band, curve.add_params(picked), dots).properties(height=HEIGHT)
@@ -231,7 +231,9 @@ def _spec(frame: Frame) -> Spec:
     return with_data(_drawn(frame), ({},)).to_dict(validate=False)
 
 
-def filled(spec: Spec, own: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Spec:
+def filled(
+    spec: Spec, values_by_blank: Mapping[str, Any], points: Sequence[Mapping[str, Any]]
+) -> Spec:
     """A specification with its points, and with what is its own in the places of blanks: a text,
     or the list that a blank is the one item of."""
 
@@ -241,7 +243,7 @@ def filled(spec: Spec, own: Mapping[str, Any], points: Sequence[Mapping[str, Any
         if isinstance(node, list | tuple):
             parts = [put(value) for value in node]
             return list(parts[0]) if list(node) != parts and isinstance(parts[0], tuple) else parts
-        return own.get(node, node) if isinstance(node, str) else node
+        return values_by_blank.get(node, node) if isinstance(node, str) else node
 
     return put(spec) | {"data": {"values": list(points)}}
 
@@ -281,8 +283,8 @@ def _x_axis(frame: Frame) -> alt.X:
     scale: dict[str, Any] = {"type": frame.scale, "nice": False}
     scale |= {"zero": False} if frame.scale == "linear" else {}
     axis: dict[str, Any] = {"values": frame.ticks, "format": ",d"} if frame.ticks else {}
-    own = alt.Axis(grid=False, **axis)
-    return alt.X("x:Q", title=frame.x_title, scale=alt.Scale(**scale), axis=own)
+    x_axis = alt.Axis(grid=False, **axis)
+    return alt.X("x:Q", title=frame.x_title, scale=alt.Scale(**scale), axis=x_axis)
 
 
 def _styles(
@@ -295,7 +297,7 @@ def _styles(
     styles: dict[str, tuple[str, Sequence[int]]] = {}
     for name in (name for name in names if name in drawn):
         if name in references:
-            place = len([known for known in styles if known in references])
+            place = len([name_drawn for name_drawn in styles if name_drawn in references])
             styles[name] = GREYS[place % len(GREYS)], DASHES[place % len(DASHES)]
         else:
             styles[name] = coloured[name]
@@ -305,12 +307,12 @@ def _styles(
 def _colours(names: Mapping[str, str], dark: bool) -> dict[str, tuple[str, Sequence[int]]]:
     """What a model's card says, for each name; another setting of one model is lighter."""
     looks = {name: models.look(model) for name, model in names.items()}
-    found: dict[str, tuple[str, Sequence[int]]] = {}
+    style_by_name: dict[str, tuple[str, Sequence[int]]] = {}
     for name, look in looks.items():
-        earlier = [looks[other].colour for other in found].count(look.colour)
+        earlier = [looks[other].colour for other in style_by_name].count(look.colour)
         colour = colour_of(names[name], dark)
-        found[name] = models.lighter(colour, earlier), LINES[look.line or "solid"]
-    return found
+        style_by_name[name] = models.lighter(colour, earlier), LINES[look.line or "solid"]
+    return style_by_name
 
 
 def _origins(lines: Iterable[Line]) -> tuple[str, ...]:
@@ -319,8 +321,8 @@ def _origins(lines: Iterable[Line]) -> tuple[str, ...]:
     def ours_first(origin: str) -> tuple[bool, bool, str]:
         return not is_ours(origin), origin != UNTRAINED, origin
 
-    found = {UNTRAINED if is_reference(line) else origin(line) for line in lines}
-    return tuple(sorted(found, key=ours_first))
+    unsorted_origins = {UNTRAINED if is_reference(line) else origin(line) for line in lines}
+    return tuple(sorted(unsorted_origins, key=ours_first))
 
 
 def _origin_marks(origins: tuple[str, ...]) -> tuple[alt.StrokeDash, alt.FillOpacity]:

@@ -60,7 +60,12 @@ class Detail:
 def counted(board: OpenBoard) -> list[ClaimLine]:
     """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
     best = most_demanding(figures_of(board.claims()))
-    return [claim for one in best if one.preset != PRESETS[0] for claim in one.claims]
+    return [
+        claim
+        for figure_claims in best
+        if figure_claims.preset != PRESETS[0]
+        for claim in figure_claims.claims
+    ]
 
 
 def tasks_of(claim: ClaimLine) -> list[str]:
@@ -127,7 +132,7 @@ def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
     sign, kind = VERDICTS[claim.verdict]
     rule, demanded = _split(CONTROL, claim.tolerance)
     evidence, checked = _split(CHECKED, claim.evidence)
-    known = {
+    run_ids_here = {
         run_id
         for task in tasks_of(claim)
         for (run_id,) in board.distinct("records", task, "run_id", run_id=claim.run_ids)
@@ -141,7 +146,7 @@ def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
         evidence,
         tuple(_facts(claim)),
         tuple(published_beside_ours(board, claim)),
-        tuple((run_id, run_id in known) for run_id in claim.run_ids),
+        tuple((run_id, run_id in run_ids_here) for run_id in claim.run_ids),
     )
 
 
@@ -157,8 +162,8 @@ def claim_page(board: OpenBoard, claim: ClaimLine) -> Filled:
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, str]:
-    found = pattern.match(text)
-    return (found[1].strip(), found[2].strip()) if found else (text, "")
+    match = pattern.match(text)
+    return (match[1].strip(), match[2].strip()) if match else (text, "")
 
 
 def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
@@ -234,22 +239,26 @@ def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]
 def _same(source: str, claim: ClaimLine) -> bool:
     """Whether published numbers are of the claim's figure: "Memory Mosaics, Fig. 9" is figure 9."""
     figure = re.fullmatch(r"(figure|table)(\d+)", claim.figure)
-    found = re.search(r"(Fig\.|Table) (\d+)", source)
+    printed_number = re.search(r"(Fig\.|Table) (\d+)", source)
     short = {"figure": "Fig.", "table": "Table"}
-    return bool(figure and found and (short[figure[1]], figure[2]) == (found[1], found[2]))
+    return bool(
+        figure
+        and printed_number
+        and (short[figure[1]], figure[2]) == (printed_number[1], printed_number[2])
+    )
 
 
 def _ours(rows: Sequence[Row], printed: Row, settings: Mapping[str, set[str]]) -> float | None:
     """Our first number of a published row's model where the task was set as for that; ``settings``
     are those of each record, as "key=value"."""
     place = set(filter(None, printed.variant.split(", ")))
-    own = (
+    values = (
         row.mean
         for row in rows
         if (row.task, row.model, row.metric) == (printed.task, printed.model, printed.metric)
         and place <= settings.get(row.run_ids[0], set())
     )
-    return next(own, None)
+    return next(values, None)
 
 
 def in_words(claims: Sequence[ClaimLine]) -> str:

@@ -23,8 +23,8 @@ MISSING = "–"
 
 def columns(lines: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> list[str]:
     """The columns of a table: those in ``first`` that it has, then all others."""
-    known = dict.fromkeys(key for line in lines for key in line)
-    return [*(key for key in first if key in known), *(key for key in known if key not in first)]
+    names = dict.fromkeys(key for line in lines for key in line)
+    return [*(key for key in first if key in names), *(key for key in names if key not in first)]
 
 
 def written(column: str, value: Any) -> str:

@@ -74,33 +74,35 @@ class Comparison:
         if self.difference is None:
             return "One of them has no number here."
         unit = f" {self.a.unit}" if self.a.unit else ""
-        told = f"{self.a.metric}: {_signed(self.difference)}{unit} for {self.a.label}"
+        difference = f"{self.a.metric}: {_signed(self.difference)}{unit} for {self.a.label}"
         if self.together is None:
-            return f"{told}; nothing says how sure that is."
+            return f"{difference}; nothing says how sure that is."
         span = f"95 % interval {_signed(self.together.low)} to {_signed(self.together.high)}"
         if self.together.low <= 0 <= self.together.high:
-            return f"{told} ({span}): not settled which of them is better."
+            return f"{difference} ({span}): not settled which of them is better."
         better = (self.difference > 0) == (self.a.direction == "maximise")
-        known = self.a.direction is not None
+        has_direction = self.a.direction is not None
         who = (self.a if better else self.b).label
-        return f"{told} ({span})" + (f": {who} is better." if known else ".")
+        return f"{difference} ({span})" + (f": {who} is better." if has_direction else ".")
 
 
 def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     """The headline tables that both models are in, the most telling first."""
-    found = [
+    common = [
         table
         for table in tables(board.summary(kind="measured", model=[a, b]))
         if {a, b} <= {row.model for row in table.measured}
     ]
-    return most_telling_first(found)
+    return most_telling_first(common)
 
 
 def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     """The difference of two rows, from the files of their records where these are at hand."""
     if failed := [row for row in (a, b) if row.outcome != "ok"]:
-        why = f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
-        return Comparison(a, b, None, None, None, None, why)
+        reason = (
+            f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
+        )
+        return Comparison(a, b, None, None, None, None, reason)
     runs = [_files_of(_records_of(board, row)) for row in (a, b)]
     known = a.mean is not None and b.mean is not None
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
@@ -108,7 +110,7 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
         absent = "The files of these records are not on this machine" if known else ""
         return Comparison(a, b, difference, None, None, None, absent and f"{absent}.")
     metric, kind = a.metric, kind_of(a.task, a.metric)
-    values = [_of_each_seed(own, metric) for own in runs]
+    values = [_of_each_seed(records, metric) for records in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
     together = difference_interval(values[0], values[1], kind, items)
     by_item = _by_item(runs, metric)
@@ -118,8 +120,8 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
 
 def _records_of(board: OpenBoard, row: Row) -> Iterable[RecordLine]:
     """The records of a row: those of one's own may have the names of committed ones."""
-    found = board.records(row.task, run_id=row.run_ids)
-    return [one for one in found if (one.origin == YOURS) == (row.origin == YOURS)]
+    records = board.records(row.task, run_id=row.run_ids)
+    return [record for record in records if (record.origin == YOURS) == (row.origin == YOURS)]
 
 
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
@@ -132,11 +134,11 @@ def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
 
 def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
     """Over the training seeds that both have, of one data seed each."""
-    a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in own} for own in runs)
-    both = sorted(a.keys() & b.keys())
-    several = len({data for data, _ in both}) > 1
-    names = [f"{seed}, data seed {data}" if several else str(seed) for data, seed in both]
-    return _pairs(names, [a[key] - b[key] for key in both], runs[0])
+    a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in records} for records in runs)
+    common_seeds = sorted(a.keys() & b.keys())
+    several = len({data for data, _ in common_seeds}) > 1
+    names = [f"{seed}, data seed {data}" if several else str(seed) for data, seed in common_seeds]
+    return _pairs(names, [a[key] - b[key] for key in common_seeds], runs[0])
 
 
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
@@ -168,7 +170,7 @@ def _pairs(
 def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
     """The records as they lie in the project or in the store here, if they are those of the board:
     the board's own lines are without the numbers of each test item."""
-    found = []
+    files = []
     for record in records:
         if Path(record.run_id).name != record.run_id:
             continue  # a board of others names no other folder
@@ -176,14 +178,14 @@ def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
             committed_path(record.run_id, record.task, record.preset),
             Store(LOCAL_STORE).record_folder(record.role) / f"{record.run_id}.json",
         ):
-            own = _read(path)
-            if own is not None and own.content_hash() in (
+            candidate = _read(path)
+            if candidate is not None and candidate.content_hash() in (
                 record.sha256,
                 json.loads(record.content)["content_sha256"],
             ):
-                found.append(own)
+                files.append(candidate)
                 break
-    return found
+    return files
 
 
 def _read(path: Path) -> RunRecord | None:
@@ -216,8 +218,8 @@ def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
 def costs(a: Row, b: Row) -> list[dict[str, str]]:
     """What both cost, side by side."""
     return [
-        {"cost": name, "a": told(a), "b": told(b)}
-        for name, told in (
+        {"cost": name, "a": written(a), "b": written(b)}
+        for name, written in (
             ("parameters", lambda row: count(row.parameters)),
             ("training FLOPs", lambda row: quantity(row.training_flops)),
             ("training steps", lambda row: count(row.training_steps)),
@@ -232,11 +234,11 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
 
 
 @unchecked
-def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
+def seeds_chart(comparison: Comparison, dark: bool = False) -> Chart:
     """The difference of each seed, with their mean and its interval."""
-    pairs = found.by_seed
+    pairs = comparison.by_seed
     assert pairs is not None
-    ink = colour_of(found.a.model, dark)
+    ink = colour_of(comparison.a.model, dark)
     points = tuple(
         {"seed": f"seed {name}", "difference": value}
         for name, value in zip(pairs.names, pairs.values, strict=True)
@@ -245,7 +247,7 @@ def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
     if pairs.interval:
         mean |= {"low": pairs.interval.low, "high": pairs.interval.high}
     y = alt.Y("seed:N", sort=None, title=None)
-    x = alt.X("difference:Q", title=[f"{found.a.label} minus", found.b.label])
+    x = alt.X("difference:Q", title=[f"{comparison.a.label} minus", comparison.b.label])
     dots = alt.Chart(alt.Data(values=points)).mark_point(size=80, color=ink, filled=True)
     centre = alt.Chart(alt.Data(values=(mean,)))
     zero = alt.Chart(alt.Data(values=({"difference": 0},))).mark_rule(
@@ -261,11 +263,11 @@ def seeds_chart(found: Comparison, dark: bool = False) -> Chart:
 
 
 @unchecked
-def items_chart(found: Comparison, dark: bool = False) -> Chart:
+def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
     """How the differences of the test items are spread, with their mean and its interval."""
-    pairs = found.by_item
+    pairs = comparison.by_item
     assert pairs is not None
-    ink = colour_of(found.a.model, dark)
+    ink = colour_of(comparison.a.model, dark)
     low, high = min(pairs.values), max(pairs.values)
     width = (high - low) / BARS or 1.0
     tally = [0] * BARS
@@ -276,7 +278,7 @@ def items_chart(found: Comparison, dark: bool = False) -> Chart:
         for place, n in enumerate(tally)
         if n
     )
-    title = [f"{found.a.label} minus", f"{found.b.label}, by test item"]
+    title = [f"{comparison.a.label} minus", f"{comparison.b.label}, by test item"]
     bars = (
         alt.Chart(alt.Data(values=values))
         .mark_rect(color=ink, opacity=0.7)
@@ -298,7 +300,7 @@ def items_chart(found: Comparison, dark: bool = False) -> Chart:
     return alt.layer(*layers).properties(height=220)
 
 
-def told(pairs: Pairs | None, what: str) -> str:
+def told(pairs: Pairs | None, unit: str) -> str:
     """A mean difference with its interval, in words."""
     if pairs is None:
         return ""
@@ -306,7 +308,7 @@ def told(pairs: Pairs | None, what: str) -> str:
     if pairs.interval:
         span = f"95 % interval {_signed(pairs.interval.low)} to {_signed(pairs.interval.high)}"
     count = len(pairs.values)
-    return f"{_signed(pairs.mean)} over {count} {what}{'s' * (count != 1)} of both ({span})"
+    return f"{_signed(pairs.mean)} over {count} {unit}{'s' * (count != 1)} of both ({span})"
 
 
 def _signed(value: float) -> str:

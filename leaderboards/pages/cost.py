@@ -40,24 +40,24 @@ class Point:
 
 def points(rows: Sequence[Row], cost: str) -> list[Point]:
     """The measured rows whose cost is known and above 0, the cheapest first."""
-    known = [
+    paid_rows = [
         (row, paid)
         for row in rows
         if row.kind == "measured" and row.outcome == "ok" and row.mean is not None
         if (paid := COSTS[cost](row))
     ]
-    known.sort(key=lambda pair: pair[1])
-    return [Point(row, paid, _frontier(row, paid, known)) for row, paid in known]
+    paid_rows.sort(key=lambda pair: pair[1])
+    return [Point(row, paid, _frontier(row, paid, paid_rows)) for row, paid in paid_rows]
 
 
-def _frontier(row: Row, paid: float, known: Sequence[tuple[Row, float]]) -> str:
+def _frontier(row: Row, paid: float, paid_rows: Sequence[tuple[Row, float]]) -> str:
     sign = 1 if row.direction != "minimise" else -1
-    rivals = [one for one, price in known if price <= paid and one is not row]
-    mine = sign * (row.mean or 0.0)
-    if all(sign * (one.mean or 0.0) < mine for one in rivals):
+    rivals = [rival for rival, price in paid_rows if price <= paid and rival is not row]
+    own_score = sign * (row.mean or 0.0)
+    if all(sign * (rival.mean or 0.0) < own_score for rival in rivals):
         return "frontier"
-    best = max(_end(row, sign, 1), mine)
-    surely = any(_end(one, sign, -1) > best for one in rivals)
+    best = max(_end(row, sign, 1), own_score)
+    surely = any(_end(rival, sign, -1) > best for rival in rivals)
     return "" if surely else "possible"
 
 
@@ -67,7 +67,7 @@ def _end(row: Row, sign: int, side: int) -> float:
     return max(ends) if side > 0 else min(ends)
 
 
-def lines(found: Sequence[Point], cost: str) -> list[dict[str, Any]]:
+def lines(shown_points: Sequence[Point], cost: str) -> list[dict[str, Any]]:
     """One dictionary for each point, for a table that sorts."""
     return [
         {
@@ -80,16 +80,16 @@ def lines(found: Sequence[Point], cost: str) -> list[dict[str, Any]]:
             "frontier": point.frontier,
             "mark": point.row.mark,
         }
-        for point in found
+        for point in shown_points
     ]
 
 
 @unchecked
-def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
+def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> Chart:
     """Dots with whiskers over a logarithmic cost, the frontier as steps with a band."""
-    first = found[0].row
+    first = shown_points[0].row
     title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
-    middle = math.sqrt(found[0].cost * found[-1].cost)
+    middle = math.sqrt(shown_points[0].cost * shown_points[-1].cost)
     values = tuple(
         {
             "name": name(point.row),
@@ -100,21 +100,21 @@ def cost_chart(found: Sequence[Point], cost: str, dark: bool = False) -> Chart:
             "colour": colour_of(point.row.model, dark),
             "fill": colour_of(point.row.model, dark) if point.frontier else "transparent",
             "frontier": point.frontier or "no",
-            "said": name(point.row) if point.frontier or len(found) <= NAMED else "",
+            "said": name(point.row) if point.frontier or len(shown_points) <= NAMED else "",
             "side": "left" if point.cost <= middle else "right",
         }
-        for point in found
+        for point in shown_points
     )
     x = alt.X("cost:Q", title=cost, scale=alt.Scale(type="log", nice=True), axis=_si())
     y = alt.Y("score:Q", title=title, scale=alt.Scale(zero=False, padding=14))
     base = alt.Chart(alt.Data(values=values)).encode(x=x, color=alt.Color("colour:N", scale=None))
     edge = tuple(
         {"cost": p.cost, "score": p.row.mean, "low": p.row.low, "high": p.row.high}
-        for p in found
+        for p in shown_points
         if p.frontier == "frontier"
     )
     if edge:
-        edge = (*edge, {**edge[-1], "cost": found[-1].cost})
+        edge = (*edge, {**edge[-1], "cost": shown_points[-1].cost})
     along = alt.Chart(alt.Data(values=edge)).encode(x=x)
     grey = "#808080"
     tooltip = [

@@ -26,8 +26,8 @@ def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) ->
     """The curves of one kind: those of a configuration, or those over all training sizes with the
     published ones."""
     if kind == SIZE:
-        own = board.lines(task, by_size=True)
-        return [line for line in own if line.preset == preset or line.source]
+        lines_by_size = board.lines(task, by_size=True)
+        return [line for line in lines_by_size if line.preset == preset or line.source]
     return board.lines(task, by_size=False, preset=preset, variant=variant)
 
 
@@ -47,15 +47,15 @@ def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
     ]
 
 
-def at_first(found: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
+def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
     """The curves that are drawn at first: what we trained, the given references, and published
     counterparts; where nothing is ours, everything."""
-    own = [
+    our_names = [
         name
-        for name, line in found
+        for name, line in named_lines
         if not line.source and (not is_reference(line) or line.model in references)
     ]
-    return list(dict.fromkeys(own or (name for name, _ in found)))
+    return list(dict.fromkeys(our_names or (name for name, _ in named_lines)))
 
 
 def sources(lines: Iterable[Line]) -> list[str]:
@@ -91,13 +91,13 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) and known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if len(numbers) == len(values) and numbers else None
 
 
 def curve_chart(
-    found: Sequence[tuple[str, Line]],
-    shown: Sequence[str],
+    named_lines: Sequence[tuple[str, Line]],
+    wanted_names: Sequence[str],
     title: str,
     *,
     logarithmic: bool = False,
@@ -107,28 +107,34 @@ def curve_chart(
     """The chosen curves: a drag or the wheel zooms, a click in the legend picks one out.
 
     Args:
-        found: every curve of the page with its name, so that a name keeps its colour.
-        shown: the names to draw.
+        named_lines: every curve of the page with its name, so that a name keeps its colour.
+        wanted_names: the names to draw.
         bins: places of a curve at most; 0 draws every point.
     """
-    drawn, names = _chosen(found, shown, bins)
+    drawn, names = _chosen(named_lines, wanted_names, bins)
     return chart(drawn, names, title, logarithmic, dark)
 
 
 def curve_spec(
-    found: Sequence[tuple[str, Line]], shown: Sequence[str], title: str, *, logarithmic: bool
+    named_lines: Sequence[tuple[str, Line]],
+    wanted_names: Sequence[str],
+    title: str,
+    *,
+    logarithmic: bool,
 ) -> Spec:
     """The same in Vega-Lite, as :func:`leaderboards.pages.charts.chart_spec` is."""
-    drawn, names = _chosen(found, shown, BINS)
+    drawn, names = _chosen(named_lines, wanted_names, BINS)
     return chart_spec(drawn, names, title, logarithmic)
 
 
 def _chosen(
-    found: Sequence[tuple[str, Line]], shown: Sequence[str], bins: int
+    named_lines: Sequence[tuple[str, Line]], wanted_names: Sequence[str], bins: int
 ) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
-    models: Mapping[str, str] = {name: line.model for name, line in reversed(found)}
-    ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in found)}
-    return [(name, *_maybe_binned(line, bins)) for name, line in found if name in shown], ordered
+    models: Mapping[str, str] = {name: line.model for name, line in reversed(named_lines)}
+    ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in named_lines)}
+    return [
+        (name, *_maybe_binned(line, bins)) for name, line in named_lines if name in wanted_names
+    ], ordered
 
 
 def _maybe_binned(line: Line, bins: int) -> tuple[Line, tuple[int, ...]]:

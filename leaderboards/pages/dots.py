@@ -42,9 +42,9 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
 
 def dots_spec(rows: Sequence[Row]) -> Spec:
     """The same in Vega-Lite, as :func:`leaderboards.pages.charts.chart_spec` is."""
-    own = {"<names>": tuple(unique_names(rows)), "<title>": _title(rows)}
-    made = filled(_spec(), own, _points(rows, (), dark=False))
-    return made | {"height": _height(rows)}
+    values_by_blank = {"<names>": tuple(unique_names(rows)), "<title>": _title(rows)}
+    spec = filled(_spec(), values_by_blank, _points(rows, (), dark=False))
+    return spec | {"height": _height(rows)}
 
 
 @cache

@@ -29,13 +29,15 @@ class Figure(NamedTuple):
 
 def figures_of(claims: Iterable[ClaimLine]) -> list[Figure]:
     """Figures by name, figure 4 before figure 10; the most demanding preset of each first."""
-    found = [
+    unsorted_figures = [
         Figure(name, title, preset, tuple(claims))
         for (name, title, preset), claims in groupby(
             claims, key=lambda claim: (claim.figure, claim.title, claim.preset)
         )
     ]
-    return sorted(found, key=lambda figure: (_counted(figure.name), by_demand(figure.preset)))
+    return sorted(
+        unsorted_figures, key=lambda figure: (_counted(figure.name), by_demand(figure.preset))
+    )
 
 
 def most_demanding(figures: Sequence[Figure]) -> list[Figure]:

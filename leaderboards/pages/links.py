@@ -36,8 +36,8 @@ def link(page: str, **query: str | None) -> Link:
 
 def in_app(target: Link) -> str:
     """The address in the app, relative to any of its pages."""
-    asked = f"?{urlencode(target.query)}" if target.query else ""
-    return f"{target.page}{asked}" if target.page else f"./{asked}"
+    query = f"?{urlencode(target.query)}" if target.query else ""
+    return f"{target.page}{query}" if target.page else f"./{query}"
 
 
 def to_table(row: Row, **more: str | None) -> Link:

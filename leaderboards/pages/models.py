@@ -55,20 +55,25 @@ class Model:
 
 def models(board: OpenBoard) -> dict[str, str]:
     """Every measured model and its label, by label."""
-    found = board.distinct("summary", "", "model", "label", kind="measured")
-    return dict(sorted(((n, plain(told)) for n, told in found), key=lambda one: one[1].lower()))
+    names_and_labels = board.distinct("summary", "", "model", "label", kind="measured")
+    return dict(
+        sorted(
+            ((name, plain(label)) for name, label in names_and_labels),
+            key=lambda pair: pair[1].lower(),
+        )
+    )
 
 
 def model(board: OpenBoard, wanted: str) -> Model:
     """All that the board knows of a model."""
-    own = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
+    rows_of_model = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
     rows = sorted(
-        own,
+        rows_of_model,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
     )
-    runs = {run_id for row in own for run_id in row.run_ids}
+    runs = {run_id for row in rows_of_model for run_id in row.run_ids}
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
-    label = plain(own[0].label) if own else wanted
+    label = plain(rows_of_model[0].label) if rows_of_model else wanted
     card = model_card(wanted) or {}
     source = _source(wanted)
     return Model(wanted, label, look(wanted).colour, card, source, tuple(rows), decided)
@@ -82,36 +87,36 @@ def _source(wanted: str) -> str:
     return ""
 
 
-def about(found: Model) -> list[tuple[str, str]]:
+def about(shown_model: Model) -> list[tuple[str, str]]:
     """Where it comes from."""
-    told = [
-        ("source", str(found.card.get("source", ""))),
-        ("deviations", str(found.card.get("note", ""))),
-        ("file", found.source or "of another package"),
+    pairs = [
+        ("source", str(shown_model.card.get("source", ""))),
+        ("deviations", str(shown_model.card.get("note", ""))),
+        ("file", shown_model.source or "of another package"),
     ]
-    return [(key, value) for key, value in told if value]
+    return [(key, value) for key, value in pairs if value]
 
 
-def model_page(board: OpenBoard, found: Model, address: Address) -> list[Part]:
+def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[Part]:
     """The page of a model."""
     parts: list[Part] = [
-        Text(title=found.label, colour=found.colour, lead=best_known(found)),
-        facts(about(found)),
+        Text(title=shown_model.label, colour=shown_model.colour, lead=best_known(shown_model)),
+        facts(about(shown_model)),
     ]
-    if found.rows:
+    if shown_model.rows:
         heading = "Every setting that was measured"
-        parts.append(Grid(heading, lines(board, found, address), AT_FIRST))
-    if found.claims:
-        lead = claims.in_words(found.claims)
-        claim_lines = claims.lines(found.claims, address)
+        parts.append(Grid(heading, lines(board, shown_model, address), AT_FIRST))
+    if shown_model.claims:
+        lead = claims.in_words(shown_model.claims)
+        claim_lines = claims.lines(shown_model.claims, address)
         heading = "Claims that its runs decide"
         parts.append(Grid(heading, claim_lines, claims.AT_FIRST, lead=lead))
     return parts
 
 
-def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dict[str, Any]]:
+def lines(board: OpenBoard, shown_model: Model, address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each setting that was tried, in every task."""
-    contents = contents_of(board, found.rows)
+    contents = contents_of(board, shown_model.rows)
     return [
         {
             "task": task_label(row.task),
@@ -139,16 +144,18 @@ def lines(board: OpenBoard, found: Model, address: Address = in_app) -> list[dic
             "trust": trust_of(row).words,
             "table": address(to_table(row, selected=row.model)),
         }
-        for row in found.rows
+        for row in shown_model.rows
     ]
 
 
-def best_known(found: Model) -> str:
+def best_known(shown_model: Model) -> str:
     """What the model is good at in a sentence: the tables that it leads, smoke left out."""
-    led = [row for row in found.rows if row.rank_best == 1 and row.preset != PRESETS[0]]
-    counted = len({(row.task, row.preset, row.variant) for row in found.rows})
+    led = [row for row in shown_model.rows if row.rank_best == 1 and row.preset != PRESETS[0]]
+    counted = len({(row.task, row.preset, row.variant) for row in shown_model.rows})
     if not led:
-        return f"{found.label} is in {counted} tables, and leads none of those that are ranked."
+        return (
+            f"{shown_model.label} is in {counted} tables, and leads none of those that are ranked."
+        )
     where = list(dict.fromkeys(f"{task_label(row.task)} ({row.preset})" for row in led))
-    told = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if where[4:] else "")
-    return f"{found.label} is in {counted} tables. It is first, or may be, in {told}."
+    places = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if where[4:] else "")
+    return f"{shown_model.label} is in {counted} tables. It is first, or may be, in {places}."

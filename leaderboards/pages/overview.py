@@ -82,7 +82,7 @@ class Matrix:
 
     def letter(self, cell: Cell) -> str:
         """The letter of a cell's table; none for what is planned."""
-        return next((letter for letter, own in self.sources if own is cell.source), "")
+        return next((letter for letter, source in self.sources if source is cell.source), "")
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ def overview(board: OpenBoard) -> Overview:
     )
 
 
-def overview_page(board: OpenBoard, shown: Overview) -> Filled:
+def overview_page(board: OpenBoard, overview_of_board: Overview) -> Filled:
     """The first page of a board, as a part of a page."""
     data = {
-        "page": shown,
+        "page": overview_of_board,
         "about": described(),
         "groups": GROUPS,
         "to_model": to_model,
@@ -135,22 +135,25 @@ def overview_page(board: OpenBoard, shown: Overview) -> Filled:
 
 def _measured(board: OpenBoard) -> dict[str, list[Measured]]:
     """Ability → its tables, the most telling first; every ability that a card names is there."""
-    found: dict[str, list[tuple[Test, Table[Row]]]] = {}
+    tables_by_ability: dict[str, list[tuple[Test, Table[Row]]]] = {}
     for test in tests():
-        own = found.setdefault(test.ability, [])
-        own += [(test, table) for table in tables_of(board, test)]
-    return {ability: _most_contested(own) for ability, own in found.items()}
+        tables_of_ability = tables_by_ability.setdefault(test.ability, [])
+        tables_of_ability += [(test, table) for table in tables_of(board, test)]
+    return {
+        ability: _most_contested(tables_of_ability)
+        for ability, tables_of_ability in tables_by_ability.items()
+    }
 
 
-def _most_contested(own: Sequence[tuple[Test, Table[Row]]]) -> list[Measured]:
+def _most_contested(tested_tables: Sequence[tuple[Test, Table[Row]]]) -> list[Measured]:
     """Tables that rank more contenders come first, since they say who is ahead."""
-    by_size = sorted(own, key=lambda pair: _contest(pair[1]), reverse=True)
+    by_size = sorted(tested_tables, key=lambda pair: _contest(pair[1]), reverse=True)
     return [Measured(test, table, scale_of(test, table)) for test, table in by_size]
 
 
 def _contest(table: Table[Row]) -> tuple[bool, int, int]:
-    known = table.measured
-    return table.preset != PRESETS[0], len(_ranked(known)), len({row.model for row in known})
+    measured = table.measured
+    return table.preset != PRESETS[0], len(_ranked(measured)), len({row.model for row in measured})
 
 
 def _ranked(rows: Iterable[Row]) -> set[str]:
@@ -171,7 +174,7 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
         for ability, first in zip(abilities, firsts, strict=True):
             if model in first:
                 source, row = first[model]
-                used += [] if any(source is known for known in used) else [source]
+                used += [] if any(source is used_source for used_source in used) else [source]
                 cells.append(_cell(source, row))
             else:
                 cells.append(_planned(ability, measured[ability]).get(model))
@@ -179,10 +182,14 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
         label = plain(rows[0].label) if rows else model_label(model)
         lines.setdefault(_group(model), []).append(Line(model, label, tuple(cells)))
     groups = [(group, tuple(sorted(lines[group], key=_most_known))) for group in _groups(lines)]
-    every = (source for ability in abilities for source in measured[ability])
-    sources = [source for source in every if any(source is known for known in used)]
+    all_sources = (source for ability in abilities for source in measured[ability])
+    sources = [
+        source for source in all_sources if any(source is used_source for used_source in used)
+    ]
     return Matrix(
-        abilities, tuple(groups), tuple((_letter(n), own) for n, own in enumerate(sources))
+        abilities,
+        tuple(groups),
+        tuple((_letter(n), source_used) for n, source_used in enumerate(sources)),
     )
 
 
@@ -195,14 +202,14 @@ def _letter(place: int) -> str:
 def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
     """Model → the most telling table that it has a row in, and that row: its ranked one, or else
     its best."""
-    found: dict[str, tuple[Measured, Row]] = {}
+    row_by_model: dict[str, tuple[Measured, Row]] = {}
     for source in sources:
-        own: dict[str, list[Row]] = {}
+        rows_by_model: dict[str, list[Row]] = {}
         for row in source.table.measured:
-            own.setdefault(row.model, []).append(row)
-        for model, rows in own.items():
-            found.setdefault(model, (source, row_of(rows)))
-    return found
+            rows_by_model.setdefault(row.model, []).append(row)
+        for model, rows in rows_by_model.items():
+            row_by_model.setdefault(model, (source, row_of(rows)))
+    return row_by_model
 
 
 def _cell(source: Measured, row: Row) -> Cell:
@@ -215,20 +222,20 @@ def _cell(source: Measured, row: Row) -> Cell:
     mean = row.mean if row.mean is not None else 0.0
     place = source.scale.place(mean) if source.scale else None
     score = number(mean, 2) if place is None else _percent(place)
-    contestants = sum(one.rank_best is not None for one in table.rows)
-    why = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
-    why = why if row.verified else "no rank, since nobody has run again what was submitted"
-    standing = f"rank {rank(row)} of {contestants}" if row.rank_best else why
-    told = [standing, f"{test.metric} {number(mean)}"]
+    contestants = sum(ranked_row.rank_best is not None for ranked_row in table.rows)
+    reason = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
+    reason = reason if row.verified else "no rank, since nobody has run again what was submitted"
+    standing = f"rank {rank(row)} of {contestants}" if row.rank_best else reason
+    statements = [standing, f"{test.metric} {number(mean)}"]
     if source.scale:
         end = "the best" if source.scale.best else "the oracle"
-        told.append(f"{score} of the way from the floor to {end}")
-    told += [*lacks(row), *[YOURS] * trust_of(row).yours]
-    words = f"{plain(row.label)}, {where}: {', '.join(told)}"
+        statements.append(f"{score} of the way from the floor to {end}")
+    statements += [*lacks(row), *[YOURS] * trust_of(row).yours]
+    words = f"{plain(row.label)}, {where}: {', '.join(statements)}"
     state = PALE if lacks(row) else SURE
-    shown = rank(row) if row.rank_best else ""
+    shown_rank = rank(row) if row.rank_best else ""
     bounded = None if place is None else min(max(place, 0.0), 1.0)
-    return Cell(state, shown, score, bounded, words, target, source)
+    return Cell(state, shown_rank, score, bounded, words, target, source)
 
 
 def _percent(share: float) -> str:
@@ -239,24 +246,24 @@ def _percent(share: float) -> str:
 def lacks(row: Row) -> list[str]:
     """Why a number is not to be relied on: not tuned, one seed, seeds that are missing or another
     note of its row, or a test of the machinery."""
-    some = [] if row.mark in ("", TUNED) else [row.mark]
-    some += ["one seed"] if row.seeds == 1 else []
-    some += [row.note] if row.note else []
-    return some + (["a test of the machinery"] if row.preset == PRESETS[0] else [])
+    reasons = [] if row.mark in ("", TUNED) else [row.mark]
+    reasons += ["one seed"] if row.seeds == 1 else []
+    reasons += [row.note] if row.note else []
+    return reasons + (["a test of the machinery"] if row.preset == PRESETS[0] else [])
 
 
 def _planned(ability: str, sources: Sequence[Measured]) -> dict[str, Cell]:
     """The models whose cards say that they contend in a task of the ability."""
     preset = sources[0].table.preset if sources else PRESETS[1]
-    found: dict[str, Cell] = {}
+    cell_by_model: dict[str, Cell] = {}
     for test in tests():
         if test.ability != ability:
             continue
         for model in contenders(test.task, preset):
             words = f"{model_label(model)}, {ability} by {task_label(test.task)}: planned"
             target = link("task", task=test.task)
-            found.setdefault(model, Cell(PLANNED, "", "", None, words, target))
-    return found
+            cell_by_model.setdefault(model, Cell(PLANNED, "", "", None, words, target))
+    return cell_by_model
 
 
 def _groups(lines: Mapping[str, object]) -> list[str]:
@@ -270,8 +277,10 @@ def _group(model: str) -> str:
 
 
 def _most_known(line: Line) -> tuple[int, str]:
-    known = [cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)]
-    return -len(known), line.label.lower()
+    measured_cells = [
+        cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)
+    ]
+    return -len(measured_cells), line.label.lower()
 
 
 def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
@@ -313,8 +322,8 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
         parts.append(f"only a test of the machinery is measured in {_listed(small)}")
     if missing:
         parts.append(f"nothing is measured yet in {_listed(missing)}")
-    said = "; ".join(parts) or "nothing is measured yet"
-    return f"{said[0].upper()}{said[1:]}. {_of_claims(claims)}".strip()
+    text = "; ".join(parts) or "nothing is measured yet"
+    return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
 
 
 def _ahead(table: Table[Row]) -> list[Row]:
@@ -335,21 +344,21 @@ def _repeats(row: Row) -> bool:
 
 
 def _of_claims(claims: Sequence[ClaimLine]) -> str:
-    asked = [claim for claim in claims if claim.verdict != NOT_ASKED]
-    if not asked:
+    with_verdict = [claim for claim in claims if claim.verdict != NOT_ASKED]
+    if not with_verdict:
         return "No published claim has a verdict yet."
-    counts = Counter(claim.verdict for claim in asked)
-    kept, lost = counts["reproduced"], counts[CONTRADICTED]
-    open_ones = len(asked) - kept - lost
+    counts = Counter(claim.verdict for claim in with_verdict)
+    reproduced, lost = counts["reproduced"], counts[CONTRADICTED]
+    open_ones = len(with_verdict) - reproduced - lost
     return (
-        f"{kept} of {len(asked)} published claims are reproduced, {lost} contradicted and "
-        f"{open_ones} still open."
+        f"{reproduced} of {len(with_verdict)} published claims are reproduced, {lost} contradicted "
+        f"and {open_ones} still open."
     )
 
 
 def _some(names: Iterable[str]) -> str:
-    known = list(dict.fromkeys(names))
-    return " or ".join(known) if len(known) < 3 else f"{len(known)} may be best"
+    different = list(dict.fromkeys(names))
+    return " or ".join(different) if len(different) < 3 else f"{len(different)} may be best"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -69,28 +69,34 @@ def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
     yours = line.origin == YOURS
     own_rows = (row for row in rows if (row.origin == YOURS) == yours)
     row = next((row for row in own_rows if run_id in row.run_ids), None)
-    asked = list(row.run_ids) if row else [run_id]
-    every = board.distinct("records", line.task, *Seed._fields, run_id=asked)
-    beside = [one for one in map(Seed._make, every) if (one.origin == YOURS) == yours]
+    run_ids = list(row.run_ids) if row else [run_id]
+    seeds = board.distinct("records", line.task, *Seed._fields, run_id=run_ids)
+    beside = [seed for seed in map(Seed._make, seeds) if (seed.origin == YOURS) == yours]
     claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
-    again = board.replications(line.task)
-    own = tuple(one for one in again if run_id in (one.run_id, one.other_run_id))
+    replications = board.replications(line.task)
+    replications_of_run = tuple(
+        run for run in replications if run_id in (run.run_id, run.other_run_id)
+    )
     named = board.distinct("records", line.task, "origin", run_id=[run_id])
     others = tuple(of for (of,) in named if of != line.origin)
-    return Record(line, json.loads(line.content), row, tuple(beside), claims, own, others)
+    return Record(
+        line, json.loads(line.content), row, tuple(beside), claims, replications_of_run, others
+    )
 
 
-def record_page(shown: Record, models: Container[str], address: Address) -> list[Part]:
+def record_page(found_record: Record, models: Container[str], address: Address) -> list[Part]:
     """The page of a record.
 
     Args:
         models: that have a page.
     """
-    line, content = shown.line, shown.content
+    line, content = found_record.line, found_record.content
     related = [("its model", to_model(line.model))] if line.model in models else []
-    related += [("its table", to_table(shown.row))] if shown.row else []
-    seeds = [(f"seed {one.seed}", to_record(one.run_id, one.origin)) for one in shown.beside]
-    others = [(f"the one that is {of}", to_record(line.run_id, of)) for of in shown.others]
+    related += [("its table", to_table(found_record.row))] if found_record.row else []
+    seeds = [
+        (f"seed {seed.seed}", to_record(seed.run_id, seed.origin)) for seed in found_record.beside
+    ]
+    others = [(f"the one that is {of}", to_record(line.run_id, of)) for of in found_record.others]
     parts: list[Part] = [
         Text(title=line.run_id),
         Links(tuple(related)),
@@ -98,20 +104,20 @@ def record_page(shown: Record, models: Container[str], address: Address) -> list
         Links(tuple(others), "The same run, made elsewhere:"),
         Beside(
             (
-                (facts([*run_facts(shown), *trust_facts(shown)]),),
+                (facts([*run_facts(found_record), *trust_facts(found_record)]),),
                 (Text(heading="Where it comes from"), facts(provenance_facts(content))),
             )
         ),
-        Grid("How far each seed of its row was checked", seed_lines(shown, address)),
+        Grid("How far each seed of its row was checked", seed_lines(found_record, address)),
         Code("The command that made it", content["provenance"]["command"]),
     ]
-    if shown.replications:
+    if found_record.replications:
         heading = "Runs that repeat it, or that it repeats"
-        parts.append(Grid(heading, again_lines(shown.replications)))
-        parts.append(Grid("Replications by machine", machine_lines(shown.replications)))
+        parts.append(Grid(heading, again_lines(found_record.replications)))
+        parts.append(Grid("Replications by machine", machine_lines(found_record.replications)))
     if tried := study_lines(content):
         parts.append(Grid("Settings that its search tried", tried))
-    claims = tuple((claim.name, to_claim(claim)) for claim in shown.claims)
+    claims = tuple((claim.name, to_claim(claim)) for claim in found_record.claims)
     configuration = Code("Configuration", content["config"], folded=True)
     everything = Code("The whole record, without curves and arrays", dict(content), folded=True)
     return [
@@ -127,82 +133,84 @@ def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
     return [
         (run_id, origin)
         for task in board.tasks()
-        for run_id, origin, *told in board.distinct("records", task, *SEARCHED)
-        if all(word in " ".join((run_id, origin, *told)).lower() for word in wanted)
+        for run_id, origin, *texts in board.distinct("records", task, *SEARCHED)
+        if all(word in " ".join((run_id, origin, *texts)).lower() for word in wanted)
     ]
 
 
-def seed_lines(found: Record, address: Address = in_app) -> list[dict[str, Any]]:
+def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each record of the row of a record: how far each was checked."""
     return [
         {
-            "seed": one.seed,
-            "level": one.checked.partition(",")[0],
-            "checked": one.checked,
-            "outcome": one.outcome,
-            "origin": one.origin,
-            "record": address(to_record(one.run_id, one.origin)),
+            "seed": seed.seed,
+            "level": seed.checked.partition(",")[0],
+            "checked": seed.checked,
+            "outcome": seed.outcome,
+            "origin": seed.origin,
+            "record": address(to_record(seed.run_id, seed.origin)),
         }
-        for one in found.beside
+        for seed in shown_record.beside
     ]
 
 
-def trust_facts(found: Record) -> Facts:
+def trust_facts(shown_record: Record) -> Facts:
     """How far a record and its row were checked, with what the levels mean."""
-    level = [("level", f"{trust_of(found.line).words} ({explained()})")]
-    return level + ([("level of its row", trust_of(found.row).words)] if found.row else [])
+    level = [("level", f"{trust_of(shown_record.line).words} ({explained()})")]
+    return level + (
+        [("level of its row", trust_of(shown_record.row).words)] if shown_record.row else []
+    )
 
 
-def machine_lines(found: Sequence[Replication]) -> list[dict[str, Any]]:
+def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each machine: how far what it gave lies from the board."""
     return [
         {
-            "machine": one.name,
-            "runs": one.runs,
-            "same numbers": one.same,
-            "mean difference": one.mean_difference,
-            "largest difference": one.largest_difference,
+            "machine": machine.name,
+            "runs": machine.runs,
+            "same numbers": machine.same,
+            "mean difference": machine.mean_difference,
+            "largest difference": machine.largest_difference,
         }
-        for one in together(found).each
+        for machine in together(runs).each
     ]
 
 
-def again_lines(found: Iterable[Replication]) -> list[dict[str, Any]]:
+def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each replication: its number beside that of the board."""
     return [
         {
-            "model": plain(one.label),
-            "seed": one.seed,
-            "metric": one.metric,
-            "board": one.value,
-            "again": one.other_value,
-            "difference": one.difference,
-            "same numbers": "yes" if one.same_numbers else "no",
-            "outside what seeds explain": {True: "yes", False: "no", None: ""}[one.outside],
-            "machine of the board": one.machine,
-            "machine again": one.other_machine,
-            "made again": one.origin,
-            "by": one.by,
+            "model": plain(run.label),
+            "seed": run.seed,
+            "metric": run.metric,
+            "board": run.value,
+            "again": run.other_value,
+            "difference": run.difference,
+            "same numbers": "yes" if run.same_numbers else "no",
+            "outside what seeds explain": {True: "yes", False: "no", None: ""}[run.outside],
+            "machine of the board": run.machine,
+            "machine again": run.other_machine,
+            "made again": run.origin,
+            "by": run.by,
         }
-        for one in found
+        for run in runs
     ]
 
 
 def told_again(found: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
-    every = together(found)
-    kinds = "" if every.machines == 1 else "s"
-    runs = "run was" if every.runs == 1 else "runs were"
+    summary = together(found)
+    kinds = "" if summary.machines == 1 else "s"
+    runs = "run was" if summary.runs == 1 else "runs were"
     return (
-        f"{every.runs} {runs} made again, on {every.machines} kind{kinds} of machine: "
-        f"{every.confirmed} gave exactly the same numbers, and {every.outside} "
-        f"{'a number' if every.outside == 1 else 'numbers'} that seeds do not explain."
+        f"{summary.runs} {runs} made again, on {summary.machines} kind{kinds} of machine: "
+        f"{summary.confirmed} gave exactly the same numbers, and {summary.outside} "
+        f"{'a number' if summary.outside == 1 else 'numbers'} that seeds do not explain."
     )
 
 
-def run_facts(found: Record) -> Facts:
+def run_facts(shown_record: Record) -> Facts:
     """What was run and what came out."""
-    line, content = found.line, found.content
+    line, content = shown_record.line, shown_record.content
     headline, cost = content["headline"], content["cost"]
     value = headline["value"]
     arrow = ARROWS[headline["direction"]]
@@ -227,18 +235,18 @@ def run_facts(found: Record) -> Facts:
 
 def provenance_facts(content: Mapping[str, Any]) -> Facts:
     """Where it comes from."""
-    made = content["provenance"]
-    dirty = {True: ", with uncommitted changes", False: "", None: ""}[made["dirty"]]
+    provenance = content["provenance"]
+    dirty = {True: ", with uncommitted changes", False: "", None: ""}[provenance["dirty"]]
     return [
         ("identity", content["identity"]),
-        ("commit", (made["commit"] or "unknown") + dirty),
+        ("commit", (provenance["commit"] or "unknown") + dirty),
         ("code", form_of(dict(content))),
-        ("model code", made["model_code"]),
-        ("task code", made["task_code"]),
-        *((f"data, {split}", digest) for split, digest in made["data"].items()),
-        ("libraries", ", ".join(f"{k} {v}" for k, v in made["libraries"].items())),
-        ("device, precision", f"{made['device']}, {made['precision']}"),
-        ("started", made["started_at"]),
+        ("model code", provenance["model_code"]),
+        ("task code", provenance["task_code"]),
+        *((f"data, {split}", digest) for split, digest in provenance["data"].items()),
+        ("libraries", ", ".join(f"{k} {v}" for k, v in provenance["libraries"].items())),
+        ("device, precision", f"{provenance['device']}, {provenance['precision']}"),
+        ("started", provenance["started_at"]),
         ("content hash", content["content_sha256"]),
     ]
 
@@ -246,7 +254,10 @@ def provenance_facts(content: Mapping[str, Any]) -> Facts:
 def study_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every setting that the search of a record tried, in the order of the search, with its mean
     over seeds where it was trained with all of them."""
-    trials = [Trial.model_validate(one) for one in (content.get("study") or {}).get("trials", [])]
+    trials = [
+        Trial.model_validate(trial_content)
+        for trial_content in (content.get("study") or {}).get("trials", [])
+    ]
     means = [{"mean over seeds": trial.score if trial.over_seeds else None} for trial in trials]
     if not any(trial.over_seeds for trial in trials):
         means = [{} for _ in trials]

@@ -19,19 +19,19 @@ def summary(rows: Sequence[Row]) -> str:
     reference = _better_reference(rows, best)
     if len(leaders) == 1:
         among = " of the trained models" if reference else ""
-        said = f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
-        said += "and its 95 % interval overlaps no other."
+        text = f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
+        text += "and its 95 % interval overlaps no other."
     else:
         among = " of the trained" if reference else ""
-        said = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
-        said += "intervals overlap."
-    return " ".join(filter(None, (said + _without_training(reference), standing(rows))))
+        text = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
+        text += "intervals overlap."
+    return " ".join(filter(None, (text + _without_training(reference), standing(rows))))
 
 
-def scale_note(rows: Sequence[Row], own: Iterable[Table[Brief]]) -> str:
+def scale_note(rows: Sequence[Row], tables_of_task: Iterable[Table[Brief]]) -> str:
     """What a preset's numbers may be compared with, if the task has published ones."""
     preset = rows[0].preset
-    if not any(row.source for table in own for row in table.rows):
+    if not any(row.source for table in tables_of_task for row in table.rows):
         return ""
     if preset == PRESETS[-1]:
         return "Published settings. Published numbers are never ranked with ours."
@@ -58,18 +58,20 @@ def standing(rows: Sequence[Row]) -> str:
     unfair = [row for row in measured if not row.fair]
     sent = [row for row in measured if not row.verified]
     ranked = [row for row in measured if row.rank_best is not None]
-    said = []
+    sentences = []
     if unfair and ranked:
         below = ", ".join(f"{name(row)} ({row.mark})" for row in unfair)
-        said.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
+        sentences.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
     elif unfair:
         fair, of = len(measured) - len(unfair), len(measured)
-        verb, why = ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
-        some = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
-        said.append(f"No ranking: {some} tuned and converged, and {why}.")
+        verb, reason = (
+            ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
+        )
+        share = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
+        sentences.append(f"No ranking: {share} tuned and converged, and {reason}.")
     if sent and any(row.verified for row in measured):
-        said.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
-    return " ".join([*said, *_trials([row for row in ranked if row.mark])])
+        sentences.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
+    return " ".join([*sentences, *_trials([row for row in ranked if row.mark])])
 
 
 def _trials(rows: Sequence[Row]) -> list[str]:
@@ -89,19 +91,20 @@ def _trials(rows: Sequence[Row]) -> list[str]:
 def _unranked(rows: Sequence[Row]) -> str:
     """Why nothing is ranked where every row could be."""
     measured = [row for row in rows if row.kind == "measured"]
-    known = [row for row in measured if row.outcome == "ok" and row.direction]
+    comparable = [row for row in measured if row.outcome == "ok" and row.direction]
     if not measured and any(row.origin for row in rows):
         return "No row here is ranked: these repeat rows of the board, or need no training."
     if not measured:
         return "Nothing of ours is measured here yet: these are published numbers."
     single = any(row.seeds == 1 for row in measured)
-    if len(alone := [row for row in known if row.low is not None]) == 1:
-        how = "measured with two seeds or more" if single else "measured"
+    if len(alone := [row for row in comparable if row.low is not None]) == 1:
+        condition = "measured with two seeds or more" if single else "measured"
         reference = _without_training(_better_reference(rows, alone[0]))
-        return f"Only {name(alone[0])} is {how} here: there is nothing to rank it with.{reference}"
+        only = f"Only {name(alone[0])} is {condition} here"
+        return f"{only}: there is nothing to rank it with.{reference}"
     if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
         return "Nothing can be ranked here yet: a rank needs two seeds or more."
-    if known and not alone:
+    if comparable and not alone:
         return "Nothing can be ranked here: seeds that are all equal give no interval."
     return "No measured row can be ranked here."
 

@@ -13,10 +13,10 @@ from leaderboards.screens.address import one_of
 def show() -> None:
     """The page of a model."""
     board = page.board()
-    known = models(board)
-    if not known:
+    labels = models(board)
+    if not labels:
         page.text(title="Model", lead=page.NOTHING_OF_OURS)
         return
     left, _ = st.columns([3, 7])
-    chosen = one_of("Model", sorted(known), "model", next(iter(known)), left)
+    chosen = one_of("Model", sorted(labels), "model", next(iter(labels)), left)
     page.show(model_page(board, model(board, chosen), in_app))

@@ -61,9 +61,9 @@ def described() -> str:
 
 def prepare(path: Path) -> None:
     """Make the first page of a board before anybody asks for it."""
-    known = state(path)
-    if _opened(*known).tasks():
-        _overview(*known)
+    state_of_board = state(path)
+    if _opened(*state_of_board).tasks():
+        _overview(*state_of_board)
 
 
 def state(path: Path | None = None) -> tuple[str, int]:
@@ -102,9 +102,11 @@ def show(parts: Iterable[Part]) -> None:
             else:
                 st.json(dict(part.content), expanded=1)
         else:
-            for column, own in zip(st.columns(len(part.columns)), part.columns, strict=True):
+            for column, parts_of_column in zip(
+                st.columns(len(part.columns)), part.columns, strict=True
+            ):
                 with column:
-                    show(own)
+                    show(parts_of_column)
 
 
 def draw(template: str, /, **data: Any) -> None:
@@ -114,15 +116,15 @@ def draw(template: str, /, **data: Any) -> None:
 
 def text(*texts: str, title: str = "", heading: str = "", lead: str = "", colour: str = "") -> None:
     """Sentences under a title or heading."""
-    shown = [one for one in texts if one]
-    draw("text", title=title, heading=heading, lead=lead, texts=shown, colour=colour)
+    sentences = [sentence for sentence in texts if sentence]
+    draw("text", title=title, heading=heading, lead=lead, texts=sentences, colour=colour)
 
 
-def links(found: Iterable[tuple[str, Link]], lead: str = "") -> None:
+def links(pairs: Iterable[tuple[str, Link]], lead: str = "") -> None:
     """Links beside each other."""
-    shown = list(found)
-    if shown:
-        draw("links", links=shown, lead=lead)
+    all_pairs = list(pairs)
+    if all_pairs:
+        draw("links", links=all_pairs, lead=lead)
 
 
 def plot(chart: Chart, alt_text: str) -> None:

@@ -21,8 +21,8 @@ def show() -> None:
         page.text(title="Record", lead="These numbers are published ones: there are no records.")
         return
     wanted, origin = asked("record"), asked("origin") or ""
-    found = records.record(board, wanted, origin) if wanted else None
-    if wanted and found is None:
+    found_record = records.record(board, wanted, origin) if wanted else None
+    if wanted and found_record is None:
         of = f" of origin '{origin}'" if origin else ""
         say(f"There is no record '{wanted}'{of} on this board.")
     top = st.container()
@@ -30,9 +30,9 @@ def show() -> None:
         with top:
             page.text(title="Records")
         return
-    found = found or records.record(board, records.first(board))
-    assert found is not None
-    page.show(records.record_page(found, models(board), in_app))
+    found_record = found_record or records.record(board, records.first(board))
+    assert found_record is not None
+    page.show(records.record_page(found_record, models(board), in_app))
 
 
 def _searched() -> bool:
@@ -43,8 +43,12 @@ def _searched() -> bool:
         if not matched:
             say("No record has all of these words.")
         more = f", the first {MOST} of them" if matched[MOST:] else ""
-        shown = [(_named(run_id, of), to_record(run_id, of)) for run_id, of in matched[:MOST]]
-        page.links(shown, f"{len(matched)} {'record' if len(matched) == 1 else 'records'}{more}:")
+        record_links = [
+            (_named(run_id, of), to_record(run_id, of)) for run_id, of in matched[:MOST]
+        ]
+        page.links(
+            record_links, f"{len(matched)} {'record' if len(matched) == 1 else 'records'}{more}:"
+        )
     return bool(sought)
 
 

@@ -45,28 +45,32 @@ RECORDS = 12  # links to records below a table
 def show() -> None:
     """The page of a task."""
     board = page.board()
-    known = tasks(board)
+    task_names = tasks(board)
     top = st.container()  # what the controls below it choose: a phone shows one of them in a line
     left, middle, right = st.columns([3, 2, 5])
-    task = one_of("Task", known, "task", first_task(board), left)
-    own = headline_tables(board, task)
-    table = _table(board, own, middle, right)
+    task = one_of("Task", task_names, "task", first_task(board), left)
+    tables_of_task = headline_tables(board, task)
+    table = _table(board, tables_of_task, middle, right)
     with top:
-        page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
+        page.text(
+            scale_note(table.rows, tables_of_task), title=task_label(task), lead=summary(table.rows)
+        )
     _numbers(board, table)
     where = {"preset": table.preset, "variant": table.variant}
     page.show(replication_parts(board, table.task, **where))
     _curves(board, table)
-    _about(board, table, own)
+    _about(board, table, tables_of_task)
 
 
-def _table(board: OpenBoard, own: Sequence[Table[Brief]], middle: Any, right: Any) -> Table[Row]:
+def _table(
+    board: OpenBoard, tables_of_task: Sequence[Table[Brief]], middle: Any, right: Any
+) -> Table[Row]:
     """The table that the address asks for, or the most telling one."""
-    options = presets(own)
-    preset = one_of("Preset", options, "preset", opening(own).preset, middle)
-    here = [table for table in own if table.preset == preset]
-    variants = {table.variant or ALONE: table for table in here}
-    at_first = opening(here).variant or ALONE
+    options = presets(tables_of_task)
+    preset = one_of("Preset", options, "preset", opening(tables_of_task).preset, middle)
+    tables_of_preset = [table for table in tables_of_task if table.preset == preset]
+    variants = {table.variant or ALONE: table for table in tables_of_preset}
+    at_first = opening(tables_of_preset).variant or ALONE
     variant = one_of("Configuration", list(variants), "configuration", at_first, right)
     chosen = variants[variant]
     rows = board.rows(chosen.task, preset=preset, variant=chosen.variant)
@@ -74,12 +78,12 @@ def _table(board: OpenBoard, own: Sequence[Table[Brief]], middle: Any, right: An
     left, right, last = st.columns([3, 2, 5])
     metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
     order = one_of("Order", list(ORDERS), "order", BEST_FIRST, right)
-    found = words("Search", "find", last)
+    words_sought = words("Search", "find", last)
     table = metrics[metric]
-    shown = matching(ordered(table.rows, order), found)
-    if not shown:
-        say(f"No row has '{found}': this shows all of them.")
-    return replace(table, rows=tuple(shown or table.rows))
+    matching_rows = matching(ordered(table.rows, order), words_sought)
+    if not matching_rows:
+        say(f"No row has '{words_sought}': this shows all of them.")
+    return replace(table, rows=tuple(matching_rows or table.rows))
 
 
 def _headline_first(table: Table[Row]) -> bool:
@@ -89,18 +93,18 @@ def _headline_first(table: Table[Row]) -> bool:
 def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
-    found = lines(rows, contents)
+    table_lines = lines(rows, contents)
     wanted = (asked("selected") or "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in wanted]
-    lost = [one for one in wanted if one and one not in {row.model for row in rows}]
+    lost = [model for model in wanted if model and model not in {row.model for row in rows}]
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
-    order = some_of("Columns", list(found[0]), "columns", AT_FIRST, st.expander("Columns"))
+    order = some_of("Columns", list(table_lines[0]), "columns", AT_FIRST, st.expander("Columns"))
     left, right = st.columns([3, 2])
     with left:
         state = page.grid(
-            found,
+            table_lines,
             f"Scores of {table.place} by {table.metric}",
             order,
             score=score,
@@ -126,10 +130,10 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
 
 def _remember(picked: Sequence[Row]) -> None:
     """The selected models in the address."""
-    told = ",".join(dict.fromkeys(row.model for row in picked))
-    if told != st.query_params.get("selected", ""):
-        if told:
-            st.query_params["selected"] = told
+    models = ",".join(dict.fromkeys(row.model for row in picked))
+    if models != st.query_params.get("selected", ""):
+        if models:
+            st.query_params["selected"] = models
         else:
             del st.query_params["selected"]
 
@@ -143,8 +147,8 @@ def _lead_on(rows: Sequence[Row]) -> None:
     for row in rows[:RECORDS]:
         if row.run_ids:
             model = [("model", to_model(row.model))] if row.kind == "measured" else []
-            own = [to_record(run_id, row.origin) for run_id in row.run_ids]
-            seeds = [(f"record {n}", target) for n, target in enumerate(own, start=1)]
+            record_links = [to_record(run_id, row.origin) for run_id in row.run_ids]
+            seeds = [(f"record {n}", target) for n, target in enumerate(record_links, start=1)]
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
 
 
@@ -153,32 +157,36 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
         kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
         for kind in (drawn.POSITION, drawn.SIZE)
     }
-    known = [kind for kind, found in kinds.items() if found]
-    if not known:
+    kinds_there = [kind for kind, named_lines in kinds.items() if named_lines]
+    if not kinds_there:
         return
     page.text(heading="Curves")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    kind = one_of("Curves", known, "curves", known[0], left)
-    own = kinds[kind]
-    names = drawn.names(own)
+    kind = one_of("Curves", kinds_there, "curves", kinds_there[0], left)
+    lines = kinds[kind]
+    names = drawn.names(lines)
     first = table.metric if table.metric in names else names[0]
     metric = one_of("Curve", names, "curve", first, middle)
     logarithmic = is_on("Logarithmic", "log", kind == drawn.SIZE, right)
-    own = [line for line in own if line.metric == metric]
+    lines = [line for line in lines if line.metric == metric]
     if kind == drawn.SIZE:
-        sources = drawn.sources(own)
-        wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(own))
-        own = [line for line in own if drawn.origin(line) in wanted]
-    found = drawn.named(own)
-    names = list(dict.fromkeys(name for name, _ in found))
+        sources = drawn.sources(lines)
+        wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(lines))
+        lines = [line for line in lines if drawn.origin(line) in wanted]
+    named_lines = drawn.named(lines)
+    names = list(dict.fromkeys(name for name, _ in named_lines))
     best = [row.model for row in table.rows if row.kind == "reference"][:2]
-    shown = some_of("Models", names, "models", drawn.at_first(found, best))
-    if not shown:
+    shown_names = some_of("Models", names, "models", drawn.at_first(named_lines, best))
+    if not shown_names:
         page.text("Nothing is selected.")
         return
-    arrow = ARROWS.get(own[0].direction or "", "")
+    arrow = ARROWS.get(lines[0].direction or "", "")
     chart = drawn.curve_chart(
-        found, shown, f"{metric} {arrow}".strip(), logarithmic=logarithmic, dark=is_dark()
+        named_lines,
+        shown_names,
+        f"{metric} {arrow}".strip(),
+        logarithmic=logarithmic,
+        dark=is_dark(),
     )
     page.plot(chart, f"Curves of {metric} on {table.place}")
     page.text(

@@ -45,19 +45,19 @@ def badge(kind: str, name: str) -> str:
 
 def place_of(target: Link) -> str:
     """The file and anchor of a link, from the root of the site."""
-    asked = dict(target.query)
+    query = dict(target.query)
     if target.page == "task":
-        page = task_page(asked["task"])
-        where = asked.get("preset", ""), asked.get("configuration", ""), asked.get("metric", "")
+        page = task_page(query["task"])
+        where = query.get("preset", ""), query.get("configuration", ""), query.get("metric", "")
         return f"{page}#{table_anchor(*where)}" if where[0] else page
     if target.page == "model":
-        return model_page(asked["model"])
+        return model_page(query["model"])
     if target.page == "record":
-        return record_page(asked["record"], asked.get("origin", ""))
-    if "claim" in asked:
-        return claim_page(asked["claim"])
+        return record_page(query["record"], query.get("origin", ""))
+    if "claim" in query:
+        return claim_page(query["claim"])
     if target.page == "claims":
-        return f"{CLAIMS}#{slug(asked['verdict'])}" if "verdict" in asked else CLAIMS
+        return f"{CLAIMS}#{slug(query['verdict'])}" if "verdict" in query else CLAIMS
     if target.page == "overview":
         return OVERVIEW
     raise ValueError(f"the site has no page '{target.page}': link to one in the app alone")

@@ -40,13 +40,13 @@ def _of_itables(name: str) -> str:
 
 def _licences() -> str:
     """What the two libraries ask of whoever hands them on."""
-    told = {
+    files_by_library = {
         "itables": "assets/tables.js and tables.css: DataTables, as itables ships it",
         "vl-convert-python": "assets/vega.js: Vega, Vega-Lite and Vega-Embed (BSD 3-Clause, "
         "University of Washington Interactive Data Lab), as vl-convert ships them",
     }
     parts = []
-    for name, files in told.items():
+    for name, files in files_by_library.items():
         owned = [file for file in distribution(name).files or [] if file.name == "LICENSE"]
         parts += [f"{files}\n\n", *(file.read_text() for file in owned), "\n"]
     return "\n".join(parts)
@@ -63,8 +63,8 @@ def _sorting() -> str:
 def _drawing() -> str:
     """Vega, Vega-Lite and Vega-Embed of the version that Altair writes for."""
     version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    own = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return f"(() => {{\n{own}\n}})();\n"
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    return f"(() => {{\n{bundle}\n}})();\n"
 
 
 ASSETS: Mapping[str, Callable[[], str]] = {

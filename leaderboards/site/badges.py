@@ -29,8 +29,8 @@ class Badge(NamedTuple):
 
     def endpoint(self) -> bytes:
         """What shields.io draws a badge from."""
-        told = {"schemaVersion": 1, "label": self.label, "message": self.message}
-        return json.dumps(told | {"color": self.colour}, indent=1).encode()
+        content = {"schemaVersion": 1, "label": self.label, "message": self.message}
+        return json.dumps(content | {"color": self.colour}, indent=1).encode()
 
 
 def of_task(task: Task) -> Badge:
@@ -46,16 +46,16 @@ def of_task(task: Task) -> Badge:
     return _badge(label, f"no ranking{preset}" if rows else "not measured", NOTHING)
 
 
-def of_model(found: Model) -> Badge:
+def of_model(model: Model) -> Badge:
     """How many ranked tables it leads or may lead, smoke left out."""
-    ranked = [row for row in found.rows if row.rank_best and row.preset != PRESETS[0]]
+    ranked = [row for row in model.rows if row.rank_best and row.preset != PRESETS[0]]
     led = [row for row in ranked if row.rank_worst == 1]
     may = [row for row in ranked if row.rank_best == 1 and row.rank_worst != 1]
     if not ranked:
-        return _badge(found.label, "not ranked", NOTHING)
-    told = [f"leads {len(led)}"] * bool(led or not may) + [f"may lead {len(may)}"] * bool(may)
+        return _badge(model.label, "not ranked", NOTHING)
+    counts = [f"leads {len(led)}"] * bool(led or not may) + [f"may lead {len(may)}"] * bool(may)
     colour = SURE if led else OPEN if may else NOTHING
-    return _badge(found.label, f"{', '.join(told)} of {len(ranked)} tables", colour)
+    return _badge(model.label, f"{', '.join(counts)} of {len(ranked)} tables", colour)
 
 
 def _badge(label: str, message: str, colour: str) -> Badge:

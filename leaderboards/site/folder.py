@@ -92,16 +92,16 @@ def _put(
     old: Mapping[str, list[str]],
     new: Mapping[str, str],
 ) -> int:
-    there = {place: _sha256(target / place) for place in {*old, *new}}
-    for place, found in sorted(there.items()):
+    hash_by_place = {place: _sha256(target / place) for place in {*old, *new}}
+    for place, found in sorted(hash_by_place.items()):
         if found is not None and found not in (*old.get(place, ()), new.get(place)):
             raise UserError(
                 f"{target / place} is not what an export wrote, so nothing was touched: move it "
                 "away, then give the same command again"
             )
-    lost = [place for place in old if place not in new and there[place] is not None]
-    changed = [place for place, digest in new.items() if there[place] != digest]
-    either = {place: list(old.get(place, ())) for place in there}
+    lost = [place for place in old if place not in new and hash_by_place[place] is not None]
+    changed = [place for place, digest in new.items() if hash_by_place[place] != digest]
+    either = {place: list(old.get(place, ())) for place in hash_by_place}
     for place, digest in new.items():
         either[place] += [digest] * (digest not in either[place])
     make_folder(target)
@@ -113,8 +113,8 @@ def _put(
     for place in lost:
         (target / place).unlink()
         _remove_empty(target, (target / place).parent)
-    own = {place: [digest] for place, digest in new.items()}
-    write_atomically(target / LIST, Listed(board=board, files=own).to_json())
+    final = {place: [digest] for place, digest in new.items()}
+    write_atomically(target / LIST, Listed(board=board, files=final).to_json())
     return len(changed) + len(lost)
 
 

@@ -57,7 +57,7 @@ def grid(
         hrefs: where the texts of a column lead to, line by line; "" where to nothing.
     """
     names = columns(lines, first)
-    found = tuple(
+    shown_columns = tuple(
         Column(
             name,
             (titles or {}).get(name, name),
@@ -66,15 +66,15 @@ def grid(
         )
         for name in names
     )
-    leads = {name: iter(own) for name, own in (hrefs or {}).items()}
+    leads = {name: iter(addresses) for name, addresses in (hrefs or {}).items()}
     rows = tuple(
         tuple(
             _cell(column, line.get(column.name), next(leads.get(column.name, iter(())), ""))
-            for column in found
+            for column in shown_columns
         )
         for line in lines
     )
-    return Grid(words, found, rows)
+    return Grid(words, shown_columns, rows)
 
 
 def _is_number(value: object) -> bool:

@@ -122,5 +122,5 @@ def badge(place: str, name: str, label: str) -> Markup:
 
 def items(place: str, anchor: str, heading: str, listed: Iterable[Item], *texts: str) -> Markup:
     """A list of links under a heading; their addresses are from the root of the site."""
-    entries = [(name, relative(place, target), told) for name, target, told in listed]
+    entries = [(name, relative(place, target), note) for name, target, note in listed]
     return fill(place, "lists", anchor=anchor, heading=heading, items=entries, texts=texts)

@@ -43,14 +43,14 @@ class Site:
         """Every task that the board has, or that a planned cell of the overview leads to."""
         groups = self.overview.matrix.groups
         cells = (cell for _, lines in groups for line in lines for cell in line.cells if cell)
-        asked = (dict(cell.link.query)["task"] for cell in cells)
-        return [task_of(self.board, name) for name in sorted({*self.board.tasks(), *asked})]
+        names = (dict(cell.link.query)["task"] for cell in cells)
+        return [task_of(self.board, name) for name in sorted({*self.board.tasks(), *names})]
 
     @cached_property
     def models(self) -> dict[str, str]:
         """Every model with its label: those that were measured, and those of the overview."""
-        lines = [one for _, group in self.overview.matrix.groups for one in group]
-        return {one.model: one.label for one in lines} | modelled.models(self.board)
+        lines = [line for _, group in self.overview.matrix.groups for line in group]
+        return {line.model: line.label for line in lines} | modelled.models(self.board)
 
     @cached_property
     def records(self) -> list[tuple[str, str]]:
@@ -83,7 +83,7 @@ class Site:
     @cached_property
     def _lists(self) -> list[Page]:
         """The pages that lead to all others."""
-        labels = sorted(self.models.items(), key=lambda one: one[1].lower())
+        labels = sorted(self.models.items(), key=lambda pair: pair[1].lower())
         names = [task.name for task in self.tasks]
         return [
             pages.of_overview(self.board, self.overview, names, labels),
@@ -100,35 +100,35 @@ class Site:
         for claim in self.board.claims():
             yield pages.of_claim(self.board, claim)
         for run_id, origin in self.records:
-            found = record(self.board, run_id, origin)
-            assert found is not None
-            years.append(found.content["provenance"]["started_at"][:4])
-            yield pages.of_record(found, self.models)
+            found_record = record(self.board, run_id, origin)
+            assert found_record is not None
+            years.append(found_record.content["provenance"]["started_at"][:4])
+            yield pages.of_record(found_record, self.models)
 
     def _linked(self, task: str) -> list[Table[Row]]:
         """The tables of a task by other metrics that the overview leads to, as the app has them."""
-        sources = (own.table for _, own in self.overview.matrix.sources)
-        others = (own for own in sources if own.task == task and not own.rows[0].headline)
-        return [replace(own, rows=tuple(self._rows(own))) for own in others]
+        sources = (table.table for _, table in self.overview.matrix.sources)
+        others = (table for table in sources if table.task == task and not table.rows[0].headline)
+        return [replace(table, rows=tuple(self._rows(table))) for table in others]
 
-    def _rows(self, own: Table[Row]) -> list[Row]:
-        place = {"preset": own.preset, "variant": own.variant, "metric": own.metric}
-        return self.board.rows(own.task, **place)
+    def _rows(self, table: Table[Row]) -> list[Row]:
+        place = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
+        return self.board.rows(table.task, **place)
 
     def _citations(self, year: str) -> Iterator[File]:
         yield "CITATION.cff", citation.cff(self.digest)
         yield "board.bib", citation.bibtex(self.digest, year)
-        for shown in (shown for task in self.tasks for shown in task.tables):
-            name = shown.name.partition("/")[2]
-            yield f"{shown.name}.tex", citation.table(shown, self.digest)
-            yield f"{shown.name}.bib", citation.bibtex(self.digest, year, name, shown.table.place)
+        for placed in (placed for task in self.tasks for placed in task.tables):
+            name = placed.name.partition("/")[2]
+            yield f"{placed.name}.tex", citation.table(placed, self.digest)
+            yield f"{placed.name}.bib", citation.bibtex(self.digest, year, name, placed.table.place)
 
     def _badges(self) -> Iterator[File]:
-        found = [(badge("tasks", one.name), badges.of_task(one)) for one in self.tasks]
+        badge_by_place = [(badge("tasks", task.name), badges.of_task(task)) for task in self.tasks]
         for name in self.models:
-            own = badges.of_model(modelled.model(self.board, name))
-            found.append((badge("models", name), own))
-        for place, own_badge in found:
+            model_badge = badges.of_model(modelled.model(self.board, name))
+            badge_by_place.append((badge("models", name), model_badge))
+        for place, own_badge in badge_by_place:
             yield f"{place}.svg", own_badge.svg()
             yield f"{place}.json", own_badge.endpoint()
 

@@ -64,17 +64,25 @@ class Task:
 def task_of(board: OpenBoard, name: str) -> Task:
     """A task; without tables, where the board has none of it."""
     briefs = headline_tables(board, name)
-    found = [whole(board, brief) for brief in most_telling_first(briefs)]
-    return Task(name, tuple(_anchored(found)), tuple(briefs))
+    ranked_tables = [whole(board, brief) for brief in most_telling_first(briefs)]
+    return Task(name, tuple(_anchored(ranked_tables)), tuple(briefs))
 
 
-def _anchored(found: Iterable[Table[Row]]) -> Iterator[Shown]:
+def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
     taken: set[str] = set()
-    for one in found:
-        own = table_anchor(one.preset, one.variant, "" if one.rows[0].headline else one.metric)
-        own = table_anchor(one.preset, one.variant, one.metric) if own in taken else own
-        taken.add(own)
-        yield Shown(one, own)
+    for ranked_table in ranked_tables:
+        anchor = table_anchor(
+            ranked_table.preset,
+            ranked_table.variant,
+            "" if ranked_table.rows[0].headline else ranked_table.metric,
+        )
+        anchor = (
+            table_anchor(ranked_table.preset, ranked_table.variant, ranked_table.metric)
+            if anchor in taken
+            else anchor
+        )
+        taken.add(anchor)
+        yield Shown(ranked_table, anchor)
 
 
 def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Page:
@@ -88,17 +96,23 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
         nothing = Text(title=label, lead="Nothing is measured yet.")
         return Page(place, label, tuple(written(place, [nothing])))
     first = task.tables[0].table
-    anchors = {shown.anchor for shown in task.tables}
-    also = [shown for shown in _anchored(linked) if shown.anchor not in anchors]
+    anchors = {placed_table.anchor for placed_table in task.tables}
+    also = [
+        placed_table for placed_table in _anchored(linked) if placed_table.anchor not in anchors
+    ]
     below = [*claim_parts(board, task.name, from_page(place))]
     below += coverage_parts(task.name, task.briefs)
     below.append(Filled("cards", {"cards": _cards(task)}))
     scale = scale_note(first.rows, task.briefs)
     parts = [
         *written(place, [Text((scale,) if scale else (), title=label)]),
-        fill(place, "contents", tables=[(where(one.table), one.anchor) for one in task.tables]),
-        *(_table(board, place, one, cited=True) for one in task.tables),
-        *(_table(board, place, one, cited=False) for one in also),
+        fill(
+            place,
+            "contents",
+            tables=[(where(placed.table), placed.anchor) for placed in task.tables],
+        ),
+        *(_table(board, place, placed, cited=True) for placed in task.tables),
+        *(_table(board, place, placed, cited=False) for placed in also),
         *written(place, replication_parts(board, task.name)),
         *_curves(board, task),
         *written(place, _other_metrics(board, task)),
@@ -109,60 +123,70 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
 
 
 def _cards(task: Task) -> list[tuple[str, Mapping[str, object]]]:
-    return list({name: own for one in task.tables for name, own in cards(one.table)}.items())
+    return list(
+        {name: card for placed in task.tables for name, card in cards(placed.table)}.items()
+    )
 
 
-def _table(board: OpenBoard, place: str, shown: Shown, cited: bool) -> Markup:
-    own = shown.table
+def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
+    ranked_table = placed.table
     to_model_page = from_page(place)
     files = [
-        ("LaTeX", f"{shown.name}.tex"),
-        ("BibTeX", f"{shown.name}.bib"),
-        ("CSV of the task", f"data/{slug(own.task)}.csv"),
-        ("Parquet of the task", f"data/{slug(own.task)}.parquet"),
+        ("LaTeX", f"{placed.name}.tex"),
+        ("BibTeX", f"{placed.name}.bib"),
+        ("CSV of the task", f"data/{slug(ranked_table.task)}.csv"),
+        ("Parquet of the task", f"data/{slug(ranked_table.task)}.parquet"),
     ]
     part = Grid(
-        f"{where(own)}: {own.metric}",
-        lines(own.rows, contents_of(board, own.rows), from_page(place)),
+        f"{where(ranked_table)}: {ranked_table.metric}",
+        lines(ranked_table.rows, contents_of(board, ranked_table.rows), from_page(place)),
         AT_FIRST,
-        lead=summary(own.rows),
-        words=f"Scores of {own.place} by {own.metric}",
-        anchor=shown.anchor,
+        lead=summary(ranked_table.rows),
+        words=f"Scores of {ranked_table.place} by {ranked_table.metric}",
+        anchor=placed.anchor,
     )
     dots = None
-    if any(row.mean is not None for row in own.rows):
-        dots = chart(own.place, f"The scores of {own.place} as dots", dots_spec(own.rows))
+    if any(row.mean is not None for row in ranked_table.rows):
+        dots = chart(
+            ranked_table.place,
+            f"The scores of {ranked_table.place} as dots",
+            dots_spec(ranked_table.rows),
+        )
+    arrow = ARROWS.get(ranked_table.rows[0].direction or "", "")
     model_links = []
-    for row in own.rows:
+    for row in ranked_table.rows:
         has_page = row.kind == "measured"
         model_links.append(to_model_page(to_model(row.model)) if has_page else "")
     return table(
         place,
         part,
-        titles={"score": f"{own.metric} {ARROWS.get(own.rows[0].direction or '', '')}".strip()},
+        titles={"score": f"{ranked_table.metric} {arrow}".strip()},
         hrefs={"model": model_links},
         chart=dots,
-        texts=notes(own.rows),
+        texts=notes(ranked_table.rows),
         files=[(name, relative(place, file)) for name, file in files] if cited else (),
     )
 
 
-def where(own: Table[Row]) -> str:
+def where(ranked_table: Table[Row]) -> str:
     """Where a table is among those of its task, in words."""
-    return ", ".join(filter(None, (own.preset, own.variant)))
+    return ", ".join(filter(None, (ranked_table.preset, ranked_table.variant)))
 
 
 def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:
     """Every curve that the app draws at first, for each table."""
     sized: set[str] = set()
-    for one in (shown.table for shown in task.tables):
+    for ranked_table in (placed.table for placed in task.tables):
         for kind in (drawn.POSITION, drawn.SIZE):
-            if kind == drawn.SIZE and one.preset in sized:
+            if kind == drawn.SIZE and ranked_table.preset in sized:
                 continue
-            sized |= {one.preset} if kind == drawn.SIZE else set()
-            found = drawn.curves(board, one.task, one.preset, one.variant, kind)
-            charts = [_curve(one, found, name, kind) for name in drawn.names(found)]
-            heading = f"Curves {kind}: {one.preset if kind == drawn.SIZE else where(one)}"
+            sized |= {ranked_table.preset} if kind == drawn.SIZE else set()
+            lines = drawn.curves(
+                board, ranked_table.task, ranked_table.preset, ranked_table.variant, kind
+            )
+            charts = [_curve(ranked_table, lines, name, kind) for name in drawn.names(lines)]
+            scope = ranked_table.preset if kind == drawn.SIZE else where(ranked_table)
+            heading = f"Curves {kind}: {scope}"
             if charts:
                 yield fill(task.place, "charts", heading=heading, charts=charts, texts=CURVES[kind])
 
@@ -179,22 +203,22 @@ CURVES = {
 }
 
 
-def _curve(own: Table[Row], lines: Sequence[drawn.Line], metric: str, kind: str) -> Chart:
-    mine = [line for line in lines if line.metric == metric]
+def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, kind: str) -> Chart:
+    of_metric = [line for line in lines if line.metric == metric]
     if kind == drawn.SIZE:
-        wanted = drawn.sources_at_first(mine)
-        mine = [line for line in mine if drawn.origin(line) in wanted]
-    found = drawn.named(mine)
-    best = [row.model for row in own.rows if row.kind == "reference"][:2]
-    title = f"{metric} {ARROWS.get(mine[0].direction or '', '')}".strip()
-    shown = drawn.at_first(found, best)
-    spec = drawn.curve_spec(found, shown, title, logarithmic=kind == drawn.SIZE)
-    return chart(title, f"Curves of {metric} on {own.place}", spec)
+        wanted = drawn.sources_at_first(of_metric)
+        of_metric = [line for line in of_metric if drawn.origin(line) in wanted]
+    named_lines = drawn.named(of_metric)
+    best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
+    title = f"{metric} {ARROWS.get(of_metric[0].direction or '', '')}".strip()
+    shown_names = drawn.at_first(named_lines, best)
+    spec = drawn.curve_spec(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
+    return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
 
 
 def _other_metrics(board: OpenBoard, task: Task) -> Iterator[Grid]:
     """Every number of ours by other metrics, and every published one."""
-    headlines = {shown.table.metric for shown in task.tables}
+    headlines = {placed.table.metric for placed in task.tables}
     rows = [row for row in board.rows(task.name) if row.metric not in headlines]
     for (preset, variant), group in groupby(rows, key=lambda row: (row.preset, row.variant)):
         of_table = list(group)

@@ -89,8 +89,8 @@ def build(
     try:
         index = Index(output.with_name(f".{output.name}.index"), inputs.folders)
     except sqlite3.OperationalError:
-        why = f"{output} is being made by another process: wait until that has ended"
-        raise UserError(why, RUN_FAILED) from None
+        reason = f"{output} is being made by another process: wait until that has ended"
+        raise UserError(reason, RUN_FAILED) from None
     finished = False
     try:
         _build(index, inputs, output, refused, report, stale)
@@ -199,9 +199,9 @@ def _read_published(
     inputs: Inputs, index: Index, refused: list[UserError] | None
 ) -> list[PublishedFile]:
     """Published numbers, from the index where this checkout has read its YAML files before."""
-    known = index.note(PUBLISHED)
-    if known is not None:
-        return _PUBLISHED_FILES.validate_json(known)
+    noted = index.note(PUBLISHED)
+    if noted is not None:
+        return _PUBLISHED_FILES.validate_json(noted)
     refused_before = len(refused or ())
     files = read_published(inputs.published, refused)
     if len(refused or ()) == refused_before:  # else what was refused is to be named again

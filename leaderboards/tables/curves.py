@@ -19,7 +19,9 @@ def lines_of(setting: Setting) -> list[Line]:
     """The curves of a setting, pointwise over its seeds."""
     finished = [record for record in setting.records if record.outcome == "ok"]
     # Seeds that failed have no curve: the legend says how many are left.
-    some = f"{len(finished)} of {len(setting.records)} seeds" if not setting.ended_well else ""
+    seeds_left = (
+        f"{len(finished)} of {len(setting.records)} seeds" if not setting.ended_well else ""
+    )
     lines = []
     for name in sorted({name for record in finished for name in record.curves}):
         records = [record for record in finished if name in record.curves]
@@ -41,7 +43,7 @@ def lines_of(setting: Setting) -> list[Line]:
         lines.append(
             replace(
                 _blank_line(setting.entry),
-                setting=", ".join(part for part in (setting.entry.name, some) if part),
+                setting=", ".join(part for part in (setting.entry.name, seeds_left) if part),
                 metric=name,
                 abscissa="training step" if name in LOSS_CURVES else "position",
                 seeds=None if setting.is_reference else len(records),

@@ -157,10 +157,10 @@ class Staged:
         if self.path.is_file():  # a board of an earlier version
             self.path.unlink()
         make_folder(self.path)
-        for made in sorted(self._waiting.rglob("*.parquet")):
-            place = self.path / made.relative_to(self._waiting)
+        for new_file in sorted(self._waiting.rglob("*.parquet")):
+            place = self.path / new_file.relative_to(self._waiting)
             make_folder(place.parent)
-            made.replace(place)
+            new_file.replace(place)
         content = json.dumps(manifest.model_dump(mode="json"), indent=1, sort_keys=True)
         write_atomically(self.path / MANIFEST, content.encode() + b"\n")
         shutil.rmtree(self._waiting, ignore_errors=True)
@@ -204,16 +204,16 @@ def tables_of(board: Board) -> dict[str, pa.Table]:
         "records": board.records,
         "replications": board.replications,
     }
-    found = {"claims": table_of(ClaimLine, board.claims)}
+    tables = {"claims": table_of(ClaimLine, board.claims)}
     rows = sorted(filter(is_in_summary, board.rows), key=lambda row: row.task)
-    found["summary"] = table_of(Row, rows)
+    tables["summary"] = table_of(Row, rows)
     for section, lines in sections.items():
         by_task: dict[str, list[Any]] = {}
         for line in lines:
             by_task.setdefault(line.task, []).append(line)
-        for task, own in by_task.items():
-            found[f"{section}/{task}"] = table_of(KINDS[section], own)
-    return found
+        for task, of_task in by_task.items():
+            tables[f"{section}/{task}"] = table_of(KINDS[section], of_task)
+    return tables
 
 
 def is_in_summary(row: Row) -> bool:

@@ -72,15 +72,15 @@ class Entry:
         """Hash of all that its rows and curves follow from, but for the words of the variant."""
         contents = [(summary.content, summary.origin) for summary in self.summaries]
         status = (self.status.words, self.status.verified)
-        own = [self.group, self.name, self.beside, self.searched_elsewhere, status, contents]
-        own += [list(self.notes)] if self.notes else []
-        text = json.dumps(own)
+        content = [self.group, self.name, self.beside, self.searched_elsewhere, status, contents]
+        content += [list(self.notes)] if self.notes else []
+        text = json.dumps(content)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def validation_loss(self) -> float:
         """Mean over seeds of the validation loss, by which settings are chosen."""
-        known = [s.validation_loss for s in self.summaries if s.validation_loss is not None]
-        return sum(known) / len(known) if known else float("inf")
+        losses = [s.validation_loss for s in self.summaries if s.validation_loss is not None]
+        return sum(losses) / len(losses) if losses else float("inf")
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class Setting:
         counts = Counter(record.outcome for record in self.records)
         outcome = min(counts, key=SEVERITY.index)
         if outcome != "ok":
-            why = next((r.cause for r in self.records if r.outcome == outcome and r.cause), "")
+            reason = next((r.cause for r in self.records if r.outcome == outcome and r.cause), "")
             how_often = f"{outcome.replace('_', ' ')} in {counts[outcome]} of {total} seeds"
-            return outcome, f"{how_often}: {why}" if why else how_often
+            return outcome, f"{how_often}: {reason}" if reason else how_often
         missing = self.values(metric).count(None)
         if missing:
             return "failed", f"no finite {metric} in {missing} of {total} seeds"
@@ -153,27 +153,27 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
     """
-    kept = one_of_each(summary for summary in summaries if summary.role not in OFF_THE_BOARD)
-    rows = _rows_of(kept)
-    lengths = _lengths(kept, rows)
+    shown_runs = one_of_each(summary for summary in summaries if summary.role not in OFF_THE_BOARD)
+    rows = _rows_of(shown_runs)
+    lengths = _lengths(shown_runs, rows)
     by_identity: dict[tuple[str, str], list[RecordSummary]] = defaultdict(list)
     line_groups: dict[str, str] = {}
-    for summary in kept:
+    for summary in shown_runs:
         first = rows[summary.identity]
         group, line_group = first.group, first.line_group
-        own = {summary.steps} if not summary.is_reference else lengths[group] or {0}
-        for length in sorted(own):
-            mine = f"{group}-{length}" if len(lengths[group]) > 1 else group
+        steps_of_run = {summary.steps} if not summary.is_reference else lengths[group] or {0}
+        for length in sorted(steps_of_run):
+            group_of_length = f"{group}-{length}" if len(lengths[group]) > 1 else group
             split = len(lengths[line_group]) > 1
-            line_groups[mine] = f"{line_group}-{length}" if split else line_group
-            by_identity[mine, first.identity].append(summary)
+            line_groups[group_of_length] = f"{line_group}-{length}" if split else line_group
+            by_identity[group_of_length, first.identity].append(summary)
     for same in by_identity.values():
         same.sort(key=lambda s: (s.data_seed, s.seed, s.run_id))
-        for one, other in pairwise(same):
-            if (one.identity, one.seed) == (other.identity, other.seed):
+        for earlier, later in pairwise(same):
+            if (earlier.identity, earlier.seed) == (later.identity, later.seed):
                 raise UserError(
-                    f"the records {one.run_id} and {other.run_id} have the same identity and seed, "
-                    "so one run would count twice: leave one of them out",
+                    f"the records {earlier.run_id} and {later.run_id} have the same identity and "
+                    "seed, so one run would count twice: leave one of them out",
                     VERIFICATION_FAILED,
                 )
     groups = {group: same[0] for (group, _), same in sorted(by_identity.items())}
@@ -233,8 +233,12 @@ def _is_searched(summaries: Iterable[RecordSummary]) -> bool:
 def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple[str, str, str]:
     """A model and its size, on what it is ranked on, however long it was trained."""
     first = summaries[0]
-    own = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
-    return without_length(key[0]), first.model, json.dumps(own, sort_keys=True, default=str)
+    model_settings = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
+    return (
+        without_length(key[0]),
+        first.model,
+        json.dumps(model_settings, sort_keys=True, default=str),
+    )
 
 
 def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:
@@ -244,12 +248,12 @@ def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:
         summaries, key=lambda s: (s.origin == SUBMITTED, not s.searched, s.started_at, s.run_id)
     )
     first: dict[tuple[str, int], RecordSummary] = {}
-    kept = []
+    chosen = []
     for one in ordered:
         other = first.setdefault((one.identity, one.seed), one)
         if other.own_identity == one.own_identity:  # two of one identity are not for this to judge
-            kept.append(one)
-    return sorted(kept, key=lambda summary: summary.run_id)
+            chosen.append(one)
+    return sorted(chosen, key=lambda summary: summary.run_id)
 
 
 def _rows_of(summaries: Sequence[RecordSummary]) -> dict[str, RecordSummary]:

@@ -91,8 +91,8 @@ class Index:
         """What was noted under a key; with a value, note it."""
         if value is not None:
             self._database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-        found = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if found is None else str(found[0])
+        row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
 
     def update(self, refused: list[UserError] | None = None, report: Report = silent) -> set[str]:
         """Look at all files; the tasks of which a record is new, changed or gone.
@@ -100,23 +100,23 @@ class Index:
         Raises:
             UserError: without ``refused``, a record cannot be trusted, or contradicts another.
         """
-        known = dict(self._database.execute("SELECT path, state FROM files"))
-        there = list(_files(self.folders))
-        gone = known.keys() - {path for _, path, _ in there}
-        new = [one for one in there if known.get(one[1]) != one[2]]
-        changed = [path for _, path, _ in new if path in known]
+        state_by_path = dict(self._database.execute("SELECT path, state FROM files"))
+        files = list(_files(self.folders))
+        gone = state_by_path.keys() - {path for _, path, _ in files}
+        new = [file for file in files if state_by_path.get(file[1]) != file[2]]
+        changed = [path for _, path, _ in new if path in state_by_path]
         touched, keys = self._forget(map(self._number_of, [*gone, *changed]))
         all_of_them = len(new) > MANY
         for place, path, state in counted(new, "reading records", report):
             try:
-                task, said = self._take(place, Path(path), state)
+                task, keys_of_file = self._take(place, Path(path), state)
             except (UserError, *UNSHAPED) as error:
                 refusal = _named(path, error)
                 if refused is None:
                     raise refusal from None
                 refused.append(refusal)
                 continue
-            keys |= set() if all_of_them else said
+            keys |= set() if all_of_them else keys_of_file
             touched.add(task)
         return touched | self._compare(self._doubtful() if all_of_them else keys, refused)
 
@@ -126,15 +126,15 @@ class Index:
 
     def count(self) -> int:
         """How many records the board has."""
-        (found,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
-        return int(found)
+        (count,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
+        return int(count)
 
     def contents(self, run_ids: Iterable[str]) -> set[str]:
         """The content hashes of the records of some names, of those too that no board shows."""
         place = _FIELDS.index("content")
         query = f"SELECT json_extract(summary, '$[{place}]') FROM files WHERE run_id = ?"
-        found = (self._database.execute(query, (run_id,)) for run_id in run_ids)
-        return {str(content) for rows in found for (content,) in rows}
+        rows_by_name = (self._database.execute(query, (run_id,)) for run_id in run_ids)
+        return {str(content) for rows in rows_by_name for (content,) in rows}
 
     def summaries(self, task: str) -> Iterator[RecordSummary]:
         """The summaries of the records of a task; of equal run ids that of the first folder, and
@@ -162,8 +162,8 @@ class Index:
         places = [n for n, folder in enumerate(self.folders) if folder.origin == summary.origin]
         marks = ", ".join("?" * len(places))
         query = f"SELECT path, bytes FROM files WHERE run_id = ? AND place IN ({marks})"
-        found = self._database.execute(f"{query} ORDER BY place", (summary.run_id, *places))
-        path, expected = found.fetchone()
+        files = self._database.execute(f"{query} ORDER BY place", (summary.run_id, *places))
+        path, expected = files.fetchone()
         content = RECORD.bytes_of(Path(path))
         if hashlib.sha256(content).hexdigest() != expected:
             raise RECORD.refused(Path(path), "changed while the board was made")
@@ -179,17 +179,17 @@ class Index:
         return self._facts[identity]
 
     def _number_of(self, path: str) -> int:
-        found = self._database.execute("SELECT id FROM files WHERE path = ?", (path,))
-        return int(found.fetchone()[0])
+        files = self._database.execute("SELECT id FROM files WHERE path = ?", (path,))
+        return int(files.fetchone()[0])
 
     def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
         """Forget files; their tasks, and of what they said something."""
         tasks, keys = set(), set()
         for number in numbers:
-            found = self._database.execute("SELECT task FROM files WHERE id = ?", (number,))
-            tasks.add(str(found.fetchone()[0]))
-            said = self._database.execute("SELECT key FROM said WHERE file = ?", (number,))
-            keys |= {key for (key,) in said}
+            files = self._database.execute("SELECT task FROM files WHERE id = ?", (number,))
+            tasks.add(str(files.fetchone()[0]))
+            statements = self._database.execute("SELECT key FROM said WHERE file = ?", (number,))
+            keys |= {key for (key,) in statements}
             self._database.execute("DELETE FROM files WHERE id = ?", (number,))
             self._database.execute("DELETE FROM said WHERE file = ?", (number,))
         return tasks, keys
@@ -200,19 +200,22 @@ class Index:
         content = hashlib.sha256(RECORD.bytes_of(path)).hexdigest()
         summary = summary_of(record)
         values = [getattr(summary, name) for name in _FIELDS]
-        shown = record.role not in OFF_THE_BOARD
+        is_shown = record.role not in OFF_THE_BOARD
         row = (place, str(path), state, content, record.task, record.run_id, summary.beside_data)
         run = f"{summary.identity} {summary.seed}"
-        said = [] if self._is_beside(place, run, summary.beside_data) else [*shared(record)]
+        statements = [] if self._is_beside(place, run, summary.beside_data) else [*shared(record)]
         number = self._database.execute(
             "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row, run, shown, json.dumps(values)),
+            (*row, run, is_shown, json.dumps(values)),
         ).lastrowid
         self._database.execute(
             "INSERT OR IGNORE INTO facts VALUES (?, ?)",
-            (summary.identity, json.dumps([dict(own) for own in summary.facts])),
+            (summary.identity, json.dumps([dict(part) for part in summary.facts])),
         )
-        rows = [(what, _key(what, of), _value(what, value), number) for what, of, value in said]
+        rows = [
+            (subject, _key(subject, identity), _value(subject, value), number)
+            for subject, identity, value in statements
+        ]
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", rows)
         return record.task, {key for _, key, _, _ in rows}
 
@@ -225,8 +228,8 @@ class Index:
         """
         yours = self.folders[place].origin == YOURS
         query = "SELECT 1 FROM files WHERE place < ? AND (run = ? OR (? AND family = ?))"
-        found = self._database.execute(query, (place, run, yours, family))
-        return found.fetchone() is not None
+        files = self._database.execute(query, (place, run, yours, family))
+        return files.fetchone() is not None
 
     def _doubtful(self) -> set[bytes]:
         """Every thing of which two files say something else."""
@@ -248,14 +251,16 @@ class Index:
         while waiting:
             wrong = []
             for key in waiting:
-                said = self._database.execute(query, (key,)).fetchall()
-                for what, text, run_id, *place in said:
-                    if not agree(what, json.loads(text), json.loads(said[0][1])):
-                        error = contradiction(run_id, what, said[0][2], Path(place[1]))
+                statements = self._database.execute(query, (key,)).fetchall()
+                for subject, text, run_id, *place in statements:
+                    if not agree(subject, json.loads(text), json.loads(statements[0][1])):
+                        error = contradiction(run_id, subject, statements[0][2], Path(place[1]))
                         wrong.append((*place, error))
             if not wrong:
                 break
-            _, path, number, error = min(wrong, key=lambda one: (*one[:2], str(one[3])))
+            _, path, number, error = min(
+                wrong, key=lambda disagreement: (*disagreement[:2], str(disagreement[3]))
+            )
             sentence = UserError(f"{path}: {error}", error.exit_code)
             if refused is None:
                 raise sentence
@@ -287,8 +292,8 @@ def _open(path: Path | None, key: str) -> sqlite3.Connection:
     database = sqlite3.connect(path or "", isolation_level=None)
     try:
         database.execute("PRAGMA trusted_schema = OFF")
-        found = database.execute("SELECT value FROM meta WHERE key = 'made by'").fetchone()
-        usable = found is not None and found[0] == key
+        noted = database.execute("SELECT value FROM meta WHERE key = 'made by'").fetchone()
+        usable = noted is not None and noted[0] == key
     except sqlite3.DatabaseError:
         usable = False
     if not usable:
@@ -308,7 +313,7 @@ def _open(path: Path | None, key: str) -> sqlite3.Connection:
 def _files(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
     """Number of the folder, path and state of every file of a record, in their order."""
     for place, folder in enumerate(folders):
-        found = []
+        files = []
         waiting = [str(folder.path)] if folder.path.is_dir() else []
         while waiting:
             with os.scandir(waiting.pop()) as entries:
@@ -318,26 +323,28 @@ def _files(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
                     elif entry.name.endswith(".json"):
                         at = entry.stat()
                         state = f"{at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
-                        found.append((place, entry.path, state))
-        yield from sorted(found)
+                        files.append((place, entry.path, state))
+        yield from sorted(files)
 
 
 def _named(path: str, error: Exception) -> UserError:
     """Why a file is no record that can be shown, with its name."""
     code = error.exit_code if isinstance(error, UserError) else RUN_FAILED
-    why = str(error)
+    reason = str(error)
     if not isinstance(error, UserError):
-        why = f"holds what no run of this version leaves ({type(error).__name__}: {error!s:.200})"
-    return UserError(why if path in why else f"{path}: {why}", code)
+        reason = (
+            f"holds what no run of this version leaves ({type(error).__name__}: {error!s:.200})"
+        )
+    return UserError(reason if path in reason else f"{path}: {reason}", code)
 
 
-def _value(what: str, value: Any) -> str:
+def _value(subject: str, value: Any) -> str:
     """What is said, short: numbers that need not be equal as they are, of all else the hash."""
-    if what in NEAR:
+    if subject in NEAR:
         return json.dumps(value)
     text = json.dumps(value, sort_keys=True, default=lambda model: model.model_dump(mode="json"))
     return json.dumps(hashlib.sha256(text.encode()).hexdigest())
 
 
-def _key(what: str, of: str) -> bytes:
-    return hashlib.sha256(f"{what}\n{of}".encode()).digest()[:16]
+def _key(subject: str, identity: str) -> bytes:
+    return hashlib.sha256(f"{subject}\n{identity}".encode()).digest()[:16]

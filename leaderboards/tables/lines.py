@@ -186,8 +186,8 @@ class Replication:
     @property
     def difference(self) -> float | None:
         """The replication's value minus that of the board."""
-        known = self.value is not None and self.other_value is not None
-        return self.other_value - self.value if known else None  # type: ignore[operator]
+        has_both = self.value is not None and self.other_value is not None
+        return self.other_value - self.value if has_both else None  # type: ignore[operator]
 
 
 @dataclass(frozen=True)

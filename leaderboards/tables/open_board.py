@@ -106,17 +106,17 @@ class OpenBoard:
 
     def records(self, task: str, **where: Any) -> list[RecordLine]:
         """Records of a task, each with its content as JSON; ask ``distinct`` for a list of them."""
-        found = self._lines(RecordLine, f"records/{task}", where)
-        for record in found:
+        records = self._lines(RecordLine, f"records/{task}", where)
+        for record in records:
             SHOWN.typed(self.path, SHOWN.tree(self.path, record.content.encode()))
-        return found
+        return records
 
     def record(self, run_id: str, origin: str = "") -> RecordLine | None:
         """One record, of an origin if that is given; else that of the board before one of the same
         name that is a replication. Its name begins with its task."""
         where = {"origin": origin} if origin else {}
-        found = self.records(run_id.partition("-")[0], run_id=run_id, **where)
-        return found[0] if found else None
+        records = self.records(run_id.partition("-")[0], run_id=run_id, **where)
+        return records[0] if records else None
 
     def distinct(
         self, section: str, task: str, *columns: str, **where: Any
@@ -130,8 +130,8 @@ class OpenBoard:
 
     def table(self, name: str, **where: Any) -> pa.Table:
         """The columns of a file, such as ``rows/regbench``; none where the board has none."""
-        found = self._table(name, where)
-        return schema_of(KINDS[name.partition("/")[0]]).empty_table() if found is None else found
+        table = self._table(name, where)
+        return schema_of(KINDS[name.partition("/")[0]]).empty_table() if table is None else table
 
     def summaries(self) -> dict[str, pa.Table]:
         """The columns of the summary, by task."""
@@ -179,7 +179,9 @@ class OpenBoard:
         self.check()
         each = [self.of_task(task) for task in ["", *self._manifest.tasks()]]
         sections = (field.name for field in dataclasses.fields(Board))
-        return Board(*(tuple(x for one in each for x in getattr(one, name)) for name in sections))
+        return Board(
+            *(tuple(x for board in each for x in getattr(board, name)) for name in sections)
+        )
 
     def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
         table = self._table(name, where)
@@ -226,13 +228,17 @@ class OpenBoard:
                 break
             time.sleep(WAITS)
             self._manifest = self._read_list()
-        why = "is missing" if not path.exists() else "is damaged (its hash is not the one listed)"
-        raise LIST.refused(path, why)
+        reason = (
+            "is missing" if not path.exists() else "is damaged (its hash is not the one listed)"
+        )
+        raise LIST.refused(path, reason)
 
     def _may_be_changing(self, path: Path) -> bool:
         """Whether a build is putting its files in place: the list is the last of them."""
-        own, listed = _state(path), _state(self.path / MANIFEST)
-        return own is None or listed is None or own[1] > listed[1] or self._is_outdated()
+        file_state, listed = _state(path), _state(self.path / MANIFEST)
+        return (
+            file_state is None or listed is None or file_state[1] > listed[1] or self._is_outdated()
+        )
 
     def _is_outdated(self) -> bool:
         return self._read_list() != self._manifest
@@ -242,8 +248,8 @@ class OpenBoard:
         if self.path.is_file():
             with open_regular(self.path) as file:
                 old = file.read(len(PARQUET)) == PARQUET
-            why = "is the board of an earlier version, in one file"
-            raise LIST.refused(self.path, why if old else "is no board, which is a folder")
+            reason = "is the board of an earlier version, in one file"
+            raise LIST.refused(self.path, reason if old else "is no board, which is a folder")
         if not self.path.exists():
             raise UserError(f"there is no board at {self.path}: {LIST.how}")
         manifest = LIST.read_json(path)
@@ -261,10 +267,10 @@ class KeptBoard(OpenBoard):
         self._found: dict[str, list[Any]] = {}
 
     def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
-        asked = f"{name} {sorted(where.items())!r}"
-        if asked not in self._found:
-            self._found[asked] = super()._lines(kind, name, where)
-        return list(self._found[asked])
+        question = f"{name} {sorted(where.items())!r}"
+        if question not in self._found:
+            self._found[question] = super()._lines(kind, name, where)
+        return list(self._found[question])
 
     def _table(
         self, name: str, where: dict[str, Any], columns: list[str] | None = None
@@ -302,10 +308,10 @@ def _mask(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
 
 def _state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _sha256(path: Path) -> str | None:

@@ -22,9 +22,9 @@ class MeasuredTable(NamedTuple):
 def rows(files: Iterable[PublishedFile], tables: Sequence[MeasuredTable] = ()) -> Iterator[Row]:
     """One row for each published number, best first, never with a rank. It stands in every measured
     table whose task is set as it was; where there is none, in a table of its own."""
-    found = [row for file in files for row in _rows(file, tables)]
-    found.sort(key=lambda row: (row.task, row.metric, row.variant, *_best_first(row)))
-    return iter(found)
+    unsorted_rows = [row for file in files for row in _rows(file, tables)]
+    unsorted_rows.sort(key=lambda row: (row.task, row.metric, row.variant, *_best_first(row)))
+    return iter(unsorted_rows)
 
 
 def _best_first(row: Row) -> tuple[float, str, str]:

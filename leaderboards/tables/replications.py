@@ -39,10 +39,10 @@ def split_by_origin(
 ) -> SplitRuns:
     """Sort runs by whether they may change a row. Of a setting of which nobody may be ranked, what
     was sent is a row of its own."""
-    shown = [summary for summary in summaries if summary.role not in OFF_THE_BOARD]
-    others = [summary for summary in shown if summary.origin != YOURS]
+    on_board = [summary for summary in summaries if summary.role not in OFF_THE_BOARD]
+    others = [summary for summary in on_board if summary.origin != YOURS]
     committed = {summary.content for summary in others}  # the same record is no run of its own
-    yours = [s for s in shown if s.origin == YOURS and s.content not in committed]
+    yours = [s for s in on_board if s.origin == YOURS and s.content not in committed]
     may_rank = [summary for summary in others if statuses.may_rank(summary)]
     sent = [summary for summary in others if not statuses.may_rank(summary)]
     yours_beside, new_settings = _by_family(yours, may_rank)
@@ -75,30 +75,32 @@ def entries_beside(
         for identity in {summary.identity for summary in entry.summaries}:
             by_identity[identity].append(number)
         by_family[entry.first.beside_data].append(number)
-    found: dict[int, list[RecordSummary]] = defaultdict(list)
+    summaries_by_number: dict[int, list[RecordSummary]] = defaultdict(list)
     for summary in sorted(beside, key=lambda s: (s.data_seed, s.seed, s.run_id)):
         # Of a data seed that the board lacks it is a run of the same setting nevertheless.
         for number in by_identity.get(summary.identity) or by_family[summary.beside_data][:1]:
-            found[number].append(summary)
-    return {number: _beside(entries[number], own, kind) for number, own in found.items()}
+            summaries_by_number[number].append(summary)
+    return {
+        number: _beside(entries[number], runs, kind) for number, runs in summaries_by_number.items()
+    }
 
 
-def _beside(entry: Entry, own: Sequence[RecordSummary], kind: str) -> Entry:
+def _beside(entry: Entry, runs: Sequence[RecordSummary], kind: str) -> Entry:
     """The entry of other runs of a setting, whose seeds may go on from those of the setting."""
-    every = [*entry.summaries, *own]
-    note = missing_seeds((summary.data_seed, summary.seed) for summary in every)
-    return replace(entry, summaries=tuple(own), beside=kind, notes=(note,) if note else ())
+    all_runs = [*entry.summaries, *runs]
+    note = missing_seeds((summary.data_seed, summary.seed) for summary in all_runs)
+    return replace(entry, summaries=tuple(runs), beside=kind, notes=(note,) if note else ())
 
 
 def replications(entry: Entry, beside: Entry) -> list[Replication]:
     """The runs of an entry with those that were made once more under the same identity and seed."""
-    known = {(summary.identity, summary.seed): summary for summary in entry.summaries}
+    summary_by_run = {(summary.identity, summary.seed): summary for summary in entry.summaries}
     values = [s.value for s in entry.summaries if s.outcome == "ok" and s.value is not None]
     explained = one_more(values, kind_of(entry.first.task, entry.first.metric))
     return [
-        _pair(entry, known[other.identity, other.seed], other, explained)
+        _pair(entry, summary_by_run[other.identity, other.seed], other, explained)
         for other in beside.summaries
-        if (other.identity, other.seed) in known
+        if (other.identity, other.seed) in summary_by_run
     ]
 
 
@@ -117,16 +119,16 @@ def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> 
     ]
 
 
-def _checked(entry: Entry, one: RecordSummary, check: Check) -> Replication:
-    outcome, recorded = check.outcome or one.outcome, one.value
+def _checked(entry: Entry, summary: RecordSummary, check: Check) -> Replication:
+    outcome, recorded = check.outcome or summary.outcome, summary.value
     bounded = recorded is not None and check.bound is not None
-    blank = _pair(entry, one, replace(one, origin=VERIFIED, weights=None), None)
+    blank = _pair(entry, summary, replace(summary, origin=VERIFIED, weights=None), None)
     return replace(
         blank,
         other_machine=", ".join(part for part in (check.device, check.system) if part),
         other_outcome=outcome,
         other_value=check.found,
-        same_numbers=(outcome, hash_of(check.metrics)) == (one.outcome, one.tested),
+        same_numbers=(outcome, hash_of(check.metrics)) == (summary.outcome, summary.tested),
         same_weights=None,
         low=recorded - check.bound if bounded else None,  # type: ignore[operator]
         high=recorded + check.bound if bounded else None,  # type: ignore[operator]
@@ -136,34 +138,34 @@ def _checked(entry: Entry, one: RecordSummary, check: Check) -> Replication:
 
 
 def _pair(
-    entry: Entry, one: RecordSummary, other: RecordSummary, explained: Interval | None
+    entry: Entry, summary: RecordSummary, other: RecordSummary, explained: Interval | None
 ) -> Replication:
     return Replication(
-        task=one.task,
-        preset=one.preset,
+        task=summary.task,
+        preset=summary.preset,
         variant=entry.variant,
         group=entry.group,
-        model=one.model,
-        label=one.label,
+        model=summary.model,
+        label=summary.label,
         setting=entry.name,
-        metric=one.metric,
-        direction=one.direction,
-        seed=one.seed,
-        data_seed=one.data_seed,
-        run_id=one.run_id,
+        metric=summary.metric,
+        direction=summary.direction,
+        seed=summary.seed,
+        data_seed=summary.data_seed,
+        run_id=summary.run_id,
         other_run_id=other.run_id,
         origin=other.origin,
-        machine=one.machine,
+        machine=summary.machine,
         other_machine=other.machine,
-        outcome=one.outcome,
+        outcome=summary.outcome,
         other_outcome=other.outcome,
-        value=one.value,
+        value=summary.value,
         other_value=other.value,
-        same_numbers=one.numbers == other.numbers,
-        same_weights=one.weights == other.weights if one.weights or other.weights else None,
+        same_numbers=summary.numbers == other.numbers,
+        same_weights=summary.weights == other.weights if summary.weights or other.weights else None,
         low=explained.low if explained else None,
         high=explained.high if explained else None,
-        outside=_outside(one, other, explained),
+        outside=_outside(summary, other, explained),
     )
 
 
@@ -179,11 +181,13 @@ def one_more(values: Sequence[float], kind: Kind) -> Interval | None:
     return Interval(max(kind.low, mean - half), min(kind.high, mean + half))
 
 
-def _outside(one: RecordSummary, other: RecordSummary, explained: Interval | None) -> bool | None:
+def _outside(
+    summary: RecordSummary, other: RecordSummary, explained: Interval | None
+) -> bool | None:
     """Whether the other run is none that seeds explain; None where nobody can tell."""
-    if one.numbers == other.numbers:
+    if summary.numbers == other.numbers:
         return False
-    if one.outcome != other.outcome:
+    if summary.outcome != other.outcome:
         return True
     if explained is None or other.value is None:
         return None
@@ -229,7 +233,10 @@ def together(lines: Sequence[Replication]) -> Replicated:
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
-        each=tuple(_one_machine(name, own) for name, own in sorted(by_machine.items())),
+        each=tuple(
+            _one_machine(name, lines_of_machine)
+            for name, lines_of_machine in sorted(by_machine.items())
+        ),
     )
 
 

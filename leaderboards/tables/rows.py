@@ -25,16 +25,18 @@ def kind_of_row(entry: Entry) -> str:
     return entry.beside or (REFERENCE if entry.first.is_reference else MEASURED)
 
 
-def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] = ()) -> list[Row]:
+def rows_of(
+    settings: Sequence[Setting], directions: Directions, kept_rows: Iterable[Row] = ()
+) -> list[Row]:
     """The rows of one table, by metric, the headline first; best first within a metric.
 
     Args:
         settings: those whose rows are to be made.
-        known: which way is better, for metrics that are no headline.
-        kept: the rows of the other settings, as they were before.
+        directions: which way is better, for metrics that are no headline.
+        kept_rows: the rows of the other settings, as they were before.
     """
     by_metric: dict[str, list[Row]] = defaultdict(list)
-    for row in kept:
+    for row in kept_rows:
         ranked = row.rank_best is not None or row.rank_worst is not None
         unranked = replace(row, rank_best=None, rank_worst=None) if ranked else row
         by_metric[row.metric].append(unranked)
@@ -45,7 +47,7 @@ def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] 
             # loss); one that did not shows its failure under every metric.
             headline = metric == setting.first.headline.name
             if headline or metric in setting.metrics or not setting.ended_well:
-                by_metric[metric].append(_row(setting, metric, known))
+                by_metric[metric].append(_row(setting, metric, directions))
     rows = []
     for metric in sorted(by_metric, key=lambda name: (not by_metric[name][0].headline, name)):
         rows += _in_order(with_ranks(by_metric[metric]))
@@ -55,25 +57,25 @@ def rows_of(settings: Sequence[Setting], known: Directions, kept: Iterable[Row] 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
     """Best first; below stand rows that are not fair, and below these what was submitted and nobody
     has run again, where other rows are ranked, or verified."""
-    some, ranked = _some_are_verified(rows), any(row.rank_best for row in rows)
+    some_verified, ranked = _some_are_verified(rows), any(row.rank_best for row in rows)
 
     def order(row: Row) -> tuple[Any, ...]:
-        return some and not row.verified, ranked and not row.fair, *_best_first(row)
+        return some_verified and not row.verified, ranked and not row.fair, *_best_first(row)
 
     return sorted(rows, key=order)
 
 
-def _row(setting: Setting, metric: str, known: Directions) -> Row:
+def _row(setting: Setting, metric: str, directions: Directions) -> Row:
     first, entry = setting.first, setting.entry
     headline = metric == first.headline.name
     loss: Direction | None = "minimise" if metric == "loss" else None
-    direction = first.headline.direction if headline else known.get((first.task, metric), loss)
+    direction = first.headline.direction if headline else directions.get((first.task, metric), loss)
     items, parts = items_of(setting.records, metric), components_of(setting.records, metric)
     summary = over_seeds(setting.records, setting.values(metric), metric)
     outcome, cause = setting.outcome(metric)
     costs = [r.cost for r in setting.records if r.outcome == "ok"] or [first.cost]
     flops = [cost.training_flops for cost in costs if cost.training_flops is not None]
-    found = setting.marks
+    marks = setting.marks
     peaks = [c.peak_memory_bytes for c in costs if c.peak_memory_bytes is not None]
     return Row(
         task=first.task,
@@ -113,8 +115,8 @@ def _row(setting: Setting, metric: str, known: Directions) -> Row:
         device=", ".join(sorted({r.provenance.device for r in setting.records})),
         run_ids=tuple(record.run_id for record in setting.records),
         items=items.count if items and summary.interval else None,
-        mark=found[0].word if found else "",
-        marks=tuple(map(str, found)),
+        mark=marks[0].word if marks else "",
+        marks=tuple(map(str, marks)),
         share_of_items=parts.share_of_items if parts and items and summary.interval else None,
         data_seeds=len(by_data_seed(setting.records)),
         origin=entry.origin,
@@ -132,7 +134,7 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
     interval of a single seed, or of equal ones, would leave every other rank open. What was
     submitted and nobody has run again has no rank beside rows that are verified.
     """
-    some = _some_are_verified(rows)
+    some_verified = _some_are_verified(rows)
     contestants = [
         row
         for row in rows
@@ -140,7 +142,7 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
         and row.outcome == "ok"
         and row.direction
         and row.fair
-        and (row.verified or not some)
+        and (row.verified or not some_verified)
         and _interval(row)
     ]
     if len(contestants) < 2:

@@ -89,41 +89,41 @@ class RecordSummary:
 
 def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
     """The summary of a record as it was read."""
-    one = settled(record)
-    made_by = one.provenance
-    flat = dict(_flatten(one.config.get("tasks", {})))
+    canonical = settled(record)
+    made_by = canonical.provenance
+    flat = dict(_flatten(canonical.config.get("tasks", {})))
     size_name, size = _training_size(flat)
     return RecordSummary(
-        run_id=one.run_id,
-        task=one.task,
-        preset=one.preset,
-        model=one.model,
-        label=one.label,
-        role=one.role,
-        searched=one.study is not None,
-        outcome=one.outcome,
-        seed=one.seed,
-        data_seed=data_seed(one),
-        identity=one.identity,
+        run_id=canonical.run_id,
+        task=canonical.task,
+        preset=canonical.preset,
+        model=canonical.model,
+        label=canonical.label,
+        role=canonical.role,
+        searched=canonical.study is not None,
+        outcome=canonical.outcome,
+        seed=canonical.seed,
+        data_seed=data_seed(canonical),
+        identity=canonical.identity,
         own_identity=record.identity,
         started_at=made_by.started_at,
-        steps=int((one.config.get("training") or {}).get("steps") or 0),
-        group=_group(one, flat, made_by.data),
-        line_group=_group(one, {k: v for k, v in flat.items() if k != size_name}, None),
-        beside_data=beside_data(one),
+        steps=int((canonical.config.get("training") or {}).get("steps") or 0),
+        group=_group(canonical, flat, made_by.data),
+        line_group=_group(canonical, {k: v for k, v in flat.items() if k != size_name}, None),
+        beside_data=beside_data(canonical),
         task_code=made_by.task_code,
         size=size,
         size_name=size_name,
-        validation_loss=one.metrics.get("validation", {}).get("loss"),
-        metric=one.headline.name,
-        direction=one.headline.direction,
-        value=one.headline.value,
-        numbers=hash_of([one.outcome, one.headline.value, one.metrics]),
-        tested=hash_of(one.metrics.get("test", {})),
-        weights=one.weights_sha256,
+        validation_loss=canonical.metrics.get("validation", {}).get("loss"),
+        metric=canonical.headline.name,
+        direction=canonical.headline.direction,
+        value=canonical.headline.value,
+        numbers=hash_of([canonical.outcome, canonical.headline.value, canonical.metrics]),
+        tested=hash_of(canonical.metrics.get("test", {})),
+        weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
         content=record.content_hash(),
-        facts=Facts(flat, _setting(one)),
+        facts=Facts(flat, _setting(canonical)),
         origin=origin,
     )
 

@@ -50,8 +50,8 @@ class PreviousTables:
         empty = {section: schema_of(KINDS[section]).empty_table() for section in BY_TASK}
         self.tables = {**empty, **(tables or {})}
         self._rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        groups, made = (self.tables["rows"][name].to_pylist() for name in ("group", "made_from"))
-        for number, (group, made_from_hash) in enumerate(zip(groups, made, strict=True)):
+        groups, hashes = (self.tables["rows"][name].to_pylist() for name in ("group", "made_from"))
+        for number, (group, made_from_hash) in enumerate(zip(groups, hashes, strict=True)):
             if group:  # else it is published, and made anew
                 self._rows[group][made_from_hash].append(number)
         self._curves: dict[str, list[int]] = defaultdict(list)
@@ -180,10 +180,10 @@ class _TaskBuilder:
 
     def tables(self, summaries: Iterable[RecordSummary]) -> Tables:
         parts = split_by_origin(summaries, self._statuses)
-        shown = [*parts.ranked, *parts.yours, *parts.unverified]
+        on_board = [*parts.ranked, *parts.yours, *parts.unverified]
         known_records = {
             _key(summary): self._previous.record_number(summary, self._statuses.of_record(summary))
-            for summary in shown
+            for summary in on_board
         }
         self._new_records = {key for key, number in known_records.items() if number is None}
         entries = [self._with_status(entry) for entry in arrange(parts.ranked)]
@@ -196,7 +196,7 @@ class _TaskBuilder:
             [*entries, *yours.values(), *unverified.values()], self._statuses
         )
         self._add_rows_and_curves(entries, [yours, unverified])
-        for summary in sorted(shown, key=_key):
+        for summary in sorted(on_board, key=_key):
             self._add_record(summary, known_records[_key(summary)])
         self._add_published(entries)
         return {
@@ -244,8 +244,8 @@ class _TaskBuilder:
                 for number in known_curves[key]:
                     self._curves.keep([number])
             else:
-                made = made_from(entries_by_curve[key])
-                self._curves.add(lines_by_size(new_points[key], made))
+                made_from_hash = made_from(entries_by_curve[key])
+                self._curves.add(lines_by_size(new_points[key], made_from_hash))
 
     def _add_table(self, entries: Sequence[Entry], wanted: bool) -> list[SizedRow]:
         """Add the rows and curves of one table; its points by size, if they are wanted."""
@@ -255,14 +255,18 @@ class _TaskBuilder:
         settings: dict[str, Setting] = {}
         rows: list[Row] = []
         if known_rows.keys() == entry_by_hash.keys():
-            numbers = sorted(number for own in known_rows.values() for number in own)
+            numbers = sorted(
+                number
+                for numbers_of_setting in known_rows.values()
+                for number in numbers_of_setting
+            )
             self._rows.keep(numbers, variant)
             rows = self._previous.rows(numbers) if wanted else []
         else:
             kept_rows = self._rows_still_valid(known_rows, entry_by_hash)
-            for made, entry in entry_by_hash.items():
-                if made not in kept_rows:
-                    settings[made] = self._setting(entry)
+            for made_from_hash, entry in entry_by_hash.items():
+                if made_from_hash not in kept_rows:
+                    settings[made_from_hash] = self._setting(entry)
             old_rows = [row for rows in kept_rows.values() for row in rows]
             if old_rows and old_rows[0].variant != variant:
                 old_rows = [replace(row, variant=variant) for row in old_rows]
@@ -280,11 +284,16 @@ class _TaskBuilder:
         """The rows of the last build that are those of today. A setting with a run that did not end
         well has a row under every metric of its table, and is made anew."""
         valid = []
-        for made, entry in entry_by_hash.items():
-            if made in known_rows and all(s.outcome == "ok" for s in entry.summaries):
-                valid.append(made)
-        rows = iter(self._previous.rows([n for made in valid for n in known_rows[made]]))
-        return {made: list(islice(rows, len(known_rows[made]))) for made in valid}
+        for made_from_hash, entry in entry_by_hash.items():
+            if made_from_hash in known_rows and all(s.outcome == "ok" for s in entry.summaries):
+                valid.append(made_from_hash)
+        rows = iter(
+            self._previous.rows([n for made_from_hash in valid for n in known_rows[made_from_hash]])
+        )
+        return {
+            made_from_hash: list(islice(rows, len(known_rows[made_from_hash])))
+            for made_from_hash in valid
+        }
 
     def _add_curves(self, entry: Entry, setting: Setting | None) -> None:
         numbers = self._previous.curve_numbers(entry.made_from)

@@ -111,14 +111,14 @@ def corrected(lines: Sequence[ClaimLine]) -> list[ClaimLine]:
     """The lines, marked with whether a verdict stays when all questions of its preset are taken
     together (:func:`ground.effects.discoveries`). What was asked and left open is a question too;
     what no chance enters is none, and would only make room for the others."""
-    kept = list(lines)
+    marked = list(lines)
     for preset in {line.preset for line in lines}:
-        own = [i for i, line in enumerate(lines) if line.preset == preset and _is_a_test(line)]
-        stay = discoveries([_p(lines[i]) for i in own])
-        for i, stays in zip(own, stay, strict=True):
+        tests = [i for i, line in enumerate(lines) if line.preset == preset and _is_a_test(line)]
+        stay = discoveries([_p(lines[i]) for i in tests])
+        for i, stays in zip(tests, stay, strict=True):
             if lines[i].verdict in DECIDED:
-                kept[i] = replace(lines[i], stays=stays)
-    return kept
+                marked[i] = replace(lines[i], stays=stays)
+    return marked
 
 
 def _is_a_test(line: ClaimLine) -> bool:

@@ -12,49 +12,53 @@ RESCORED = 1e-3  # of a number of size 1: the same weights on another processor
 EXACT = ("parameters", "position_parameters", "state_bytes", "training_tokens", "training_steps")
 
 
-def differs(record: RunRecord, again: RunRecord) -> str:
+def differs(record: RunRecord, repeated: RunRecord) -> str:
     """What another machine cannot change, and is otherwise nevertheless."""
-    there, here = (settled_name(r.config, r.provenance).code for r in (record, again))
-    for what in ("model", "task") if there != here else ():
-        if getattr(there, f"{what}_code") != getattr(here, f"{what}_code"):
-            return f"the code of its {what} is other than here, and not proven to give the same"
-    if record.outcome != again.outcome:
-        cause = f" ({again.cause:.500})" if again.cause else ""
-        return f"it ended as {again.outcome} here{cause}, and its record says {record.outcome}"
-    if not data_are_rounded(record) and (why := other_data(record, again.provenance.data)):
-        return why
+    recorded_code, present_code = (
+        settled_name(r.config, r.provenance).code for r in (record, repeated)
+    )
+    for part in ("model", "task") if recorded_code != present_code else ():
+        if getattr(recorded_code, f"{part}_code") != getattr(present_code, f"{part}_code"):
+            return f"the code of its {part} is other than here, and not proven to give the same"
+    if record.outcome != repeated.outcome:
+        cause = f" ({repeated.cause:.500})" if repeated.cause else ""
+        return f"it ended as {repeated.outcome} here{cause}, and its record says {record.outcome}"
+    if not data_are_rounded(record) and (reason := other_data(record, repeated.provenance.data)):
+        return reason
     for name in EXACT if record.outcome == "ok" else ():
-        said, found = getattr(record.cost, name), getattr(again.cost, name)
-        if said != found:
-            return f"its cost.{name} is {said}, and {found} where it was made again"
+        expected, measured = getattr(record.cost, name), getattr(repeated.cost, name)
+        if expected != measured:
+            return f"its cost.{name} is {expected}, and {measured} where it was made again"
     return ""
 
 
-def other_libraries(record: RunRecord, again: RunRecord) -> str:
+def other_libraries(record: RunRecord, repeated: RunRecord) -> str:
     """The libraries of other versions, in words."""
-    there, here = record.provenance.libraries, again.provenance.libraries
+    recorded_versions, present_versions = record.provenance.libraries, repeated.provenance.libraries
     return "; ".join(
-        f"{name} {there.get(name)} there, {version} here"
-        for name, version in here.items()
-        if there.get(name) != version
+        f"{name} {recorded_versions.get(name)} there, {version} here"
+        for name, version in present_versions.items()
+        if recorded_versions.get(name) != version
     )
 
 
-def beside_the_headline(record: RunRecord, again: RunRecord) -> str:
+def beside_the_headline(record: RunRecord, repeated: RunRecord) -> str:
     """What is otherwise beside the headline, though equal weights, and a predictor, which has none,
     give equal numbers everywhere."""
-    if record.weights_sha256 != again.weights_sha256:
+    if record.weights_sha256 != repeated.weights_sha256:
         return ""
     if record.weights_sha256 is None and record.role != "baseline":
         return ""
-    there, here = _numbers(record), _numbers(again)
-    if names := there.keys() ^ here.keys():
+    recorded_numbers, present_numbers = _numbers(record), _numbers(repeated)
+    if names := recorded_numbers.keys() ^ present_numbers.keys():
         name = min(names)
-        where = "where it was made again alone" if name in here else "in its record alone"
+        where = (
+            "where it was made again alone" if name in present_numbers else "in its record alone"
+        )
         return f"{name} is {where}"
-    for name, said in there.items():
-        found = here[name]
-        if len(said) != len(found) or not all(map(_is_rescored, said, found)):
+    for name, expected in recorded_numbers.items():
+        measured = present_numbers[name]
+        if len(expected) != len(measured) or not all(map(_is_rescored, expected, measured)):
             return f"its {name} is not what the same run gives here"
     return ""
 
@@ -72,5 +76,5 @@ def _numbers(record: RunRecord) -> Mapping[str, Sequence[float]]:
     return metrics | items | {name: [*curve.x, *curve.y] for name, curve in curves}
 
 
-def _is_rescored(said: float, found: float) -> bool:
-    return abs(said - found) <= RESCORED * max(1.0, abs(said))
+def _is_rescored(expected: float, measured: float) -> bool:
+    return abs(expected - measured) <= RESCORED * max(1.0, abs(expected))

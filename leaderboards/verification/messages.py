@@ -18,27 +18,31 @@ WIDE = 0.2  # of what is recorded: a bound by seeds that differ by more
 ORDER: tuple[Checked, ...] = get_args(Checked)
 
 
-def latest(found: Verification, level: Checked) -> list[Check]:
+def latest(verification: Verification, level: Checked) -> list[Check]:
     """The checks that were just made: the last of each level up to the one that was asked for."""
-    last = {check.level: check for check in found.checks}
+    last = {check.level: check for check in verification.checks}
     return [last[name] for name in ORDER[: ORDER.index(level) + 1] if name in last]
 
 
-def holds(found: Verification, level: Checked) -> bool:
+def holds(verification: Verification, level: Checked) -> bool:
     """Whether everything that was just checked holds. What could not be counted again, such as data
     that another processor rounds otherwise, is nothing against a run that was made again."""
-    checks = latest(found, level)
-    made = any(check.passed and check.level == "re-run" for check in checks)
-    return all(check.passed or (made and check.level == "consistent") for check in checks)
+    checks = latest(verification, level)
+    was_made_again = any(check.passed and check.level == "re-run" for check in checks)
+    return all(check.passed or (was_made_again and check.level == "consistent") for check in checks)
 
 
-def lines_about(record: RunRecord, found: Verification, level: Checked) -> list[str]:
+def lines_about(record: RunRecord, verification: Verification, level: Checked) -> list[str]:
     """The level that a record has reached, what stands in the way of more, and each check."""
-    reached = f"{found.level} ×{found.machines}" if found.machines > 1 else found.level
+    reached = (
+        f"{verification.level} ×{verification.machines}"
+        if verification.machines > 1
+        else verification.level
+    )
     lines = [f"{record.run_id}: {reached}"]
-    if found.open and found.level == "reported":
-        lines.append(f"  stays reported until it is run again: {found.open}")
-    lines += [f"  {check.level}: {_told(record, check)}" for check in latest(found, level)]
+    if verification.open and verification.level == "reported":
+        lines.append(f"  stays reported until it is run again: {verification.open}")
+    lines += [f"  {check.level}: {_told(record, check)}" for check in latest(verification, level)]
     return [terminal(line) for line in lines]
 
 
@@ -63,16 +67,16 @@ def _told(record: RunRecord, check: Check) -> str:
     if check.bound is None:
         done = "what was counted is as recorded" if check.passed else "not confirmed"
         return f"{done}; {check.told}" if check.told else done
-    name, recorded, here = record.headline.name, _number(check.recorded), _number(check.found)
-    numbers = f"{name} {recorded} recorded, {here} here"
+    name, recorded, measured = record.headline.name, _number(check.recorded), _number(check.found)
+    numbers = f"{name} {recorded} recorded, {measured} here"
     if check.recorded is not None and check.found is not None:
         numbers += f", {_number(abs(check.found - check.recorded))} apart"
     where = "within" if check.passed else "OUTSIDE" if check.is_outside else "NOT THE SAME RUN"
-    told = f"; {check.told}" if check.told else ""
+    remark = f"; {check.told}" if check.told else ""
     wide = check.recorded is not None and check.bound > WIDE * abs(check.recorded)
     tells_little = ", so wide that being within tells little" if wide and check.passed else ""
     explained = f"explained up to {_number(check.bound)} ({check.bound_from}{tells_little})"
-    return f"{where}: {numbers}; {explained}{told}"
+    return f"{where}: {numbers}; {explained}{remark}"
 
 
 def _number(value: float | None) -> str:

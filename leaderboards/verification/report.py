@@ -26,32 +26,32 @@ COLUMNS = (
 
 
 def report(
-    records: Sequence[RunRecord], found: Sequence[Verification], lines: Sequence[str]
+    records: Sequence[RunRecord], verifications: Sequence[Verification], lines: Sequence[str]
 ) -> str:
     """What was found, then the rows that new records add, and those whose rank they move, in tables
     of headlines alone.
 
     Args:
-        found: of each record.
+        verifications: of each record.
         lines: what was found, in words.
     """
-    own = [*records_beside(records)]
-    known = {record.run_id for record in own}
-    new = [record for record in records if record.run_id not in known]
+    committed = [*records_beside(records)]
+    committed_ids = {record.run_id for record in committed}
+    new = [record for record in records if record.run_id not in committed_ids]
     statuses = read_statuses()
     ids = {record.run_id for record in new}
     after = _headlines(
-        own, VerificationStatuses.of([*statuses.verifications.values(), *found]), new
+        committed, VerificationStatuses.of([*statuses.verifications.values(), *verifications]), new
     )
-    before = _headlines(own, statuses)
+    before = _headlines(committed, statuses)
     added = [row for row in after.values() if ids & set(row.run_ids)]
     others = [(place, row) for place, row in after.items() if not ids & set(row.run_ids)]
     moved = [row for place, row in others if _rank(before.get(place)) != _rank(row)]
     parts = ["### What was found", "", *(f"- {markdown_code(line.strip())}" for line in lines)]
     parts += ["", "### What the board would show", *_table("New rows", added, before)]
     parts += _table("Rows whose rank moves", moved, before)
-    if again := len(records) - len(new):
-        parts += ["", f"{again} of the runs are on the board already: they are replications."]
+    if replicated := len(records) - len(new):
+        parts += ["", f"{replicated} of the runs are on the board already: they are replications."]
     return "\n".join(parts) + "\n"
 
 

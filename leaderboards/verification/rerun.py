@@ -76,8 +76,8 @@ class Bench:
 
     def _words(self, record: RunRecord) -> list[str]:
         """The places that the task of a record asks for: a sample has records of many tasks."""
-        own = places_of(record)
-        return [word(key, place) for key, place in self.places.items() if key in own]
+        places_asked = places_of(record)
+        return [word(key, place) for key, place in self.places.items() if key in places_asked]
 
     @property
     def _trust(self) -> list[str]:
@@ -134,13 +134,16 @@ class Bench:
             if place := place_of_source(target):
                 named = word("models._target_", target)
                 by_place = word("models._target_", f"{place}:{class_name(target)}")
-                words = [by_place if one == named else one for one in words]
+                words = [
+                    by_place if word_of_record == named else word_of_record
+                    for word_of_record in words
+                ]
             if lacks := self.lacks(record):
                 raise UserError(lacks)
-            here = [word("store", str(self.store)), "tracking=none", "committed=false"]
+            words_of_store = [word("store", str(self.store)), "tracking=none", "committed=false"]
             with tempfile.TemporaryDirectory() as folder:
                 output = Path(folder) / "records.json"
-                words = [*words, *here, *self._words(record), word("output", str(output))]
+                words = [*words, *words_of_store, *self._words(record), word("output", str(output))]
                 limit = self._limit(record.cost.wall_seconds)
                 ended = self.command("bench.train", words, limit)
                 names = PLACES.read_json(output) if output.exists() else []
@@ -159,9 +162,9 @@ class Bench:
             target = str(record.config.get(section, {}).get("_target_", section))
             source = section if target == section else source_name(target)
             if source not in (section, trusted):
-                what = "file" if source.endswith(".py") else "package"
+                kind = "file" if source.endswith(".py") else "package"
                 raise UserError(
-                    f"its {section[:-1]} is of the {what} {source!a}, which is imported only if "
+                    f"its {section[:-1]} is of the {kind} {source!a}, which is imported only if "
                     "you name it by package="
                 )
 
@@ -210,9 +213,9 @@ def _made(record: RunRecord, store: Store, places: Sequence[str], ended: Ended) 
         UserError: the command came to none.
     """
     for path in (store.records / Path(place).name for place in places):
-        made = read_record(path)
-        if _settings(made) == _settings(record):
-            return made
+        record_made = read_record(path)
+        if _settings(record_made) == _settings(record):
+            return record_made
     raise UserError(why(ended) if ended.code != OK else "its command made no such run")
 
 

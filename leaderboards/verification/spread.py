@@ -30,12 +30,12 @@ class Spread:
     bound: float
     source: str
 
-    def holds(self, recorded: float | None, found: float | None) -> bool:
+    def holds(self, recorded: float | None, measured: float | None) -> bool:
         """Whether a headline that was found again is that of the record, as far as it is explained;
         a run without a headline has to have none again."""
-        if recorded is None or found is None:
-            return recorded is found
-        return abs(found - recorded) <= self.bound
+        if recorded is None or measured is None:
+            return recorded is measured
+        return abs(measured - recorded) <= self.bound
 
 
 def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
@@ -53,8 +53,15 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
         return Spread(rounding, "rounding: a predictor draws nothing")
     alike = [settled(o) for o in others if _alike(record, o) and o.headline.value is not None]
     rows = _by(beside_data, alike)
-    own = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
-    enough = next((some for some in own if len(some) >= SEEDS and deviation_of(some)), None)
+    seed_groups = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
+    enough = next(
+        (
+            values_of_group
+            for values_of_group in seed_groups
+            if len(values_of_group) >= SEEDS and deviation_of(values_of_group)
+        ),
+        None,
+    )
     samples = [enough] if enough else [values for values in rows.values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in samples)
     if not freedom:
@@ -77,8 +84,8 @@ def _by(key: Callable[[RunRecord], str], records: Iterable[RunRecord]) -> dict[s
     for record in records:
         if record.headline.value is not None:
             groups[key(record)].setdefault((record.identity, record.seed), record.headline.value)
-    found: dict[str, list[float]] = defaultdict(list)
-    return found | {name: list(group.values()) for name, group in groups.items()}
+    values_by_group: dict[str, list[float]] = defaultdict(list)
+    return values_by_group | {name: list(group.values()) for name, group in groups.items()}
 
 
 def _alike(record: RunRecord, other: RunRecord) -> bool:

@@ -98,9 +98,9 @@ class Verification(_Frozen):
     def machines(self) -> int:
         """By how many kinds of machine, or by how many people, it was run again within the spread:
         the larger number."""
-        again = self.passed("re-run")
-        people = {check.by for check in again} - {""}
-        return max(len({check.device for check in again}), len(people))
+        reruns = self.passed("re-run")
+        people = {check.by for check in reruns} - {""}
+        return max(len({check.device for check in reruns}), len(people))
 
     @property
     def level(self) -> Level:
@@ -115,12 +115,12 @@ class Verification(_Frozen):
         """The same with one more check, in the place of an earlier one by the same machine, if that
         is about the same record of a run again or came to none."""
         same = (check.level, check.device, check.by)
-        kept = [
+        other_checks = [
             old
             for old in self.checks
             if (old.level, old.device, old.by) != same or old.made not in (None, check.made)
         ]
-        return self.model_copy(update={"checks": [*kept, check]})
+        return self.model_copy(update={"checks": [*other_checks, check]})
 
 
 VERIFICATION = Kind(
@@ -141,19 +141,19 @@ def read_verification(path: Path) -> Verification:
     Raises:
         UserError: it is missing, or was edited into something else.
     """
-    found = VERIFICATION.read_json(path)
-    if found.run_id != path.stem:
-        raise VERIFICATION.refused(path, f"is about '{found.run_id}'")
-    return found
+    verification = VERIFICATION.read_json(path)
+    if verification.run_id != path.stem:
+        raise VERIFICATION.refused(path, f"is about '{verification.run_id}'")
+    return verification
 
 
 def about(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
     """What was checked of exactly this record before; nothing, where there is no such file."""
     path, sha256 = path_of(record, folder), record.content_hash()
-    found = read_verification(path) if path.exists() else None
-    if found is None or found.record_sha256 != sha256:
+    verification = read_verification(path) if path.exists() else None
+    if verification is None or verification.record_sha256 != sha256:
         return Verification(run_id=record.run_id, record_sha256=sha256, open=open)
-    return found.model_copy(update={"open": open})
+    return verification.model_copy(update={"open": open})
 
 
 def write_verification(verification: Verification, path: Path) -> None:
@@ -192,12 +192,12 @@ class VerificationStatuses:
     @classmethod
     def of(cls, verifications: Iterable[Verification]) -> VerificationStatuses:
         """The standings that follow from some verifications; of equal records the last counts."""
-        return cls({one.record_sha256: one for one in verifications})
+        return cls({verification.record_sha256: verification for verification in verifications})
 
     def about(self, summary: RecordSummary) -> Verification:
         """What was checked of a record."""
-        found = self.verifications.get(summary.content)
-        return found or Verification(run_id=summary.run_id, record_sha256=summary.content)
+        verification = self.verifications.get(summary.content)
+        return verification or Verification(run_id=summary.run_id, record_sha256=summary.content)
 
     def may_rank(self, summary: RecordSummary) -> bool:
         """Whether a record may be ranked beside those of this project: what was sent has to be run
@@ -210,12 +210,12 @@ class VerificationStatuses:
         """The level of one record, in words."""
         if summary.content not in self.verifications:
             return REPORTED.words
-        found = self.about(summary)
-        return _words(found.level, [found])
+        verification = self.about(summary)
+        return _words(verification.level, [verification])
 
     def names(self) -> set[str]:
         """The run ids of all records that anything is known of."""
-        return {one.run_id for one in self.verifications.values()}
+        return {verification.run_id for verification in self.verifications.values()}
 
     def stale(self, contents: Collection[str]) -> list[Verification]:
         """What was checked of records that are gone, or were replaced.
@@ -223,34 +223,45 @@ class VerificationStatuses:
         Args:
             contents: hashes of all records of these names (:meth:`names`) that there are.
         """
-        return [one for sha256, one in self.verifications.items() if sha256 not in contents]
+        return [
+            verification
+            for sha256, verification in self.verifications.items()
+            if sha256 not in contents
+        ]
 
     def of_row(self, summaries: Sequence[RecordSummary]) -> VerificationStatus:
         """The standing of a row of the board: that of its least checked seed."""
         if not any(summary.content in self.verifications for summary in summaries):
             return replace(REPORTED, verified=all(map(self.may_rank, summaries)))
-        found = [self.about(summary) for summary in summaries]
-        level = min((one.level for one in found), key=LEVELS.index)
-        return VerificationStatus(level, _words(level, found), all(map(self.may_rank, summaries)))
+        verifications = [self.about(summary) for summary in summaries]
+        level = min((verification.level for verification in verifications), key=LEVELS.index)
+        return VerificationStatus(
+            level, _words(level, verifications), all(map(self.may_rank, summaries))
+        )
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
         texts: dict[str, list[str]] = defaultdict(list)
-        for one in sorted(self.verifications.values(), key=lambda v: (v.run_id, v.record_sha256)):
-            texts[one.run_id.partition("-")[0]].append(one.model_dump_json())
+        for verification in sorted(
+            self.verifications.values(), key=lambda v: (v.run_id, v.record_sha256)
+        ):
+            texts[verification.run_id.partition("-")[0]].append(verification.model_dump_json())
         return {
-            task: hashlib.sha256("\n".join(own).encode()).hexdigest() for task, own in texts.items()
+            task: hashlib.sha256("\n".join(texts_of_task).encode()).hexdigest()
+            for task, texts_of_task in texts.items()
         }
 
 
-def _words(level: Level, found: Sequence[Verification]) -> str:
+def _words(level: Level, verifications: Sequence[Verification]) -> str:
     words: str = level
     if level == "replicated":
-        words = f"replicated ×{min(one.machines for one in found)}"
-    again = sum(one.machines > 0 for one in found)
-    if again and again < len(found):
-        words += f", {again} of {len(found)} seeds re-run"
-    outside = sum(any(check.is_outside for check in one.checks) for one in found)
+        words = f"replicated ×{min(verification.machines for verification in verifications)}"
+    rerun = sum(verification.machines > 0 for verification in verifications)
+    if rerun and rerun < len(verifications):
+        words += f", {rerun} of {len(verifications)} seeds re-run"
+    outside = sum(
+        any(check.is_outside for check in verification.checks) for verification in verifications
+    )
     return f"{words}, {outside} outside the spread" if outside else words
 
 
@@ -270,11 +281,11 @@ def read_statuses(
 
 def drop(stale: Iterable[Verification], folders: Sequence[Path]) -> list[Path]:
     """Delete the files of some verifications; their paths."""
-    unwanted = {one.record_sha256 for one in stale}
-    found = [p for p in _files(folders) if read_verification(p).record_sha256 in unwanted]
-    for path in found:
+    unwanted = {verification.record_sha256 for verification in stale}
+    paths = [p for p in _files(folders) if read_verification(p).record_sha256 in unwanted]
+    for path in paths:
         path.unlink()
-    return found
+    return paths
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:

@@ -115,8 +115,8 @@ def read_submission(folder: Path) -> tuple[Statement, list[RunRecord]]:
     _look_for_strangers(statement, folder)
     records = [read_record(path) for path in _paths(folder, statement)]
     for record in records:
-        if why := disagreement(statement, record) or _wrong_weights(statement, record, folder):
-            raise UserError(f"the submission {folder.name} is refused because {why}", RUN_FAILED)
+        if reason := disagreement(statement, record) or _wrong_weights(statement, record, folder):
+            raise UserError(f"the submission {folder.name} is refused because {reason}", RUN_FAILED)
     return statement, records
 
 
@@ -129,12 +129,12 @@ def _look_for_strangers(statement: Statement, folder: Path) -> None:
     weights = [
         Store(folder).weights(run_id) for run_id, w in statement.weights.items() if not w.address
     ]
-    known = {folder / FILE, *_paths(folder, statement), *weights}
+    expected = {folder / FILE, *_paths(folder, statement), *weights}
     for path in _files(folder):
-        if path not in known or path.is_symlink():
-            what = path.relative_to(folder)
+        if path not in expected or path.is_symlink():
+            stranger = path.relative_to(folder)
             raise UserError(
-                f"the submission {folder.name} is refused because it holds {str(what)!a:.200}, "
+                f"the submission {folder.name} is refused because it holds {str(stranger)!a:.200}, "
                 f"which {FILE} does not name: a submission is records, weights and a statement",
                 RUN_FAILED,
             )

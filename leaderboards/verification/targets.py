@@ -38,7 +38,7 @@ def asked(
         _, records = read_submission(folder)
         files = [Store(folder).records / f"{record.run_id}.json" for record in records]
         placed = (_placed(*pair, to) for pair in zip(records, files, strict=True))
-        return [replace(one, submitted=True) for one in placed]
+        return [replace(target, submitted=True) for target in placed]
     if folder.is_dir():
         read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
         return [_placed(record, path, to) for record, path in read]
@@ -66,42 +66,42 @@ def _own_files(folder: Path) -> list[Path]:
     store = Store(place.parent.parent)
     records = Store(folder).records
     if place == store.work(place.name) and not records.is_dir() and store.records.is_dir():
-        found = [store.records / f"{place.name}.json"]
+        paths = [store.records / f"{place.name}.json"]
     else:
-        found = sorted((records if records.is_dir() else folder).glob("*.json"))
-    if not any(path.is_file() for path in found):
+        paths = sorted((records if records.is_dir() else folder).glob("*.json"))
+    if not any(path.is_file() for path in paths):
         raise UserError(
             f"{str(folder)!a:.200} holds no record: name a store, the folder of a run in it, or a "
             f"submission, which has a {FILE}"
         )
-    return found
+    return paths
 
 
 def _files(name: str, store: Path) -> list[Path]:
     """The file that a path or a run id names; of a run id without its seed those of all seeds."""
-    own = in_store(name, store)
-    if own == Path(name):
-        if not own.exists():
-            what = "the folder of a submission, a store, the file of a record, or a run id"
-            raise UserError(f"there is no file or folder {name!a:.200}: give {what}")
-        return [own]
-    folders = (COMMITTED.glob("*/*"), SUBMISSIONS.glob("*/records"), [own.parent])
+    own_file = in_store(name, store)
+    if own_file == Path(name):
+        if not own_file.exists():
+            expected = "the folder of a submission, a store, the file of a record, or a run id"
+            raise UserError(f"there is no file or folder {name!a:.200}: give {expected}")
+        return [own_file]
+    folders = (COMMITTED.glob("*/*"), SUBMISSIONS.glob("*/records"), [own_file.parent])
     for places in map(list, folders):
-        if found := [path for place in places if (path := place / own.name).is_file()]:
-            return found[:1]
-        seeds = [path for place in places for path in place.glob(f"{own.stem}-s*.json")]
+        if matching := [path for place in places if (path := place / own_file.name).is_file()]:
+            return matching[:1]
+        seeds = [path for place in places for path in place.glob(f"{own_file.stem}-s*.json")]
         # Else "regbench" would be all runs of s4d.
-        if found := [p for p in seeds if p.stem.removeprefix(f"{own.stem}-s").isdecimal()]:
-            return sorted(found)
-    known = [path.stem for folder in (COMMITTED, SUBMISSIONS) for path in folder.rglob("*.json")]
-    known += [path.stem for path in own.parent.glob("*.json")]
-    raise no_such_run(name, f"{own.parent}, and none is committed", known)
+        if matching := [p for p in seeds if p.stem.removeprefix(f"{own_file.stem}-s").isdecimal()]:
+            return sorted(matching)
+    run_ids = [path.stem for folder in (COMMITTED, SUBMISSIONS) for path in folder.rglob("*.json")]
+    run_ids += [path.stem for path in own_file.parent.glob("*.json")]
+    raise no_such_run(name, f"{own_file.parent}, and none is committed", run_ids)
 
 
-def beside(own: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:
+def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:
     """Of trusted records those with which one's own have to agree. What repeats a setting has the
     numbers of its own machine: it is compared with no run of that setting, as on a board."""
-    settings = {beside_data(settled(record)) for record in own}
+    settings = {beside_data(settled(record)) for record in own_records}
     if not settings:
         return []
     return [record for record in trusted if beside_data(settled(record)) not in settings]
@@ -113,17 +113,19 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[Asked]]:
     Raises:
         UserError: there are fewer.
     """
-    found = [
+    committed = [
         Asked(read_record(path), path, to or FOLDER) for path in sorted(COMMITTED.rglob("*.json"))
     ]
     made_here = [
-        one for one in found if form(one.record.config, one.record.provenance) != FORMS[-1]
+        target
+        for target in committed
+        if form(target.record.config, target.record.provenance) != FORMS[-1]
     ]
     if not 0 < number <= len(made_here):
         raise UserError(
             f"sample={number} is not from 1 to {len(made_here)}, the number of records that this "
             "checkout can make"
         )
-    others = len(found) - len(made_here)
+    others = len(committed) - len(made_here)
     print(f"{number} of {len(made_here)} records, seed {seed}; {others} are of other code")
-    return [[one] for one in random.Random(seed).sample(made_here, number)]
+    return [[target] for target in random.Random(seed).sample(made_here, number)]

@@ -51,9 +51,9 @@ class Asked:
     @property
     def weights(self) -> Path | None:
         """Its saved weights, if they lie beside it as in a store."""
-        found = Store(self.path.resolve().parent.parent).weights(self.record.run_id)
-        beside = self.path.parent.name == "records" and found.is_file()
-        return found if beside and self.record.weights_sha256 else None
+        path = Store(self.path.resolve().parent.parent).weights(self.record.run_id)
+        beside = self.path.parent.name == "records" and path.is_file()
+        return path if beside and self.record.weights_sha256 else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Verifier:
     report: Report = silent
 
     def count(
-        self, asked: Sequence[Asked], refused: list[UserError] | None = None
+        self, targets: Sequence[Asked], refused: list[UserError] | None = None
     ) -> dict[str, Counted]:
         """Run id -> what is counted again of its record, by one process for all, without those of
         one's own that are refused.
@@ -82,130 +82,143 @@ class Verifier:
         Raises:
             UserError: a record says otherwise.
         """
-        found = {}
-        self.report("counting data, sizes and FLOPs again", 0, len(asked))
-        counted = self.bench.count([one.path for one in asked])
-        for one, counts in zip(asked, counted, strict=True):
-            if counts.refused or not (why := contradiction(one.record, counts)):
-                found[one.record.run_id] = counts
+        counts_by_run = {}
+        self.report("counting data, sizes and FLOPs again", 0, len(targets))
+        counted = self.bench.count([target.path for target in targets])
+        for target, counts in zip(targets, counted, strict=True):
+            if counts.refused or not (reason := contradiction(target.record, counts)):
+                counts_by_run[target.record.run_id] = counts
                 continue
             error = UserError(
-                f"the record {one.record.run_id} is refused because {why}", VERIFICATION_FAILED
+                f"the record {target.record.run_id} is refused because {reason}",
+                VERIFICATION_FAILED,
             )
-            if refused is None or not one.own:
+            if refused is None or not target.own:
                 raise error
             refused.append(error)
-        self.report("data, sizes and FLOPs are counted", len(asked), len(asked))
-        return found
+        self.report("data, sizes and FLOPs are counted", len(targets), len(targets))
+        return counts_by_run
 
-    def verify(self, asked: Sequence[Asked], counted: Mapping[str, Counted]) -> list[Verification]:
+    def verify(
+        self, targets: Sequence[Asked], counted: Mapping[str, Counted]
+    ) -> list[Verification]:
         """What was found of records that belong together, as the seeds of one submission do, each
         written as soon as all are judged.
 
         Args:
             counted: as :meth:`count` gives it.
         """
-        counts = [counted[one.record.run_id] for one in asked]
-        found = [self._consistent(*pair) for pair in zip(asked, counts, strict=True)]
+        counts = [counted[target.record.run_id] for target in targets]
+        verifications = [self._consistent(*pair) for pair in zip(targets, counts, strict=True)]
         if self.level != "consistent":
-            found = [self._scored(*three) for three in zip(asked, counts, found, strict=True)]
+            verifications = [
+                self._scored(*three) for three in zip(targets, counts, verifications, strict=True)
+            ]
         if self.level == "re-run":
-            found = self._run(asked, found)
-        for one, verification in zip(asked, found, strict=True):
-            write(verification, path_of(one.record, one.to))
-        return found
+            verifications = self._run(targets, verifications)
+        for target, verification in zip(targets, verifications, strict=True):
+            write(verification, path_of(target.record, target.to))
+        return verifications
 
     @property
     def trusted(self) -> Iterator[RunRecord]:
         """Trusted records of all tasks."""
         return chain.from_iterable(self.others.values())
 
-    def _check(self, level: Checked, passed: bool, **found: object) -> Check:
-        here = {
+    def _check(self, level: Checked, passed: bool, **details: object) -> Check:
+        machine = {
             "device": processor(),
             "system": told_system(),
             "libraries": library_versions(),
             "commit": commit_and_dirty()[0],
         }
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        told = {"level": level, "passed": passed, "at": at, "by": self.by, **here, **found}
-        return Check(**told)  # type: ignore[arg-type]
+        fields = {"level": level, "passed": passed, "at": at, "by": self.by, **machine, **details}
+        return Check(**fields)  # type: ignore[arg-type]
 
-    def _consistent(self, asked: Asked, counts: Counted) -> Verification:
-        record = asked.record
+    def _consistent(self, target: Asked, counts: Counted) -> Verification:
+        record = target.record
         refused = counts.refused and (self.bench.lacks(record) or counts.refused)
         wrong = refused or other_data(record, counts.data) or ""
         check = self._check("consistent", not wrong, told=wrong or _not_counted(counts))
-        return about(record, asked.to, left_open(record) or counts.uncounted).with_check(check)
+        return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
 
-    def _scored(self, asked: Asked, counts: Counted, found: Verification) -> Verification:
-        if asked.weights is None or counts.refused:  # what stands in the way is told already
-            return found
-        record = asked.record
+    def _scored(self, target: Asked, counts: Counted, so_far: Verification) -> Verification:
+        if target.weights is None or counts.refused:  # what stands in the way is told already
+            return so_far
+        record = target.record
         self.report(f"scoring the weights of {record.run_id}", 0, 1)
-        scored = self.bench.score(record, asked.path)
+        scored = self.bench.score(record, target.path)
         if isinstance(scored, str):
-            return found.with_check(self._check("re-scored", False, told=scored))
+            return so_far.with_check(self._check("re-scored", False, told=scored))
         recorded = record.headline.value
         spread = Spread(RESCORED * max(1.0, abs(recorded or 0.0)), "rounding of equal weights")
         metrics = scored.get("test", {})
         value = metrics.get(record.headline.name)
-        told = {"recorded": recorded, "found": value, "metrics": metrics}
+        numbers = {"recorded": recorded, "found": value, "metrics": metrics}
         bound = {"bound": spread.bound, "bound_from": spread.source}
-        return found.with_check(
-            self._check("re-scored", spread.holds(recorded, value), **told, **bound)
+        return so_far.with_check(
+            self._check("re-scored", spread.holds(recorded, value), **numbers, **bound)
         )
 
-    def _run(self, asked: Sequence[Asked], found: list[Verification]) -> list[Verification]:
-        made: list[RunRecord | str] = []
-        for number, one in enumerate(asked):
-            self.report(f"making {one.record.run_id} again", number, len(asked))
-            made.append(self.bench.run(one.record))
-        self.report("all runs are made", len(asked), len(asked))
-        here = [record for record in made if isinstance(record, RunRecord)]
-        triples = zip(asked, found, made, strict=True)
+    def _run(
+        self, targets: Sequence[Asked], verifications: list[Verification]
+    ) -> list[Verification]:
+        repeated_runs: list[RunRecord | str] = []
+        for number, target in enumerate(targets):
+            self.report(f"making {target.record.run_id} again", number, len(targets))
+            repeated_runs.append(self.bench.run(target.record))
+        self.report("all runs are made", len(targets), len(targets))
+        present_records = [record for record in repeated_runs if isinstance(record, RunRecord)]
+        triples = zip(targets, verifications, repeated_runs, strict=True)
         return [
-            so_far.with_check(self._judge(one.record, again, here))
-            for one, so_far, again in triples
+            so_far.with_check(self._judge(target.record, repeated, present_records))
+            for target, so_far, repeated in triples
         ]
 
-    def _judge(self, record: RunRecord, again: RunRecord | str, here: Iterable[RunRecord]) -> Check:
+    def _judge(
+        self, record: RunRecord, repeated: RunRecord | str, present_records: Iterable[RunRecord]
+    ) -> Check:
         """Whether a run that was made again is the one that its record tells of."""
-        if isinstance(again, str):
-            return self._check("re-run", False, told=again)
-        if again.content_hash() == record.content_hash():
+        if isinstance(repeated, str):
+            return self._check("re-run", False, told=repeated)
+        if repeated.content_hash() == record.content_hash():
             return self._check("re-run", False, told=SERVED)
         trusted = self.others.get(record.task, ())
         # Seeds of a setting that only its submission tells of are those that were made here.
         identity = settled(record).identity
-        known = any(settled(other).identity == identity for other in trusted)
-        spread = spread_of(record, trusted if known else [*trusted, *here])
-        recorded, value = record.headline.value, again.headline.value
-        told = differs(record, again)
-        if not told and spread.holds(recorded, value):
-            told = beside_the_headline(record, again)
+        is_known = any(settled(other).identity == identity for other in trusted)
+        spread = spread_of(record, trusted if is_known else [*trusted, *present_records])
+        recorded, value = record.headline.value, repeated.headline.value
+        remark = differs(record, repeated)
+        if not remark and spread.holds(recorded, value):
+            remark = beside_the_headline(record, repeated)
         return self._check(
             "re-run",
-            not told and spread.holds(recorded, value),
+            not remark and spread.holds(recorded, value),
             recorded=recorded,
             found=value,
             bound=spread.bound,
             bound_from=spread.source,
-            metrics=again.metrics.get("test", {}),
-            made=again.content_hash(),
-            outcome=again.outcome,
-            told=told or other_libraries(record, again),
-            **_machine_of(again),
+            metrics=repeated.metrics.get("test", {}),
+            made=repeated.content_hash(),
+            outcome=repeated.outcome,
+            told=remark or other_libraries(record, repeated),
+            **_machine_of(repeated),
         )
 
 
-def _machine_of(again: RunRecord) -> dict[str, object]:
+def _machine_of(repeated: RunRecord) -> dict[str, object]:
     """Where a run was made, as its record tells: a store may be that of another machine."""
-    made = again.provenance
-    found = {"device": made.device, "system": made.platform, "commit": made.commit}
-    return {**found, "libraries": made.libraries}
+    provenance = repeated.provenance
+    machine = {
+        "device": provenance.device,
+        "system": provenance.platform,
+        "commit": provenance.commit,
+    }
+    return {**machine, "libraries": provenance.libraries}
 
 
 def _not_counted(counts: Counted) -> str:
-    why = counts.uncounted or "nothing was trained for it"
-    return "" if counts.cost else f"sizes and FLOPs were not counted, since {why}"
+    reason = counts.uncounted or "nothing was trained for it"
+    return "" if counts.cost else f"sizes and FLOPs were not counted, since {reason}"
