@@ -40,7 +40,8 @@ class Hosts:
 
     def __init__(self, address: str, more: Iterable[str] = ()) -> None:
         names = {address.lower()}
-        self._any_address = _is_for_all(address)
+        is_address = _is_address(address)
+        self._any_address = is_address and ipaddress.ip_address(address).is_unspecified
         if self._any_address:
             name = socket.gethostname().lower()
             names |= {name, name.partition(".")[0], f"{name.partition('.')[0]}.local"}
@@ -63,10 +64,6 @@ class Hosts:
         except ValueError:
             return False
         return asked_from == host.lower() or _name(asked_from) in self._more
-
-
-def _is_for_all(address: str) -> bool:
-    return _is_address(address) and ipaddress.ip_address(address).is_unspecified
 
 
 def _is_address(name: str) -> bool:

@@ -66,6 +66,7 @@ def main(words: list[str]) -> int:
 def _write(arguments: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
+    from ground.files import write_atomically
     from leaderboards.checks.admission import (
         examine,
         in_store,
@@ -99,7 +100,8 @@ def _write(arguments: Arguments) -> int:
     for record, root in placed:
         write_record(record, Store(target).records)
         if record.run_id in statement.weights and not statement.weights[record.run_id].address:
-            _copy(Store(root).weights(record.run_id), Store(target).weights(record.run_id))
+            weights = Store(root).weights(record.run_id).read_bytes()
+            write_atomically(Store(target).weights(record.run_id), weights)
     write_statement(statement, target)
     read_submission(target)
     for line in seeds_left_out(records, trusted):
@@ -115,10 +117,13 @@ def _statement(arguments: Arguments, placed: list[tuple[RunRecord, Path]]) -> St
     from leaderboards.verification.submission import STATEMENT
 
     tried = max(record.cost.tuning_trials for record, _ in placed)
+    trials = arguments.one("tuning_trials", str(tried))
+    if not trials.isdecimal():
+        raise UserError(f"tuning_trials={trials} is no number: give how many settings were tried")
     content = {
         "schema_version": 1,
         **{key: arguments.one(key, "") for key in SAID},
-        "tuning_trials": _number(arguments.one("tuning_trials", str(tried))),
+        "tuning_trials": int(trials),
         "sources": dict(
             _source(r, arguments.one("source", "")) for r, _ in placed if "models" in r.config
         ),
@@ -130,12 +135,6 @@ def _statement(arguments: Arguments, placed: list[tuple[RunRecord, Path]]) -> St
         },
     }
     return STATEMENT.typed(arguments.place("to", "") / "submission.yaml", content)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise UserError(f"tuning_trials={text} is no number: give how many settings were tried")
-    return int(text)
 
 
 def _source(record: RunRecord, address: str) -> tuple[str, dict[str, str]]:
@@ -177,12 +176,6 @@ def _weights(record: RunRecord, root: Path, address: str) -> dict[str, str | Non
         return None
     place = f"{address.rstrip('/')}/{record.run_id}.safetensors"
     return {"sha256": record.weights_sha256, "address": place}
-
-
-def _copy(source: Path, target: Path) -> None:
-    from ground.files import write_atomically
-
-    write_atomically(target, source.read_bytes())
 
 
 if __name__ == "__main__":

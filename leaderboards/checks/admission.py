@@ -218,13 +218,13 @@ def read_checked(
         for path in sorted(folder.rglob("*.json")):
             paths_by_name.setdefault(path.stem, []).append(path)
     together = Together()
+
+    def take_first(path: Path) -> RunRecord:
+        record = read_record(path)
+        take(together, record, path)
+        return record
+
     for first, *others in counted([*paths_by_name.values()], "reading records", report):
-        accepted = list(read_all([first], lambda path: _taken(together, path), refused))
+        accepted = list(read_all([first], take_first, refused))
         accepted += read_all(others, lambda path: check(read_record(path), path), refused)
         yield from accepted[:1]
-
-
-def _taken(together: Together, path: Path) -> RunRecord:
-    record = read_record(path)
-    take(together, record, path)
-    return record

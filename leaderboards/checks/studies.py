@@ -56,29 +56,20 @@ def not_as_chosen(record: RunRecord) -> str:
     if not chosen:
         return ""
     trial = chosen[0]
-    if trial.over_seeds and record.seed - _first_seed(trial) >= len(trial.over_seeds):
+    # All trials of a study have one seed, with which their run ids end.
+    first_seed = int((trial.run_id or "-s0").rpartition("-s")[2])
+    if trial.over_seeds and record.seed - first_seed >= len(trial.over_seeds):
         return ""
     name = record.headline.name
     measured = record.metrics.get("validation", {}).get(name)
     chosen_by = trial.over_seeds or ([trial.value] if record.seed == 0 else [])
     chosen_values = [value for value in chosen_by if value is not None]
-    if (
-        measured is None
-        or not chosen_values
-        or any(_as_good(measured, value) for value in chosen_values)
-    ):
+    if measured is None or not chosen_values:
+        return ""
+    if any(math.isclose(measured, value, rel_tol=1e-3) for value in chosen_values):
         return ""
     seen = " or ".join(f"{value:.4g}" for value in chosen_values)
     return f"seed {record.seed} has {name} {measured:.4g} on validation, and its search saw {seen}"
-
-
-def _first_seed(trial: Trial) -> int:
-    """The seed that all trials of a study have: the end of their run ids."""
-    return int((trial.run_id or "-s0").rpartition("-s")[2])
-
-
-def _as_good(measured: float, value: float) -> bool:
-    return math.isclose(measured, value, rel_tol=1e-3)
 
 
 def _search(record: RunRecord, study: Study) -> str | None:

@@ -106,15 +106,13 @@ def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
     candidates = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
     if test.only_with:
         settings = settings_of_tables(board, candidates)
-        candidates = [
-            table for table in candidates if _is_asked(test, settings.get(table.rows[0].group, {}))
-        ]
-    candidates = [_ranked(test, table) for table in candidates if table.measured]
-    return most_telling_first(candidates)
-
-
-def _is_asked(test: Test, settings: Mapping[str, Any]) -> bool:
-    return all(settings.get(key) in values for key, values in test.only_with.items())
+        for key, values in test.only_with.items():
+            candidates = [
+                table
+                for table in candidates
+                if settings.get(table.rows[0].group, {}).get(key) in values
+            ]
+    return most_telling_first(_ranked(test, table) for table in candidates if table.measured)
 
 
 def _ranked(test: Test, table: Table[Row]) -> Table[Row]:

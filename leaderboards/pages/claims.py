@@ -171,7 +171,9 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
     yield "preset", claim.preset
     yield "source", claim.source
     if claim.origin == YOURS:
-        yield "origin", f"judged here, by your reproduction; {_committed(claim)}"
+        verdict = f"committed is: {claim.committed}"
+        told = verdict if claim.committed else "no verdict is committed"
+        yield "origin", f"judged here, by your reproduction; {told}"
     if claim.verdict == NOT_ASKED:
         yield "asked", asked_at(claim)
         return
@@ -191,10 +193,6 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
         yield "claim set", claim.set[:16].replace("T", " ")
     for doubt in doubts(claim):
         yield "doubt", doubt
-
-
-def _committed(claim: ClaimLine) -> str:
-    return f"committed is: {claim.committed}" if claim.committed else "no verdict is committed"
 
 
 def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]:

@@ -178,21 +178,17 @@ def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
             committed_path(record.run_id, record.task, record.preset),
             Store(LOCAL_STORE).record_folder(record.role) / f"{record.run_id}.json",
         ):
-            candidate = _read(path)
-            if candidate is not None and candidate.content_hash() in (
-                record.sha256,
-                json.loads(record.content)["content_sha256"],
-            ):
+            if not path.is_file():
+                continue
+            try:
+                candidate = read_record(path)
+            except UserError:
+                continue
+            hashes = (record.sha256, json.loads(record.content)["content_sha256"])
+            if candidate.content_hash() in hashes:
                 files.append(candidate)
                 break
     return files
-
-
-def _read(path: Path) -> RunRecord | None:
-    try:
-        return read_record(path) if path.is_file() else None
-    except UserError:
-        return None
 
 
 def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:

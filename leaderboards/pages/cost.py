@@ -20,6 +20,7 @@ COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "seconds": lambda row: row.wall_seconds,
 }
 HEIGHT = 420
+AXIS = alt.Axis(format="~s", grid=False)  # 1.2M
 TOWARDS_THE_MIDDLE: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 8), ("right", -8))
 NAMED = 12  # points that all have their names; of more only those on the frontier
 
@@ -105,7 +106,7 @@ def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> 
         }
         for point in shown_points
     )
-    x = alt.X("cost:Q", title=cost, scale=alt.Scale(type="log", nice=True), axis=_si())
+    x = alt.X("cost:Q", title=cost, scale=alt.Scale(type="log", nice=True), axis=AXIS)
     y = alt.Y("score:Q", title=title, scale=alt.Scale(zero=False, padding=14))
     base = alt.Chart(alt.Data(values=values)).encode(x=x, color=alt.Color("colour:N", scale=None))
     edge = tuple(
@@ -144,7 +145,3 @@ def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> 
         .properties(height=HEIGHT)
         .interactive()
     )
-
-
-def _si() -> alt.Axis:
-    return alt.Axis(format="~s", grid=False)

@@ -84,15 +84,15 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
     counts = tuple(part.stop - part.start for part in parts)
 
     def means(values: Sequence[float | None]) -> tuple[float | None, ...]:
-        return tuple(_mean(values[part]) for part in parts)
+        """The mean of each part; None of one that lacks a value."""
+        numbers = [[value for value in values[part] if value is not None] for part in parts]
+        return tuple(
+            sum(some) / n if len(some) == n else None
+            for some, n in zip(numbers, counts, strict=True)
+        )
 
     x, y = (tuple(v for v in means(values) if v is not None) for values in (line.x, line.y))
     return replace(line, x=x, y=y, y_low=means(line.y_low), y_high=means(line.y_high)), counts
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) / len(numbers) if len(numbers) == len(values) and numbers else None
 
 
 def curve_chart(
@@ -132,10 +132,9 @@ def _chosen(
 ) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
     models: Mapping[str, str] = {name: line.model for name, line in reversed(named_lines)}
     ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in named_lines)}
-    return [
-        (name, *_maybe_binned(line, bins)) for name, line in named_lines if name in wanted_names
-    ], ordered
-
-
-def _maybe_binned(line: Line, bins: int) -> tuple[Line, tuple[int, ...]]:
-    return binned(line, bins) if bins and not line.by_size else (line, (1,) * len(line.x))
+    drawn = []
+    for name, line in named_lines:
+        if name in wanted_names:
+            places = bins if bins and not line.by_size else len(line.x)
+            drawn.append((name, *binned(line, places)))
+    return drawn, ordered

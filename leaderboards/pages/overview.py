@@ -135,25 +135,20 @@ def overview_page(board: OpenBoard, overview_of_board: Overview) -> Filled:
 
 def _measured(board: OpenBoard) -> dict[str, list[Measured]]:
     """Ability → its tables, the most telling first; every ability that a card names is there."""
-    tables_by_ability: dict[str, list[tuple[Test, Table[Row]]]] = {}
+    measured_by_ability: dict[str, list[Measured]] = {}
     for test in tests():
-        tables_of_ability = tables_by_ability.setdefault(test.ability, [])
-        tables_of_ability += [(test, table) for table in tables_of(board, test)]
-    return {
-        ability: _most_contested(tables_of_ability)
-        for ability, tables_of_ability in tables_by_ability.items()
-    }
+        measured = measured_by_ability.setdefault(test.ability, [])
+        for table in tables_of(board, test):
+            measured.append(Measured(test, table, scale_of(test, table)))
+    for measured in measured_by_ability.values():
+        measured.sort(key=_contest, reverse=True)
+    return measured_by_ability
 
 
-def _most_contested(tested_tables: Sequence[tuple[Test, Table[Row]]]) -> list[Measured]:
+def _contest(source: Measured) -> tuple[bool, int, int]:
     """Tables that rank more contenders come first, since they say who is ahead."""
-    by_size = sorted(tested_tables, key=lambda pair: _contest(pair[1]), reverse=True)
-    return [Measured(test, table, scale_of(test, table)) for test, table in by_size]
-
-
-def _contest(table: Table[Row]) -> tuple[bool, int, int]:
-    measured = table.measured
-    return table.preset != PRESETS[0], len(_ranked(measured)), len({row.model for row in measured})
+    rows, real = source.table.measured, source.table.preset != PRESETS[0]
+    return real, len(_ranked(rows)), len({row.model for row in rows})
 
 
 def _ranked(rows: Iterable[Row]) -> set[str]:
@@ -181,7 +176,10 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
         rows = [first[model][1] for first in firsts if model in first]
         label = plain(rows[0].label) if rows else model_label(model)
         lines.setdefault(_group(model), []).append(Line(model, label, tuple(cells)))
-    groups = [(group, tuple(sorted(lines[group], key=_most_known))) for group in _groups(lines)]
+    groups = []
+    for group in [*model_groups(), ""]:  # of folders in their order, strangers last
+        if group in lines:
+            groups.append((group, tuple(sorted(lines[group], key=_most_known))))
     all_sources = (source for ability in abilities for source in measured[ability])
     sources = [
         source for source in all_sources if any(source is used_source for used_source in used)
@@ -264,12 +262,6 @@ def _planned(ability: str, sources: Sequence[Measured]) -> dict[str, Cell]:
             target = link("task", task=test.task)
             cell_by_model.setdefault(model, Cell(PLANNED, "", "", None, words, target))
     return cell_by_model
-
-
-def _groups(lines: Mapping[str, object]) -> list[str]:
-    """The groups of models that have lines, in the order of their folders, strangers last."""
-    order = [*model_groups(), ""]
-    return sorted(lines, key=order.index)
 
 
 def _group(model: str) -> str:

@@ -29,8 +29,10 @@ def show() -> None:
     board = page.board()
     page.text(title="Claims")
     wanted = asked("claim")
-    if wanted is not None:
-        _one(board, wanted)
+    if wanted is not None and (claim := find(board, wanted)):
+        page.show([claim_page(board, claim)])
+    elif wanted is not None:
+        say(f"There is no claim '{wanted}' on this board.")
     all_presets = is_on("All presets, smoke too", "all")
     claims = board.claims() if all_presets else counted(board)
     shown_claims = _filtered(board, claims)
@@ -49,14 +51,6 @@ def show() -> None:
         st.rerun()
     open_first = [claim for claim in shown_claims if claim.verdict == IN_BAR[0]]
     page.links([(claim.name, to_claim(claim)) for claim in open_first], "Contradicted:")
-
-
-def _one(board: OpenBoard, name: str) -> None:
-    claim = find(board, name)
-    if claim is None:
-        say(f"There is no claim '{name}' on this board.")
-    else:
-        page.show([claim_page(board, claim)])
 
 
 def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:

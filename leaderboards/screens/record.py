@@ -43,15 +43,11 @@ def _searched() -> bool:
         if not matched:
             say("No record has all of these words.")
         more = f", the first {MOST} of them" if matched[MOST:] else ""
-        record_links = [
-            (_named(run_id, of), to_record(run_id, of)) for run_id, of in matched[:MOST]
-        ]
+        record_links = []
+        for run_id, origin in matched[:MOST]:
+            label = run_id if origin == COMMITTED else f"{run_id} ({origin})"
+            record_links.append((label, to_record(run_id, origin)))
         page.links(
             record_links, f"{len(matched)} {'record' if len(matched) == 1 else 'records'}{more}:"
         )
     return bool(sought)
-
-
-def _named(run_id: str, origin: str) -> str:
-    """A record with its origin, where it is not committed."""
-    return run_id if origin == COMMITTED else f"{run_id} ({origin})"

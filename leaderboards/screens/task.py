@@ -74,7 +74,8 @@ def _table(
     variant = one_of("Configuration", list(variants), "configuration", at_first, right)
     chosen = variants[variant]
     rows = board.rows(chosen.task, preset=preset, variant=chosen.variant)
-    metrics = {table.metric: table for table in sorted(tables(rows), key=_headline_first)}
+    headline_first = sorted(tables(rows), key=lambda table: not table.rows[0].headline)
+    metrics = {table.metric: table for table in headline_first}
     left, right, last = st.columns([3, 2, 5])
     metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
     order = one_of("Order", list(ORDERS), "order", BEST_FIRST, right)
@@ -84,10 +85,6 @@ def _table(
     if not matching_rows:
         say(f"No row has '{words_sought}': this shows all of them.")
     return replace(table, rows=tuple(matching_rows or table.rows))
-
-
-def _headline_first(table: Table[Row]) -> bool:
-    return not table.rows[0].headline
 
 
 def _numbers(board: OpenBoard, table: Table[Row]) -> None:

@@ -112,7 +112,10 @@ def _put(
         (waiting / place).replace(path)
     for place in lost:
         (target / place).unlink()
-        _remove_empty(target, (target / place).parent)
+        folder = (target / place).parent
+        while folder != target and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
     final = {place: [digest] for place, digest in new.items()}
     write_atomically(target / LIST, Listed(board=board, files=final).to_json())
     return len(changed) + len(lost)
@@ -123,9 +126,3 @@ def _sha256(path: Path) -> str | None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         return ""  # nobody's hash: an export writes neither links nor folders there
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
-
-
-def _remove_empty(target: Path, folder: Path) -> None:
-    while folder != target and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent

@@ -107,13 +107,13 @@ class Site:
 
     def _linked(self, task: str) -> list[Table[Row]]:
         """The tables of a task by other metrics that the overview leads to, as the app has them."""
-        sources = (table.table for _, table in self.overview.matrix.sources)
-        others = (table for table in sources if table.task == task and not table.rows[0].headline)
-        return [replace(table, rows=tuple(self._rows(table))) for table in others]
-
-    def _rows(self, table: Table[Row]) -> list[Row]:
-        place = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
-        return self.board.rows(table.task, **place)
+        whole_tables = []
+        for _, source in self.overview.matrix.sources:
+            table = source.table
+            if table.task == task and not table.rows[0].headline:
+                where = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
+                whole_tables.append(replace(table, rows=tuple(self.board.rows(task, **where))))
+        return whole_tables
 
     def _citations(self, year: str) -> Iterator[File]:
         yield "CITATION.cff", citation.cff(self.digest)
@@ -124,13 +124,13 @@ class Site:
             yield f"{placed.name}.bib", citation.bibtex(self.digest, year, name, placed.table.place)
 
     def _badges(self) -> Iterator[File]:
-        badge_by_place = [(badge("tasks", task.name), badges.of_task(task)) for task in self.tasks]
+        badge_by_place = {badge("tasks", task.name): badges.of_task(task) for task in self.tasks}
         for name in self.models:
-            model_badge = badges.of_model(modelled.model(self.board, name))
-            badge_by_place.append((badge("models", name), model_badge))
-        for place, own_badge in badge_by_place:
-            yield f"{place}.svg", own_badge.svg()
-            yield f"{place}.json", own_badge.endpoint()
+            model = modelled.model(self.board, name)
+            badge_by_place[badge("models", name)] = badges.of_model(model)
+        for place, shown_badge in badge_by_place.items():
+            yield f"{place}.svg", shown_badge.svg()
+            yield f"{place}.json", shown_badge.endpoint()
 
     def _data(self) -> Iterator[File]:
         for task in self.board.tasks():

@@ -289,21 +289,19 @@ def _lengths(
 
 def _order(entry: Entry) -> tuple[Any, ...]:
     first = entry.first
+    # Text and numbers in turn, so that 800 steps come before 2400.
+    parts = re.split(r"(\d+)", entry.variant)
+    variant = tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
     return (
         first.task,
         first.preset,
         first.size or 0,
-        _by_number(entry.variant),
+        variant,
         first.label,
         first.model,
         entry.name,
         first.identity,
     )
-
-
-def _by_number(variant: str) -> tuple[str | int, ...]:
-    """Text and numbers in turn, so that 800 steps come before 2400."""
-    return tuple(int(p) if n % 2 else p for n, p in enumerate(re.split(r"(\d+)", variant)))
 
 
 def _variants(groups: Mapping[str, RecordSummary]) -> dict[str, str]:
@@ -313,7 +311,12 @@ def _variants(groups: Mapping[str, RecordSummary]) -> dict[str, str]:
         families[summary.task, summary.preset].append(group)
     variants: dict[str, str] = {}
     for members in families.values():
-        flat = [_with_length(group, groups[group].facts.task) for group in members]
+        flat: list[Mapping[str, Any]] = []
+        for group in members:
+            # The steps of training are a setting where a group is of one length of several.
+            _, split, steps = group.partition("-")
+            length = {"training.steps": int(steps)} if split else {}
+            flat.append({**groups[group].facts.task, **length})
         names = [[name] if (name := groups[group].size_name) else [] for group in members]
         always = [key for key in ALWAYS_NAMED if any(key in settings for settings in flat)]
         others = [key for key in _differing(flat) if key not in always and [key] not in names]
@@ -332,12 +335,6 @@ def _variants(groups: Mapping[str, RecordSummary]) -> dict[str, str]:
 def without_length(group: str) -> str:
     """What groups share that differ in the length of training alone."""
     return group.partition("-")[0]
-
-
-def _with_length(group: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings, and the steps of training where a group is of one length of several."""
-    _, split, steps = group.partition("-")
-    return {**settings, "training.steps": int(steps)} if split else settings
 
 
 def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:

@@ -105,7 +105,11 @@ class Index:
         gone = state_by_path.keys() - {path for _, path, _ in files}
         new = [file for file in files if state_by_path.get(file[1]) != file[2]]
         changed = [path for _, path, _ in new if path in state_by_path]
-        touched, keys = self._forget(map(self._number_of, [*gone, *changed]))
+        forgotten = []
+        for path in [*gone, *changed]:
+            query = "SELECT id FROM files WHERE path = ?"
+            forgotten.append(int(self._database.execute(query, (path,)).fetchone()[0]))
+        touched, keys = self._forget(forgotten)
         all_of_them = len(new) > MANY
         for place, path, state in counted(new, "reading records", report):
             try:
@@ -118,7 +122,10 @@ class Index:
                 continue
             keys |= set() if all_of_them else keys_of_file
             touched.add(task)
-        return touched | self._compare(self._doubtful() if all_of_them else keys, refused)
+        if all_of_them:  # of every thing of which two files say something else
+            query = "SELECT key FROM said GROUP BY key HAVING min(value) != max(value)"
+            keys = {key for (key,) in self._database.execute(query)}
+        return touched | self._compare(keys, refused)
 
     def tasks(self) -> list[str]:
         """The tasks of all records."""
@@ -178,10 +185,6 @@ class Index:
             self._facts[identity] = Facts(*json.loads(content))
         return self._facts[identity]
 
-    def _number_of(self, path: str) -> int:
-        files = self._database.execute("SELECT id FROM files WHERE path = ?", (path,))
-        return int(files.fetchone()[0])
-
     def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
         """Forget files; their tasks, and of what they said something."""
         tasks, keys = set(), set()
@@ -212,10 +215,10 @@ class Index:
             "INSERT OR IGNORE INTO facts VALUES (?, ?)",
             (summary.identity, json.dumps([dict(part) for part in summary.facts])),
         )
-        rows = [
-            (subject, _key(subject, identity), _value(subject, value), number)
-            for subject, identity, value in statements
-        ]
+        rows = []
+        for subject, identity, value in statements:
+            key = hashlib.sha256(f"{subject}\n{identity}".encode()).digest()[:16]
+            rows.append((subject, key, _value(subject, value), number))
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", rows)
         return record.task, {key for _, key, _, _ in rows}
 
@@ -230,11 +233,6 @@ class Index:
         query = "SELECT 1 FROM files WHERE place < ? AND (run = ? OR (? AND family = ?))"
         files = self._database.execute(query, (place, run, yours, family))
         return files.fetchone() is not None
-
-    def _doubtful(self) -> set[bytes]:
-        """Every thing of which two files say something else."""
-        query = "SELECT key FROM said GROUP BY key HAVING min(value) != max(value)"
-        return {key for (key,) in self._database.execute(query)}
 
     def _compare(self, keys: Iterable[bytes], refused: list[UserError] | None) -> set[str]:
         """Of every thing that was said, the first file decides, and the others must agree; the
@@ -344,7 +342,3 @@ def _value(subject: str, value: Any) -> str:
         return json.dumps(value)
     text = json.dumps(value, sort_keys=True, default=lambda model: model.model_dump(mode="json"))
     return json.dumps(hashlib.sha256(text.encode()).hexdigest())
-
-
-def _key(subject: str, identity: str) -> bytes:
-    return hashlib.sha256(f"{subject}\n{identity}".encode()).digest()[:16]

@@ -34,27 +34,27 @@ class Row:
     unit: str
     headline: bool
     mean: float | None
-    low: float | None
-    high: float | None
-    reading_error: float | None  # of a digitised number
-    note: str  # what a reader of the number must know, beside its marks
-    seeds: int | None
-    outcome: str
-    cause: str | None
-    rank_best: int | None
-    rank_worst: int | None
-    parameters: int | None
-    position_parameters: int | None
-    state_bytes: int | None
-    state_length: int | None
-    training_flops: float | None
-    training_tokens: int | None
-    training_steps: int | None
-    trials: int | None
-    wall_seconds: float | None
-    peak_memory_bytes: int | None
-    device: str | None
-    run_ids: tuple[str, ...]
+    low: float | None = None
+    high: float | None = None
+    reading_error: float | None = None  # of a digitised number
+    note: str = ""  # what a reader of the number must know, beside its marks
+    seeds: int | None = None
+    outcome: str = "ok"
+    cause: str | None = None
+    rank_best: int | None = None
+    rank_worst: int | None = None
+    parameters: int | None = None
+    position_parameters: int | None = None
+    state_bytes: int | None = None
+    state_length: int | None = None
+    training_flops: float | None = None
+    training_tokens: int | None = None
+    training_steps: int | None = None
+    trials: int | None = None
+    wall_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    device: str | None = None
+    run_ids: tuple[str, ...] = ()
     items: int | None = None  # of the test, where the interval is over these too
     mark: str = ""  # the gravest of its marks (judging.fairness); "" where nothing was trained
     marks: tuple[str, ...] = ()  # all of them, each with its reason

@@ -235,12 +235,9 @@ class OpenBoard:
 
     def _may_be_changing(self, path: Path) -> bool:
         """Whether a build is putting its files in place: the list is the last of them."""
-        file_state, listed = _state(path), _state(self.path / MANIFEST)
-        return (
-            file_state is None or listed is None or file_state[1] > listed[1] or self._is_outdated()
-        )
-
-    def _is_outdated(self) -> bool:
+        file_state, list_state = _state(path), _state(self.path / MANIFEST)
+        if file_state is None or list_state is None or file_state[1] > list_state[1]:
+            return True
         return self._read_list() != self._manifest
 
     def _read_list(self) -> Manifest:

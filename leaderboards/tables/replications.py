@@ -80,16 +80,16 @@ def entries_beside(
         # Of a data seed that the board lacks it is a run of the same setting nevertheless.
         for number in by_identity.get(summary.identity) or by_family[summary.beside_data][:1]:
             summaries_by_number[number].append(summary)
-    return {
-        number: _beside(entries[number], runs, kind) for number, runs in summaries_by_number.items()
-    }
-
-
-def _beside(entry: Entry, runs: Sequence[RecordSummary], kind: str) -> Entry:
-    """The entry of other runs of a setting, whose seeds may go on from those of the setting."""
-    all_runs = [*entry.summaries, *runs]
-    note = missing_seeds((summary.data_seed, summary.seed) for summary in all_runs)
-    return replace(entry, summaries=tuple(runs), beside=kind, notes=(note,) if note else ())
+    entry_by_number = {}
+    for number, runs in summaries_by_number.items():
+        # Their seeds may go on from those of the setting.
+        all_runs = [*entries[number].summaries, *runs]
+        note = missing_seeds((summary.data_seed, summary.seed) for summary in all_runs)
+        notes = (note,) if note else ()
+        entry_by_number[number] = replace(
+            entries[number], summaries=tuple(runs), beside=kind, notes=notes
+        )
+    return entry_by_number
 
 
 def replications(entry: Entry, beside: Entry) -> list[Replication]:
@@ -228,8 +228,11 @@ def together(lines: Sequence[Replication]) -> Replicated:
     by_machine: dict[str, list[Replication]] = defaultdict(list)
     for line in lines:
         by_machine[line.other_machine].append(line)
+    names = {line.machine for line in lines} | set(by_machine)
+    # A machine whose system nobody has told is any of the same processor.
+    machines = [n for n in names if not any(other.startswith(f"{n}, ") for other in names)]
     return Replicated(
-        machines=len(_kinds({line.machine for line in lines} | set(by_machine))),
+        machines=len(machines),
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
@@ -238,11 +241,6 @@ def together(lines: Sequence[Replication]) -> Replicated:
             for name, lines_of_machine in sorted(by_machine.items())
         ),
     )
-
-
-def _kinds(names: set[str]) -> set[str]:
-    """Different machines: one whose system nobody has told is any of the same processor."""
-    return {n for n in names if not any(other.startswith(f"{n}, ") for other in names)}
 
 
 def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:

@@ -94,13 +94,10 @@ def _row(setting: Setting, metric: str, directions: Directions) -> Row:
         mean=summary.mean,
         low=summary.interval.low if summary.interval else None,
         high=summary.interval.high if summary.interval else None,
-        reading_error=None,
         note=setting.note,
         seeds=None if setting.is_reference else len(setting.records),
         outcome=outcome,
         cause=cause,
-        rank_best=None,
-        rank_worst=None,
         # A measurement that says none has some that nobody counted; a reference has none.
         parameters=costs[0].parameters or (0 if setting.is_reference else None),
         position_parameters=costs[0].position_parameters,

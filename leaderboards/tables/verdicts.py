@@ -113,19 +113,15 @@ def corrected(lines: Sequence[ClaimLine]) -> list[ClaimLine]:
     what no chance enters is none, and would only make room for the others."""
     marked = list(lines)
     for preset in {line.preset for line in lines}:
-        tests = [i for i, line in enumerate(lines) if line.preset == preset and _is_a_test(line)]
-        stay = discoveries([_p(lines[i]) for i in tests])
-        for i, stays in zip(tests, stay, strict=True):
-            if lines[i].verdict in DECIDED:
-                marked[i] = replace(lines[i], stays=stays)
+        numbers: list[int] = []
+        p_values: list[float | None] = []
+        for number, line in enumerate(lines):
+            if line.preset == preset and line.p != 0 and line.verdict != "not asked here":
+                numbers.append(number)
+                # Verdicts of before p-values were kept were decided at the level of all.
+                decided = line.verdict in DECIDED
+                p_values.append(1 - LEVEL if decided and line.p is None else line.p)
+        for number, stays in zip(numbers, discoveries(p_values), strict=True):
+            if lines[number].verdict in DECIDED:
+                marked[number] = replace(lines[number], stays=stays)
     return marked
-
-
-def _is_a_test(line: ClaimLine) -> bool:
-    return line.p != 0 and line.verdict != "not asked here"
-
-
-def _p(line: ClaimLine) -> float | None:
-    """Verdicts of before p-values were kept were decided at the level of all."""
-    decided = line.verdict in DECIDED
-    return 1 - LEVEL if decided and line.p is None else line.p
