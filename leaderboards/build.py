@@ -77,7 +77,7 @@ def main(words: list[str]) -> int:
     from leaderboards.tables.builder import build
     from leaderboards.tables.difference import difference_from_records
     from leaderboards.tables.open_board import OpenBoard
-    from leaderboards.verification.status import SUBMISSIONS, Verification, drop
+    from leaderboards.tables.status import SUBMISSIONS, Verification, drop
     from settings.outside_tasks import use_cards_of
 
     sources = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
@@ -126,8 +126,8 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     from leaderboards.tables import summaries
     from leaderboards.tables.builder import Inputs
     from leaderboards.tables.index import Folder
-    from leaderboards.verification.status import FOLDER as VERIFICATIONS
-    from leaderboards.verification.status import OWN, SUBMISSIONS
+    from leaderboards.tables.status import FOLDER as VERIFICATIONS
+    from leaderboards.tables.status import OWN, SUBMISSIONS
 
     sources, verifications = [], [VERIFICATIONS]
     for folder in folders:

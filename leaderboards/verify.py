@@ -13,7 +13,7 @@ from leaderboards.arguments import Arguments, read
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
     from ground.progress import Report
-    from leaderboards.verification.status import Checked, Verification
+    from leaderboards.tables.status import Checked, Verification
     from leaderboards.verification.verifier import Asked, Verifier
 
 HELP = """\
@@ -91,7 +91,7 @@ def _level(arguments: Arguments) -> Checked:
     Raises:
         UserError: there is no such level.
     """
-    from leaderboards.verification.status import Checked
+    from leaderboards.tables.status import Checked
 
     levels: dict[str, Checked] = {name: name for name in get_args(Checked)}
     level = arguments.one("level", "re-run")

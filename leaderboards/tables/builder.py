@@ -27,6 +27,12 @@ from leaderboards.tables.folder import BY_TASK, Staged, board_of, schema_of, tab
 from leaderboards.tables.index import Folder, Index
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.status import (
+    FOLDER,
+    Verification,
+    VerificationStatuses,
+    read_statuses,
+)
 from leaderboards.tables.summaries import (
     COMMITTED,
     OFF_THE_BOARD,
@@ -37,12 +43,6 @@ from leaderboards.tables.summaries import (
 )
 from leaderboards.tables.task_tables import PreviousTables, tables_of_task
 from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
-from leaderboards.verification.status import (
-    FOLDER,
-    Verification,
-    VerificationStatuses,
-    read_statuses,
-)
 from published.numbers import PublishedFile, read_published
 
 # Notes of an index: the board that it belongs to, what its verdicts were read from, all published

@@ -10,7 +10,7 @@ from ground.progress import Report
 from leaderboards.tables.builder import Inputs, build
 from leaderboards.tables.lines import Board
 from leaderboards.tables.open_board import OpenBoard
-from leaderboards.verification.status import Verification
+from leaderboards.tables.status import Verification
 
 
 def difference_from_records(

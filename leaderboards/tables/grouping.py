@@ -18,8 +18,8 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from judging.fairness import Mark, marks
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
+from leaderboards.tables.status import REPORTED, VerificationStatus
 from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, RecordSummary
-from leaderboards.verification.status import REPORTED, VerificationStatus
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")

@@ -14,8 +14,8 @@ from ground.statistics import over_seeds as part_over_seeds
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.grouping import Entry, one_of_each
 from leaderboards.tables.lines import Replication
+from leaderboards.tables.status import Check, VerificationStatuses
 from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, RecordSummary, hash_of
-from leaderboards.verification.status import Check, VerificationStatuses
 
 VERIFIED = "verified"  # origin of a run that leaderboards.verify made again
 

@@ -31,8 +31,8 @@ from leaderboards.tables.replications import (
     verified_again,
 )
 from leaderboards.tables.rows import REPLICATION, UNVERIFIED, Directions, rows_of
+from leaderboards.tables.status import VerificationStatuses
 from leaderboards.tables.summaries import RecordSummary
-from leaderboards.verification.status import VerificationStatuses
 from published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them

@@ -11,8 +11,8 @@ from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 from ground.escaping import terminal
 from leaderboards.checks.seeds import missing_seeds
+from leaderboards.tables.status import Check, Checked, Verification
 from leaderboards.tables.summaries import beside_data
-from leaderboards.verification.status import Check, Checked, Verification
 
 WIDE = 0.2  # of what is recorded: a bound by seeds that differ by more
 ORDER: tuple[Checked, ...] = get_args(Checked)

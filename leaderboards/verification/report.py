@@ -10,7 +10,7 @@ from leaderboards.checks.admission import records_beside
 from leaderboards.contents import Row
 from leaderboards.render import rank
 from leaderboards.tables.builder import build_board
-from leaderboards.verification.status import Verification, VerificationStatuses, read_statuses
+from leaderboards.tables.status import Verification, VerificationStatuses, read_statuses
 
 Place = tuple[str, ...]
 COLUMNS = (

@@ -14,8 +14,8 @@ from bench.records.store import COMMITTED, Store
 from ground.errors import UserError
 from ground.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
+from leaderboards.tables.status import FOLDER, OWN, SUBMISSIONS
 from leaderboards.tables.summaries import beside_data
-from leaderboards.verification.status import FOLDER, OWN, SUBMISSIONS
 from leaderboards.verification.submission import FILE, read_submission
 from leaderboards.verification.verifier import Asked
 

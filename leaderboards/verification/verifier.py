@@ -17,6 +17,8 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from ground.privacy import told_system
 from ground.progress import Report, silent
 from leaderboards.checks.admission import left_open
+from leaderboards.tables.status import Check, Checked, Verification, about, path_of
+from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.comparison import (
     RESCORED,
     beside_the_headline,
@@ -25,8 +27,6 @@ from leaderboards.verification.comparison import (
 )
 from leaderboards.verification.rerun import Bench
 from leaderboards.verification.spread import Spread, spread_of
-from leaderboards.verification.status import Check, Checked, Verification, about, path_of
-from leaderboards.verification.status import write_verification as write
 
 SERVED = "the store holds this very record, which nobody has made again: name another by store="
 

@@ -23,9 +23,9 @@ from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.tables import builder
 from leaderboards.tables.index import Folder, Index
+from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
-from leaderboards.verification.status import Check, about, path_of, write_verification
 
 
 def bytes_of(board: Path) -> dict[str, bytes]:

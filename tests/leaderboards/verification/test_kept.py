@@ -15,10 +15,10 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards import verify as command
 from leaderboards.contents import OpenBoard
+from leaderboards.tables import status as levels
 from leaderboards.tables.replications import together
-from leaderboards.verification import status as levels
-from leaderboards.verification.status import Check, about, path_of, read_verification
-from leaderboards.verification.status import write_verification as write
+from leaderboards.tables.status import Check, about, path_of, read_verification
+from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.targets import asked
 from tests.leaderboards.sending import current
 from tests.leaderboards.verification.engine import in_this_process

@@ -11,9 +11,9 @@ from bench.records.store import COMMITTED
 from leaderboards.build import inputs
 from leaderboards.contents import Board, Row
 from leaderboards.tables.builder import build_board
+from leaderboards.tables.status import SUBMISSIONS, Check, VerificationStatuses, about
 from leaderboards.tables.summaries import COMMITTED as OURS
 from leaderboards.tables.summaries import SUBMITTED
-from leaderboards.verification.status import SUBMISSIONS, Check, VerificationStatuses, about
 from tests.leaderboards.conftest import record as made_up
 
 

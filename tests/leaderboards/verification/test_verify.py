@@ -24,11 +24,7 @@ from leaderboards.checks.admission import check, left_open, take
 from leaderboards.checks.agreement import Together
 from leaderboards.submit import main as submit
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.summaries import SUBMITTED, summary_of
-from leaderboards.verification import rerun as again
-from leaderboards.verification.messages import holds, lines_about
-from leaderboards.verification.spread import spread_of
-from leaderboards.verification.status import (
+from leaderboards.tables.status import (
     Check,
     Verification,
     VerificationStatuses,
@@ -37,6 +33,10 @@ from leaderboards.verification.status import (
     read_verification,
     write_verification,
 )
+from leaderboards.tables.summaries import SUBMITTED, summary_of
+from leaderboards.verification import rerun as again
+from leaderboards.verification.messages import holds, lines_about
+from leaderboards.verification.spread import spread_of
 from leaderboards.verification.submission import read_submission
 from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
@@ -362,7 +362,7 @@ def test_what_could_not_be_counted_is_nothing_against_a_run_that_was_made_again(
 
 
 def test_committed_verifications_are_of_committed_records() -> None:
-    from leaderboards.verification.status import FOLDER
+    from leaderboards.tables.status import FOLDER
 
     for path in sorted(FOLDER.rglob("*.json")):
         found = read_verification(path)
