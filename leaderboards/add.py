@@ -30,11 +30,11 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("to",), takes_names=True)
-    if not given.names:
+    arguments = read(words, settings=("to",), takes_names=True)
+    if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
-    target = given.place("to", FOLDER / "records")
-    copies = [plan(name, target) for name in given.names]
+    target = arguments.place("to", FOLDER / "records")
+    copies = [plan(name, target) for name in arguments.names]
     sources: dict[Path, Path] = {}
     for _, source, destination in copies:
         other = sources.setdefault(destination, source)
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
     from leaderboards.checks.admission import checked_and_not, examine, records_beside, tells
 
     records = [record for record, _, _ in copies]
-    said = examine(records, records_beside(records, target))
+    confirmed_by_run = examine(records, records_beside(records, target))
     for record, source, destination in copies:
         content = source.read_bytes()
         if destination.exists() and destination.read_bytes() == content:
@@ -53,9 +53,11 @@ def main(words: list[str]) -> int:
         write_atomically(destination, content)
         note = " (made from a tree with uncommitted changes)" if record.provenance.dirty else ""
         print(f"added {destination}{note}")
-        checked, unchecked = checked_and_not(record, said[record.run_id])
-        if told := tells(record):
-            print(f"  it tells of the machine that made it, to whoever reads it: {'; '.join(told)}")
+        checked, unchecked = checked_and_not(record, confirmed_by_run[record.run_id])
+        if private := tells(record):
+            print(
+                f"  it tells of the machine that made it, to whoever reads it: {'; '.join(private)}"
+            )
         print(f"  checked: {', '.join(checked)}\n  not checked: {'; '.join(unchecked)}")
     print(
         "make the board again with `python -m leaderboards.build`; `python -m leaderboards.verify "

@@ -55,19 +55,19 @@ def read(
     Raises:
         UserError: a word that the command does not know.
     """
-    found = Arguments({}, set(), [])
+    arguments = Arguments({}, set(), [])
     valid = [*(f"{key}=" for key in settings), *flags]
     for word in words:
         key, equals, value = word.partition("=")
         if word in flags:
-            found.flags.add(word)
+            arguments.flags.add(word)
         elif equals and key in settings:
             if not value:
                 raise UserError(f"{key}= has no value")
-            found.settings.setdefault(key, []).append(value)
+            arguments.settings.setdefault(key, []).append(value)
         elif takes_names and not word.startswith("-"):
-            found.names.append(word)
+            arguments.names.append(word)
         else:
-            known = f"{key}=" if equals else word
-            raise UserError(f"there is no setting '{known}': {nearest(known, valid)}")
-    return found
+            word_begun = f"{key}=" if equals else word
+            raise UserError(f"there is no setting '{word_begun}': {nearest(word_begun, valid)}")
+    return arguments

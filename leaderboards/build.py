@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +11,12 @@ from typing import TYPE_CHECKING
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
 from ground.escaping import terminal
 from ground.places import absolute, shown
-from ground.progress import Report
 from ground.words import wants_help
 from leaderboards.arguments import read
 
 if TYPE_CHECKING:
-    from leaderboards.contents import Board, OpenBoard
-    from leaderboards.data.growing import Inputs
-    from leaderboards.standing.levels import Verification
+    from leaderboards.tables.builder import Inputs
+    from leaderboards.tables.open_board import OpenBoard
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
@@ -60,180 +59,125 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, SETTINGS, flags=("--check",))
-    local = given.true("local")
-    output = given.place("output", LOCAL if local else COMMITTED)
-    folders = [absolute(folder) for folder in given.settings.get("records", [])]
+    arguments = read(words, SETTINGS, flags=("--check",))
+    local, only_check = arguments.true("local"), "--check" in arguments.flags
+    output = arguments.place("output", LOCAL if local else COMMITTED)
+    folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
-    may_lack_some = given.true("skip_refused")
-    if given.true("drop_stale") and (folders or may_lack_some or given.flags):
+    may_lack_some, drop_stale = arguments.true("skip_refused"), arguments.true("drop_stale")
+    if drop_stale and (folders or may_lack_some or only_check):
         raise UserError(
             "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
             "--check out"
         )
+    # What computes is imported once the words are known to be right.
     from ground.progress import progress
-    from leaderboards.data.growing import build
-    from leaderboards.standing.levels import SUBMISSIONS
+    from leaderboards.tables.builder import build
+    from leaderboards.tables.difference import difference_from_records
+    from leaderboards.tables.open_board import OpenBoard
+    from leaderboards.tables.status import SUBMISSIONS, Verification, drop
     from settings.outside_tasks import use_cards_of
 
-    own = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
+    sources = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
+    command_again = "python -m leaderboards.build" + (" local=true" if local else "")
     stale: list[Verification] = []
-    cards = use_cards_of(STORE) if local else []
+    wrong_cards = use_cards_of(STORE) if local else []
     refused: list[UserError] = []
+    difference = ""
     with progress() as report:
-        if "--check" in given.flags:
-            contents = checked(own, output, local, refused, report, stale)
+        if only_check:
+            board = OpenBoard(output)
+            difference = difference_from_records(board, sources, refused, report, stale)
         else:
-            contents = in_words(build(own, output, refused, report, stale), refused)
-    for error in [*cards, *refused]:
+            board = build(sources, output, refused, report, stale)
+    if difference:
+        raise UserError(
+            f"{shown(output)} is not what its records give: {difference}; make it again with "
+            f"`{command_again}`",
+            VERIFICATION_FAILED,
+        )
+    for error in [*wrong_cards, *refused]:
         print(terminal(f"not shown: {error}"), file=sys.stderr)
     if stale and not folders:  # else there are records that were not looked at
+        told = (
+            f"{len(stale)} verifications are stale and count for nothing, since their records are "
+            "gone or were replaced: drop them with `python -m leaderboards.build drop_stale=true"
+            f"{' local=true' if local else ''}`"
+        )
         # What a record that is not shown was verified as may count again, once that is mended.
-        unwanted = given.true("drop_stale") and not refused
-        print(_about_stale(stale, own, local, unwanted), file=sys.stderr)
-    if "--check" in given.flags:
-        print(f"{shown(output)} is what its records give ({contents})")
+        if drop_stale and not refused:
+            told = f"dropped {len(drop(stale, sources.verifications))} stale verifications"
+        print(told, file=sys.stderr)
+    size = _size_in_words(board, len(refused))
+    if only_check:
+        print(f"{shown(output)} is what its records give ({size})")
     else:
-        print(f"{shown(output)}: {contents}\nopen it with `python -m leaderboards.serve`")
+        print(f"{shown(output)}: {size}\nopen it with `python -m leaderboards.serve`")
     return VERIFICATION_FAILED if refused and not may_lack_some else OK
-
-
-def _about_stale(stale: list[Verification], own: Inputs, local: bool, unwanted: bool) -> str:
-    """How many verifications are stale, in a line; if they are unwanted, they are deleted."""
-    from leaderboards.standing.levels import drop
-
-    if unwanted:
-        return f"dropped {len(drop(stale, own.verifications))} stale verifications"
-    how = "python -m leaderboards.build drop_stale=true" + (" local=true" if local else "")
-    return (
-        f"{len(stale)} verifications are stale and count for nothing, since their records are gone "
-        f"or were replaced: drop them with `{how}`"
-    )
 
 
 def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
     """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
     checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
     from bench.records.store import Store
-    from leaderboards.data.growing import Inputs
-    from leaderboards.data.index import Folder
     from leaderboards.render import PRESETS
-    from leaderboards.shapes.sketches import COMMITTED as OURS
-    from leaderboards.shapes.sketches import SUBMITTED, YOURS
-    from leaderboards.standing.levels import FOLDER as VERIFICATIONS
-    from leaderboards.standing.levels import OWN, SUBMISSIONS
+    from leaderboards.tables import summaries
+    from leaderboards.tables.builder import Inputs
+    from leaderboards.tables.index import Folder
+    from leaderboards.tables.status import FOLDER as VERIFICATIONS
+    from leaderboards.tables.status import OWN, SUBMISSIONS
 
-    verdicts, known = sorted((FOLDER / "verdicts").rglob("*.json")), [VERIFICATIONS]
-    elsewhere = SUBMISSIONS.resolve()
-    found = [
-        Folder(folder, SUBMITTED if folder.resolve().is_relative_to(elsewhere) else OURS)
-        for folder in folders
-    ]
-    found.sort(key=lambda folder: folder.origin == SUBMITTED)  # of equal run ids the first counts
+    sources, verifications = [], [VERIFICATIONS]
+    for folder in folders:
+        submitted = folder.resolve().is_relative_to(SUBMISSIONS.resolve())
+        origin = summaries.SUBMITTED if submitted else summaries.COMMITTED
+        sources.append(Folder(folder, origin))
+    # Of equal run ids the first counts.
+    sources.sort(key=lambda source: source.origin == summaries.SUBMITTED)
+    own_verdicts = []
     if local:
-        found.append(Folder(Store(STORE).records, YOURS))
-        known.insert(0, STORE / OWN)  # of one record the last counts
-    # A reproduction with changed settings lies in a folder of another name, and its verdicts are
-    # not those of the preset.
-    own = [
-        path
-        for path in (sorted((STORE / "reproductions").rglob("verdicts.json")) if local else [])
-        if path.parent.name in PRESETS
-    ]
-    return Inputs(found, FOLDER.parent / "published", verdicts, known, own)
+        sources.append(Folder(Store(STORE).records, summaries.YOURS))
+        verifications.insert(0, STORE / OWN)  # of one record the last counts
+        # A reproduction with changed settings lies in a folder of another name, and its verdicts
+        # are not those of the preset.
+        for path in sorted((STORE / "reproductions").rglob("verdicts.json")):
+            if path.parent.name in PRESETS:
+                own_verdicts.append(path)
+    verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
+    return Inputs(sources, FOLDER.parent / "published", verdicts, verifications, own_verdicts)
 
 
-def in_words(board: OpenBoard, refused: list[UserError] | None) -> str:
+def _size_in_words(board: OpenBoard, refused: int) -> str:
     """How much a board holds."""
-    counts = [
-        (board.count("records"), "records"),
-        (board.count("rows"), "rows"),
-        (board.count("curves"), "curves"),
-        (board.count("claims"), "verdicts"),
-        (board.count("replications"), "replications"),
-        (len(refused or ()), "files not shown"),
+    texts = [
+        f"{board.count('records')} records",
+        f"{board.count('rows')} rows",
+        f"{board.count('curves')} curves",
+        f"{board.count('claims')} verdicts",
     ]
-    said = (f"{n} {what}" for n, what in counts if n or what not in ("replications", counts[-1][1]))
-    return ", ".join(said)
-
-
-def checked(
-    own: Inputs,
-    output: Path,
-    local: bool,
-    refused: list[UserError] | None,
-    report: Report,
-    stale: list[Verification] | None = None,
-) -> str:
-    """How much the board at ``output`` holds, which is what its inputs give.
-
-    Raises:
-        UserError: it is another board.
-    """
-    from leaderboards.contents import Board, OpenBoard
-    from leaderboards.data.growing import each_task
-
-    there = OpenBoard(output)
-    seen, said = set(), []
-    for task, board in each_task(own, refused, report, stale):
-        seen.add(task)
-        said.append(describe_difference(there.of_task(task), board))
-    for task in set(there.tasks()) - seen:
-        said.append(describe_difference(there.of_task(task), Board((), (), (), ())))
-    # A record that is missing explains every number that differs.
-    difference = next(
-        iter(sorted(filter(None, said), key=lambda text: "the record " not in text)), ""
-    )
-    if difference:
-        how = "python -m leaderboards.build" + (" local=true" if local else "")
-        raise UserError(
-            f"{shown(output)} is not what its records give: {difference}; make it again with "
-            f"`{how}`",
-            VERIFICATION_FAILED,
-        )
-    return in_words(there, refused)
-
-
-def describe_difference(old: Board, new: Board) -> str:
-    """The first difference in words, a missing record before all; empty if the boards are equal.
-
-    Floats may differ by one part in 10⁹: quantiles differ in their last bits between versions of
-    the library that computes them.
-    """
-    known, there = ({record.run_id for record in board.records} for board in (old, new))
-    if lost := sorted(known - there):
-        more = f" and {len(lost) - 1} more" if lost[1:] else ""
-        return f"it has the record {lost[0]}{more}, whose file is not there (restore it)"
-    if added := sorted(there - known):
-        return f"it lacks the record {added[0]}"
-    for section in ("rows", "lines", "claims", "records", "replications"):
-        before, after = getattr(old, section), getattr(new, section)
-        if len(before) != len(after):
-            return f"it has {len(before)} {section} instead of {len(after)}"
-        for number, (one, other) in enumerate(zip(before, after, strict=True)):
-            for key, value in vars(one).items():
-                expected = getattr(other, key)
-                if not _equal(value, expected):
-                    return f"{section[:-1]} {number} has {key} {value!r:.80} not {expected!r:.80}"
-    return ""
-
-
-def _equal(one: object, other: object) -> bool:
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= 1e-9 * max(abs(one), abs(other), 1e-9)
-    return one == other
+    if replications := board.count("replications"):
+        texts.append(f"{replications} replications")
+    if refused:
+        texts.append(f"{refused} files not shown")
+    return ", ".join(texts)
 
 
 def _alone(words: list[str]) -> int:
     """``main`` in a process of its own, which needs no pandas and ends soon."""
     if not wants_help(words):
-        from leaderboards.data.lean import be_lean
+        import pyarrow as pa
 
-        be_lean()
+        # What is made of a task lives until it is written, so that a search for garbage finds none;
+        # and pyarrow's own allocator asks the kernel for more than one pass over a task needs.
+        gc.set_threshold(20_000, 20, 100)
+        pa.set_memory_pool(pa.system_memory_pool())
+        # pyarrow looks for pandas at its first array, to know what a data frame is; loading it
+        # takes longer than adding a record to a board.
+        path, sys.path = sys.path, []
+        pa.array([0])
+        sys.path = path
     return main(words)
 
 

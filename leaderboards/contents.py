@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leaderboards.data.folder import to_parquet, write_board
-from leaderboards.data.opened import KeptBoard, OpenBoard, read_board
-from leaderboards.shapes.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.tables.folder import to_parquet, write_board
+from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.tables.open_board import KeptBoard, OpenBoard, read_board
 
 __all__ = [
     "Board",

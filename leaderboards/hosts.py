@@ -39,15 +39,16 @@ class Hosts:
     """
 
     def __init__(self, address: str, more: Iterable[str] = ()) -> None:
-        own = {address.lower()}
-        self._any_address = _is_for_all(address)
+        names = {address.lower()}
+        is_address = _is_address(address)
+        self._any_address = is_address and ipaddress.ip_address(address).is_unspecified
         if self._any_address:
             name = socket.gethostname().lower()
-            own |= {name, name.partition(".")[0], f"{name.partition('.')[0]}.local"}
+            names |= {name, name.partition(".")[0], f"{name.partition('.')[0]}.local"}
         if self._any_address or address in LOOPBACK:
-            own |= {*LOOPBACK}
+            names |= {*LOOPBACK}
         self._more = frozenset(name.lower() for name in more)
-        self.names = self._more | own
+        self.names = self._more | names
 
     def allow(self, host: str | None) -> bool:
         """Whether a request may name this host, such as ``localhost:8501``."""
@@ -63,10 +64,6 @@ class Hosts:
         except ValueError:
             return False
         return asked_from == host.lower() or _name(asked_from) in self._more
-
-
-def _is_for_all(address: str) -> bool:
-    return _is_address(address) and ipaddress.ip_address(address).is_unspecified
 
 
 def _is_address(name: str) -> bool:
@@ -97,14 +94,14 @@ class OwnHostsAlone:
         self._application, self._hosts = application, hosts
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        why = self._refusal(scope) if scope["type"] in ("http", "websocket") else ""
-        if not why:
+        refusal = self._refusal(scope) if scope["type"] in ("http", "websocket") else ""
+        if not refusal:
             await self._application(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()  # its wish to connect
-            await send({"type": "websocket.close", "code": 1008, "reason": why})
+            await send({"type": "websocket.close", "code": 1008, "reason": refusal})
         else:
-            text = f"{why}\n".encode()
+            text = f"{refusal}\n".encode()
             headers = [(b"content-type", b"text/plain; charset=utf-8")]
             await send({"type": "http.response.start", "status": REFUSED, "headers": headers})
             await send({"type": "http.response.body", "body": text})

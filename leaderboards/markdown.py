@@ -15,8 +15,10 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
 from judging.history import Change, changes_of
 from judging.repeats import began_at, moment
+from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
-from leaderboards.forms import forms_in_words
+from leaderboards.pages.figures import Figure, by_demand, figures_of
+from leaderboards.pages.sentences import standing
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
     VERDICTS,
@@ -30,9 +32,7 @@ from leaderboards.render import (
     plain,
     rank,
 )
-from leaderboards.verdicts import DECIDED
-from leaderboards.views.figures import Figure, by_demand, figures_of
-from leaderboards.views.sentences import standing
+from leaderboards.tables.verdicts import DECIDED
 from settings.groups import task_card
 
 ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}

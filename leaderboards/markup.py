@@ -10,15 +10,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ground.escaping import terminal
+from leaderboards.pages.links import Address, in_app
 from leaderboards.render import plain
-from leaderboards.views.links import Address, in_app
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -26,8 +26,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["plain"] = plain
-    return made
+    environment.filters["plain"] = plain
+    return environment
 
 
 def _calm(value: Any) -> Any:

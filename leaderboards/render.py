@@ -99,25 +99,27 @@ def asked_at(claim: ClaimLine) -> str:
     cost = f", with {claim.cost}" if claim.cost else ""
     if claim.asked_at == claim.preset:
         return f"its runs at this preset are not made yet{cost}"
-    if claim.asked_at in itertools.takewhile(lambda one: one != claim.preset, PRESETS):
+    if claim.asked_at in itertools.takewhile(lambda preset: preset != claim.preset, PRESETS):
         return "its runs at this preset are not made yet"
     return f"preset {claim.asked_at} asks it{cost}"
 
 
 def covered(rows: Iterable[Row]) -> str:
     """What the intervals of a table are over."""
-    known = {row.items for row in rows if row.low is not None and row.kind == "measured"}
-    if not known - {None}:
+    item_counts = {row.items for row in rows if row.low is not None and row.kind == "measured"}
+    if not item_counts - {None}:
         return "over seeds"
-    return "over seeds and test items" + (", where the records hold these" if None in known else "")
+    return "over seeds and test items" + (
+        ", where the records hold these" if None in item_counts else ""
+    )
 
 
 def from_items(rows: Iterable[Row]) -> str:
     """Which share of the variance of a table's means is from test items, as a clause."""
-    known = sorted(row.share_of_items for row in rows if row.share_of_items is not None)
-    if not known:
+    shares = sorted(row.share_of_items for row in rows if row.share_of_items is not None)
+    if not shares:
         return ""
-    ends = dict.fromkeys(f"{share:.0%}" for share in (known[0], known[-1]))
+    ends = dict.fromkeys(f"{share:.0%}" for share in (shares[0], shares[-1]))
     return f" ({' to '.join(ends)} of its variance from items)"
 
 

@@ -36,15 +36,15 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=("board", "port", "address", "hosts"))
-    board = given.place("board", default_board())
+    arguments = read(words, settings=("board", "port", "address", "hosts"))
+    board = arguments.place("board", default_board())
     from leaderboards.contents import OpenBoard
 
     OpenBoard(board).check()  # a sentence here rather than an empty page
-    address = given.one("address", "localhost")
-    port = free_port(address, given.one("port", "8501"))
+    address = arguments.one("address", "localhost")
+    port = free_port(address, arguments.one("port", "8501"))
     print(f"board {board}", flush=True)
-    more = [name.strip() for name in given.one("hosts", "").split(",")]
+    more = [name.strip() for name in arguments.one("hosts", "").split(",")]
     guard = Guard(Hosts(address, filter(None, more)))
     telling = threading.Thread(
         target=_say_when_it_listens, args=(address, port, guard), daemon=True

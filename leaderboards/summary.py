@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from ground.escaping import markdown
 from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import SMALLEST, in_words, row_of
+from leaderboards.pages.figures import figures_of, most_demanding
+from leaderboards.pages.questions import Answer, Question, answers, questions
 from leaderboards.render import NOT_ASKED, PRESETS, plain
-from leaderboards.verdicts import DECIDED
-from leaderboards.views.figures import figures_of, most_demanding
-from leaderboards.views.questions import Answer, Question, answers, questions
+from leaderboards.tables.verdicts import DECIDED
 
 NAMED = 5  # models in one cell; the picture has the others
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench.records.store import Store
 from ground.errors import UserError, nearest
-from leaderboards.board import build_board
 from leaderboards.build import COMMITTED
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard
-from leaderboards.shapes.lines import Row
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.lines import Row
 from settings.outside_tasks import use_cards_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_board(
         where: column -> the value that it has to have, or a list of such values.
 
     Returns:
-        The columns of :class:`leaderboards.shapes.lines.Row`, among them task, preset, variant,
+        The columns of :class:`leaderboards.tables.lines.Row`, among them task, preset, variant,
         model, label, metric, mean, low and high (the 95 % interval), seeds, rank_best, rank_worst,
         parameters, mark and run_ids. Ranked tables come as the board has them.
 
@@ -46,21 +46,21 @@ def read_board(
     """
     import pandas
 
-    known = [field.name for field in fields(Row)]
+    columns = [field.name for field in fields(Row)]
     for column in where:
-        if column not in known:
-            raise UserError(f"a board has no column '{column}': {nearest(column, known)}")
+        if column not in columns:
+            raise UserError(f"a board has no column '{column}': {nearest(column, columns)}")
     folder = COMMITTED if place is None else Path(place)
     if (folder / MANIFEST).is_file():
         board = OpenBoard(folder)
         rows = board.summary(**where) if task is None else board.rows(task, **where)
     elif Store(folder).records.is_dir():
         use_cards_of(folder)
-        own = build_board([], own=read_checked([Store(folder).records]))
-        rows = [row for row in own.rows if task in (None, row.task) and _has(row, where)]
+        own_board = build_board([], own=read_checked([Store(folder).records]))
+        rows = [row for row in own_board.rows if task in (None, row.task) and _has(row, where)]
     else:
         raise UserError(f"{folder} is neither a store with records nor the folder of a board")
-    return pandas.DataFrame([asdict(row) for row in rows], columns=known)
+    return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
 
 def _has(row: Row, where: dict[str, Any]) -> bool:

@@ -30,8 +30,8 @@ from bench.records.store import COMMITTED
 from ground.errors import OK, UserError, command
 from ground.files import ROOT
 from leaderboards.arguments import read
-from leaderboards.data.opened import OpenBoard
-from leaderboards.shapes.sketches import OFF_THE_BOARD
+from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.summaries import OFF_THE_BOARD
 
 USAGE = "python -m tests.board_growth [records=8100 folder=FOLDER largest=KILOBYTES]"
 SEEDS = 5  # copies of a record under another seed, before the next number of threads

@@ -42,10 +42,10 @@ from ground.files import ROOT, write_sealed
 from ground.processes import module_command
 from ground.progress import progress
 from leaderboards import add, contents
-from leaderboards.board import build_board
 from leaderboards.checks.admission import read_checked
 from leaderboards.markdown import pages
-from leaderboards.verdicts import read_verdicts
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.verdicts import read_verdicts
 from published.numbers import read_published
 from tasks.text.recipe import __main__ as recipe
 from tests.bench.runs.test_runs import words as training

@@ -22,10 +22,7 @@ from bench import (
     train,
     training_speed,
 )
-from leaderboards import add, build, readme, serve
-from leaderboards.export import __main__ as export
-from leaderboards.submit import __main__ as submit
-from leaderboards.verify import __main__ as verify
+from leaderboards import add, build, export, readme, serve, submit, verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
 from settings.config import compose

@@ -24,7 +24,9 @@ from ground.files import ROOT
 from ground.privacy import told_word, without_places
 from ground.progress import Report, counted, silent
 from ground.reading import read_all
-from leaderboards.checks import derived, following, naming, numbers, studies, training
+from leaderboards.checks import derived_by_code as derived
+from leaderboards.checks import derived_metrics as following
+from leaderboards.checks import naming, numbers, studies, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
@@ -51,13 +53,13 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     for what in ("task", "model", "preset", "run_id"):
         check_name(getattr(record, what), what)
     for rule in naming.RULES:
-        if why := rule(record):
-            raise _refused(record.run_id, why, file)
+        if reason := rule(record):
+            raise _refused(record.run_id, reason, file)
     # Older code that is proven equal had fewer settings, which the checks of numbers go by.
     canonical = settled(record)
     for rule in RULES:
-        if why := rule(canonical):
-            raise _refused(record.run_id, why, file)
+        if reason := rule(canonical):
+            raise _refused(record.run_id, reason, file)
     return record
 
 
@@ -85,9 +87,9 @@ def is_path(name: str) -> bool:
     return name.endswith(".json") or "/" in name
 
 
-def no_such_run(name: str, places: str, known: Iterable[str]) -> UserError:
+def no_such_run(name: str, places: str, run_ids: Iterable[str]) -> UserError:
     """That no place has a run of that id, with the one that is spelled most like it."""
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(name, list(run_ids), n=1)
     hint = f"did you mean '{close[0]}'?" if close else "a run id is the name of such a file"
     return UserError(f"there is no record '{name}' in {places}: {hint}")
 
@@ -139,20 +141,20 @@ def records_beside(records: Iterable[RunRecord], target: Path = COMMITTED) -> It
     return read_checked(place / task for place in places for task in tasks)
 
 
-def contradiction(run_id: str, what: str, other: str, file: Path | None = None) -> UserError:
+def contradiction(run_id: str, subject: str, other: str, file: Path | None = None) -> UserError:
     """The error of a record that says something else than another one."""
-    return _refused(run_id, not_as_in(what, other), file)
+    return _refused(run_id, not_as_in(subject, other), file)
 
 
-def _refused(run_id: str, why: str, file: Path | None = None) -> UserError:
+def _refused(run_id: str, reason: str, file: Path | None = None) -> UserError:
     """One's own code may have changed since one's own record was made; whoever reads the file names
     it. A record of the project is nobody's to delete, and one's own is in nobody's way."""
-    how = "make it again with bench.train or bench.sweep"
+    remedy = "make it again with bench.train or bench.sweep"
     if file is not None and file.resolve().is_relative_to(COMMON):
-        how = "restore the file from version control, or report it"
+        remedy = "restore the file from version control, or report it"
     elif file is not None:
-        how = "to make it again, move the file elsewhere before bench.train or bench.sweep"
-    return UserError(f"the record {run_id} is refused because {why}: {how}", RUN_FAILED)
+        remedy = "to make it again, move the file elsewhere before bench.train or bench.sweep"
+    return UserError(f"the record {run_id} is refused because {reason}: {remedy}", RUN_FAILED)
 
 
 def left_open(record: RunRecord) -> str:
@@ -191,15 +193,15 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
 def tells(record: RunRecord) -> list[str]:
     """What a record of an earlier version, or of another program, tells of the machine that made
     it: places and addresses in its command and its cause, the build of its system."""
-    made_by, found = record.provenance, []
+    made_by, private_texts = record.provenance, []
     try:
         words = shlex.split(made_by.command)
     except ValueError:  # a quote without its end
         words = ["", *made_by.command.split()]
-    found += [word for word in words[1:] if "=" in word and told_word(word) != word]
+    private_texts += [word for word in words[1:] if "=" in word and told_word(word) != word]
     if record.cause is not None and without_places(record.cause) != record.cause:
-        found.append(record.cause)
-    return found + [made_by.platform] * (not SYSTEM.fullmatch(made_by.platform))
+        private_texts.append(record.cause)
+    return private_texts + [made_by.platform] * (not SYSTEM.fullmatch(made_by.platform))
 
 
 def read_checked(
@@ -211,18 +213,18 @@ def read_checked(
     Raises:
         UserError: without ``refused``, at the first record that cannot be trusted.
     """
-    found: dict[str, list[Path]] = {}
+    paths_by_name: dict[str, list[Path]] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")):
-            found.setdefault(path.stem, []).append(path)
+            paths_by_name.setdefault(path.stem, []).append(path)
     together = Together()
-    for first, *others in counted([*found.values()], "reading records", report):
-        accepted = list(read_all([first], lambda path: _taken(together, path), refused))
+
+    def take_first(path: Path) -> RunRecord:
+        record = read_record(path)
+        take(together, record, path)
+        return record
+
+    for first, *others in counted([*paths_by_name.values()], "reading records", report):
+        accepted = list(read_all([first], take_first, refused))
         accepted += read_all(others, lambda path: check(read_record(path), path), refused)
         yield from accepted[:1]
-
-
-def _taken(together: Together, path: Path) -> RunRecord:
-    record = read_record(path)
-    take(together, record, path)
-    return record

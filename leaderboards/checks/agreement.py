@@ -43,31 +43,31 @@ class Together:
             ValueError: another record contradicts it, in a clause.
         """
         confirmed = set()
-        for what, of, value in shared(record):
-            other, run_id = self.said.setdefault((what, of), (value, record.run_id))
-            if not agree(what, value, other):
-                raise ValueError(not_as_in(what, run_id))
+        for subject, identity, value in shared(record):
+            other, run_id = self.said.setdefault((subject, identity), (value, record.run_id))
+            if not agree(subject, value, other):
+                raise ValueError(not_as_in(subject, run_id))
             if run_id != record.run_id:
-                confirmed.add(what)
+                confirmed.add(subject)
         return confirmed
 
 
-def not_as_in(what: str, run_id: str) -> str:
+def not_as_in(subject: str, run_id: str) -> str:
     """That two records contradict each other, as a clause."""
-    verb = "are" if what.startswith("names") else "is"
-    return f"its {what} {verb} not as in {run_id}, with which it must agree"
+    verb = "are" if subject.startswith("names") else "is"
+    return f"its {subject} {verb} not as in {run_id}, with which it must agree"
 
 
-def agree(what: str, one: Any, other: Any) -> bool:
+def agree(subject: str, value: Any, other: Any) -> bool:
     """Whether two records say the same of one thing, or nearly so where that is enough."""
-    if what == SCORE:
-        return bool(abs(one - other) <= ROUNDED * max(1.0, abs(other)))
-    if what == SPEED:
-        return bool(max(one, other) <= SAME_SPEED * min(one, other))
-    if what == LENGTH:
-        (tokens, factor), (other_tokens, _) = one, other
+    if subject == SCORE:
+        return bool(abs(value - other) <= ROUNDED * max(1.0, abs(other)))
+    if subject == SPEED:
+        return bool(max(value, other) <= SAME_SPEED * min(value, other))
+    if subject == LENGTH:
+        (tokens, factor), (other_tokens, _) = value, other
         return bool(max(tokens, other_tokens) <= factor * min(tokens, other_tokens))
-    return bool(one == other)
+    return bool(value == other)
 
 
 def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
@@ -130,9 +130,9 @@ def _of_the_size(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     if _is_ours(record) and cost.training_flops and cost.training_tokens:
         # A control may take one batch, whose sequences are as long, and padded with each other, as
         # its seed has them: it agrees with those that take the same.
-        own = [record.provenance.data, record.seed] if record.role == "control" else []
+        batches = [record.provenance.data, record.seed] if record.role == "control" else []
         padding = [batch_size, training.get("pad_to_multiple_of")]
-        alike = sha256_of([model, *padding, *own])
+        alike = sha256_of([model, *padding, *batches])
         yield SPEED, alike, cost.training_flops / cost.training_tokens
     if record.role != "control":
         factor = same_length(cost.training_steps * batch_size)

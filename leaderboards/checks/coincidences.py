@@ -60,12 +60,12 @@ def _best(record: RunRecord) -> float | None:
 def _differ(study: Study, other: Study) -> bool:
     """Whether two accounts of a search differ in a trial that both tell of. One may have been
     written when the search had gone on, or was chosen from over all seeds."""
-    known = {key_of(trial.parameters): trial for trial in other.trials}
-    pairs = ((trial, known.get(key_of(trial.parameters))) for trial in study.trials)
+    trial_by_setting = {key_of(trial.parameters): trial for trial in other.trials}
+    pairs = ((trial, trial_by_setting.get(key_of(trial.parameters))) for trial in study.trials)
     return any(
-        (one.value, one.outcome) != (two.value, two.outcome)
-        for one, two in pairs
-        if two is not None
+        (trial_a.value, trial_a.outcome) != (trial_b.value, trial_b.outcome)
+        for trial_a, trial_b in pairs
+        if trial_b is not None
     )
 
 

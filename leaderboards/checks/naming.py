@@ -27,7 +27,7 @@ MAXIMUM_LABEL = 80
 MAXIMUM_TEXT = 10_000
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, kind: str) -> str:
     """A name that can stand in a path.
 
     Raises:
@@ -35,7 +35,7 @@ def check_name(name: str, what: str) -> str:
     """
     if not NAME.fullmatch(name) or ".." in name:
         raise UserError(
-            f"the {what} {name[:80]!a} cannot be a file name: letters, digits, '_', '.' and '-' "
+            f"the {kind} {name[:80]!a} cannot be a file name: letters, digits, '_', '.' and '-' "
             "are allowed, 200 at most, not beginning with '.' or '-' and without '..'",
             RUN_FAILED,
         )
@@ -73,21 +73,21 @@ def _names(record: RunRecord) -> str | None:
         return f"its task {record.task!a} is unknown here"
     if record.preset not in names("preset"):
         return f"its preset {record.preset!a} is unknown here"
-    if why := why_misshapen(record):
-        return why
+    if reason := why_misshapen(record):
+        return reason
     today = todays_name(record.config, record.provenance)
-    own = Code.of(record.config, record.provenance)
+    code = Code.of(record.config, record.provenance)
     external = record.role != "baseline" and known_model(record) is None
     if today:
         # What a class from outside takes is not known here: nothing of it is imported.
-        trusted = {"models": source_name(own.model)} if external else {}
-        trusted |= {"tasks": source_name(own.task)} if outside else {}
+        trusted = {"models": source_name(code.model)} if external else {}
+        trusted |= {"tasks": source_name(code.task)} if outside else {}
         return why_unknown(record, today.config, trusted) or _incomplete(record, today.config)
-    classes = {} if outside else {"tasks": (own.task, record.task)}
-    if outside and is_own(own.task):
-        return f"its config.tasks._target_ is {own.task[:200]!a}, a class of this project"
+    classes = {} if outside else {"tasks": (code.task, record.task)}
+    if outside and is_own(code.task):
+        return f"its config.tasks._target_ is {code.task[:200]!a}, a class of this project"
     if record.role != "baseline" and not external:
-        classes["models"] = (own.model, record.model)
+        classes["models"] = (code.model, record.model)
     for section, (target, name) in classes.items():
         file = known_model(record) if section == "models" else known("tasks", record.task)
         usual = target == (file or {}).get("_target_")  # else every file has to be read
@@ -110,11 +110,13 @@ def _incomplete(record: RunRecord, config: Mapping[str, Any]) -> str | None:
 @cache
 def _owners() -> dict[str, set[str]]:
     """Class -> the names of the tasks and models of this checkout that it is of."""
-    found: dict[str, set[str]] = {}
+    names_by_class: dict[str, set[str]] = {}
     for group in ("tasks", *model_groups()):
         for name in names(group):
-            found.setdefault(str((known(group, name) or {}).get("_target_")), set()).add(name)
-    return found
+            names_by_class.setdefault(str((known(group, name) or {}).get("_target_")), set()).add(
+                name
+            )
+    return names_by_class
 
 
 def _label(record: RunRecord) -> str | None:
@@ -153,9 +155,9 @@ def card_of(task: str) -> Mapping[str, Any]:
 @cache
 def _labels() -> frozenset[str]:
     """Names and labels of the models of this checkout, in small letters."""
-    found = {(name, group) for group in model_groups() for name in names(group)}
-    labels = {(known(group, name) or {}).get("card", {}).get("label") for name, group in found}
-    return frozenset(str(text).casefold() for text in labels | {name for name, _ in found})
+    models = {(name, group) for group in model_groups() for name in names(group)}
+    labels = {(known(group, name) or {}).get("card", {}).get("label") for name, group in models}
+    return frozenset(str(text).casefold() for text in labels | {name for name, _ in models})
 
 
 def _identity(record: RunRecord) -> str | None:

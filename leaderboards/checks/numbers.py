@@ -26,8 +26,8 @@ ROUNDING = 1e-6  # of sums in another order
 def _metrics(record: RunRecord) -> str | None:
     """The headline is the task's, and every number one that its card knows, within its range."""
     stated, headline = card_of(record.task), record.headline
-    known = {"unit": "", **stated["headline"]} if "headline" in stated else {}
-    for key, value in known.items():
+    stated_headline = {"unit": "", **stated["headline"]} if "headline" in stated else {}
+    for key, value in stated_headline.items():
         if getattr(headline, key) != value:
             return f"its headline.{key} is {getattr(headline, key)!a:.80}, not {value!a}"
     named = [(f"metrics.{split}", values) for split, values in record.metrics.items()]
@@ -63,7 +63,7 @@ def is_in_range(value: float, kind: Kind) -> bool:
 @cache
 def _is_stated(task: str, metric: str) -> bool:
     """Whether the card of a task knows a metric; a card that says nothing of numbers knows all."""
-    patterns = [p for some in card_of(task).get("numbers", {}).values() for p in some]
+    patterns = [p for names in card_of(task).get("numbers", {}).values() for p in names]
     return not patterns or any(fnmatch(metric, pattern) for pattern in patterns)
 
 
@@ -82,9 +82,9 @@ def _items(record: RunRecord) -> str | None:
     size = record.config["tasks"].get("test_size")
     if not isinstance(size, int) or size < 1:
         return None
-    some = card_of(record.task).get("items") == "some"
+    may_lack_items = card_of(record.task).get("items") == "some"
     for name, values in record.per_sequence.items():
-        if len(values) % size and not (some and len(values) < size):
+        if len(values) % size and not (may_lack_items and len(values) < size):
             return (
                 f"its per_sequence.{name} has {len(values)} items, and its tasks.test_size {size}"
             )

@@ -21,9 +21,9 @@ def facts(record: RunRecord) -> Iterator[Fact]:
         yield from _experiments(record)
         return
     lost = {cause.partition(":")[0] for cause in record.arrays["diverged"]}
-    for part, told in _PARTS.items():
+    for part, facts_of_part in _PARTS.items():
         try:
-            yield from told(record)
+            yield from facts_of_part(record)
         except Lacking:
             if part not in lost:  # to numbers that are not finite, before it had a curve
                 raise
@@ -35,7 +35,7 @@ def _by_count(points: Points, metric: str, curve: str) -> Iterator[Fact]:
 
 
 def _capacity(record: RunRecord) -> Iterator[Fact]:
-    recalls, kept, state = (
+    recalls, numbers, state = (
         points_in(record, f"{name}_by_count") for name in ("recall", "numbers", "bytes")
     )
     yield from _by_count(recalls, "recall", "recall_by_count")
@@ -44,13 +44,15 @@ def _capacity(record: RunRecord) -> Iterator[Fact]:
     for level in HELD:
         by = f"the x at which curves.recall_by_count falls below {level:g}"
         yield Fact(f"items_at_{level:g}", falls_below(recalls, level), by)
-    yield Fact("parameters", kept[-1][1], "the last of curves.numbers_by_count")
+    yield Fact("parameters", numbers[-1][1], "the last of curves.numbers_by_count")
     yield Fact("state_bytes", state[-1][1], "the last of curves.bytes_by_count")
-    (few, first), (many, last) = state[0], state[-1]
-    yield Fact("write_bytes", (last - first) / (many - few), "the rise of curves.bytes_by_count")
+    (smallest, first), (largest, last) = state[0], state[-1]
+    yield Fact(
+        "write_bytes", (last - first) / (largest - smallest), "the rise of curves.bytes_by_count"
+    )
     bits = [
         count * recall * math.log2(count) / size
-        for (count, recall), (_, size) in zip(recalls, kept, strict=True)
+        for (count, recall), (_, size) in zip(recalls, numbers, strict=True)
         if size
     ]
     by = "the largest N log2 N of what is recalled by curves.numbers_by_count"
@@ -105,8 +107,8 @@ def _scaling(record: RunRecord) -> Iterator[Fact]:
         return
     points = points_in(record, "items_by_numbers")
     names = [f"items_at_{RECALLED}_width_{width}" for width in settings["widths"]]
-    there = [name for name in names if name in test]
-    for name, (_, items) in zip(there, points, strict=True):
+    measured_names = [name for name in names if name in test]
+    for name, (_, items) in zip(measured_names, points, strict=True):
         yield Fact(name, items, "its point of curves.items_by_numbers")
     yield Fact("slope_items_by_numbers", slope(points), "the slope of curves.items_by_numbers")
 
@@ -146,7 +148,7 @@ def _experiments(record: RunRecord) -> Iterator[Fact]:
         else:
             yield from _by_count(points, curve, curve)
         if name == "capacity":
-            held = [count for count, _ in takewhile(lambda one: one[1] >= RECALLED, points)]
+            held = [count for count, _ in takewhile(lambda point: point[1] >= RECALLED, points)]
             by = f"the last x up to which curves.{curve} is {RECALLED} or more"
             yield Fact(name, held[-1] if held else 0.0, by)
     yield Fact("recall", mean_of(headlines), "the mean of its experiments, in the end,")

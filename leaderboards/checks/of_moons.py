@@ -65,8 +65,8 @@ def facts(record: RunRecord) -> Iterator[Fact]:
 def _level(points: Points, contexts: range, low: float, high: float) -> float | None:
     """The mean of a window; None where it has no point, or has lost one that is not finite."""
     low, high = low * (1 - EDGE), high * (1 + EDGE)
-    found = ys(inside(points, low, high))
-    return mean_of(found) if 0 < len(found) == sum(low <= n <= high for n in contexts) else None
+    errors = ys(inside(points, low, high))
+    return mean_of(errors) if 0 < len(errors) == sum(low <= n <= high for n in contexts) else None
 
 
 def _half_error(
@@ -86,10 +86,10 @@ def _half_error(
         return
     by = f"the first x at which curves.error/{system} is below half of error_before_max_period"
     for name, unit in {"context": 1.0, **{f"over_{k}": v for k, v in units.items()}}.items():
-        told = None
+        context = None
         if perhaps is not None and surely is not None:
-            told = Interval(perhaps / unit, surely / unit)
-        yield Fact(f"half_error_{name}/{system}", told, f"{by}, {name.replace('_', ' ')},")
+            context = Interval(perhaps / unit, surely / unit)
+        yield Fact(f"half_error_{name}/{system}", context, f"{by}, {name.replace('_', ' ')},")
 
 
 def _full_period(periods: Sequence[float]) -> float:
@@ -108,7 +108,7 @@ def _disentanglement(arrays: dict[str, Any]) -> Iterator[Fact]:
     totals = [sum(modulus**2 for row in matrix for modulus in row) for matrix in matrices]
     best = max(
         min(
-            sum(row[own] ** 2 for row, own in zip(matrix, order, strict=True)) / total
+            sum(row[moon] ** 2 for row, moon in zip(matrix, order, strict=True)) / total
             for matrix, total in zip(matrices, totals, strict=True)
         )
         for order in itertools.permutations(range(moons))

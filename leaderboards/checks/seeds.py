@@ -49,13 +49,13 @@ def _of_which(name: str, start: int, numbers: set[int]) -> str:
 
 def gaps(start: int, numbers: Sequence[int]) -> list[tuple[int, int]]:
     """First and last number of each stretch, from ``start`` on, that sorted numbers leave out."""
-    found = []
+    stretches = []
     expected = start
     for number in numbers:
         if number > expected:
-            found.append((expected, number - 1))
+            stretches.append((expected, number - 1))
         expected = max(expected, number + 1)
-    return found
+    return stretches
 
 
 def in_ranges(ranges: Sequence[tuple[int, int]]) -> str:

@@ -24,8 +24,8 @@ def _study(record: RunRecord) -> str | None:
         return None
     if record.role != "final":
         return f"its role is {record.role}, and it has a study"
-    if why := _search(record, study):
-        return f"its study {why}"
+    if reason := _search(record, study):
+        return f"its study {reason}"
     if all(trial.score is None for trial in study.trials):
         return None if record.outcome != "ok" else "its study has no trial with a value"
     if not _chosen(record):
@@ -56,25 +56,20 @@ def not_as_chosen(record: RunRecord) -> str:
     if not chosen:
         return ""
     trial = chosen[0]
-    if trial.over_seeds and record.seed - _first_seed(trial) >= len(trial.over_seeds):
+    # All trials of a study have one seed, with which their run ids end.
+    first_seed = int((trial.run_id or "-s0").rpartition("-s")[2])
+    if trial.over_seeds and record.seed - first_seed >= len(trial.over_seeds):
         return ""
     name = record.headline.name
     measured = record.metrics.get("validation", {}).get(name)
     chosen_by = trial.over_seeds or ([trial.value] if record.seed == 0 else [])
-    known = [value for value in chosen_by if value is not None]
-    if measured is None or not known or any(_as_good(measured, value) for value in known):
+    chosen_values = [value for value in chosen_by if value is not None]
+    if measured is None or not chosen_values:
         return ""
-    seen = " or ".join(f"{value:.4g}" for value in known)
+    if any(math.isclose(measured, value, rel_tol=1e-3) for value in chosen_values):
+        return ""
+    seen = " or ".join(f"{value:.4g}" for value in chosen_values)
     return f"seed {record.seed} has {name} {measured:.4g} on validation, and its search saw {seen}"
-
-
-def _first_seed(trial: Trial) -> int:
-    """The seed that all trials of a study have: the end of their run ids."""
-    return int((trial.run_id or "-s0").rpartition("-s")[2])
-
-
-def _as_good(found: float, value: float) -> bool:
-    return math.isclose(found, value, rel_tol=1e-3)
 
 
 def _search(record: RunRecord, study: Study) -> str | None:
@@ -83,24 +78,24 @@ def _search(record: RunRecord, study: Study) -> str | None:
     headline = record.headline
     if study.selected_by != choice_of(headline.name, headline.direction, over_seeds):
         return f"is selected by {study.selected_by!a:.80}, and searches choose otherwise"
-    own = f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}"
-    made = rf"{own}-s\d+"
-    if not re.fullmatch(own, study.name):
+    name_pattern = f"{record.task}-{record.model}-{record.preset}-[0-9a-f]{{12}}"
+    run_pattern = rf"{name_pattern}-s\d+"
+    if not re.fullmatch(name_pattern, study.name):
         return f"is called {study.name!a:.80}, and not by task, model and preset"
     space, kind = study.search_space, kind_of(record.task, record.headline.name)
-    known = {key: [json.dumps(value) for value in values] for key, values in space.items()}
-    if twice := [key for key, values in known.items() if len(values) != len(set(values))]:
+    values_by_key = {key: [json.dumps(value) for value in values] for key, values in space.items()}
+    if twice := [key for key, values in values_by_key.items() if len(values) != len(set(values))]:
         return f"has a value twice in its search_space, of {twice[0]:.80}"
     numbers = [trial.number for trial in study.trials]
     if len(numbers) != len(set(numbers)):
         return "has two trials of one number"
     for trial in study.trials:
-        found = trial.parameters
-        if set(found) != set(space) or any(
-            json.dumps(found[key]) not in known[key] for key in space
+        parameters = trial.parameters
+        if set(parameters) != set(space) or any(
+            json.dumps(parameters[key]) not in values_by_key[key] for key in space
         ):
             return f"has trial {trial.number} outside its search_space"
-        if trial.run_id is not None and not re.fullmatch(made, trial.run_id):
+        if trial.run_id is not None and not re.fullmatch(run_pattern, trial.run_id):
             return f"has trial {trial.number} of the run {trial.run_id!a:.80}, which is none of its"
         if trial.value is None and trial.outcome == "ok":
             return f"has trial {trial.number} without a value, and it ended ok"
@@ -140,7 +135,9 @@ def _not_tried(study: Study) -> str | None:
         tried = tried_by(study.sampler, study.search_space, len(settings))
     except ValueError as error:
         return f"cannot be, since {error}"
-    if tried is not None and not any(settings == sorted(map(key_of, one)) for one in tried):
+    if tried is not None and not any(
+        settings == sorted(map(key_of, some_settings)) for some_settings in tried
+    ):
         return f"has other settings than the first {len(settings)} of its sampler"
     return None
 

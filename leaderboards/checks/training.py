@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bench.records.registry import known_model, model_group
 from bench.records.schema import Passed, RunRecord
-from leaderboards.checks.following import EXACT
+from leaderboards.checks.derived_metrics import EXACT
 from leaderboards.checks.naming import SHA256
 from settings.problems import first_problem
 from settings.settings import TrainingSettings
@@ -56,13 +56,13 @@ def _trained(record: RunRecord) -> str | None:
     """What a training by the engine leaves is there, and as long as its settings say."""
     if not is_trained(record):
         return None
-    given, cost = record.config["training"], record.cost
+    stated, cost = record.config["training"], record.cost
     try:
-        settings = TrainingSettings.model_validate({**given, "checkpoint_every": 1})
+        settings = TrainingSettings.model_validate({**stated, "checkpoint_every": 1})
     except ValidationError as error:
         return f"its config.training cannot be: {first_problem(error)}"
-    usual = {k: v for k, v in settings.model_dump(mode="json").items() if k in given}
-    if json.dumps(usual) != json.dumps({key: given[key] for key in usual}):
+    usual = {k: v for k, v in settings.model_dump(mode="json").items() if k in stated}
+    if json.dumps(usual) != json.dumps({key: stated[key] for key in usual}):
         return "its config.training holds numbers that are not written as settings are"
     if record.provenance.precision != settings.precision:
         return f"its provenance.precision is not {settings.precision}, as its config has it"
@@ -89,10 +89,12 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
     """As many starts and steps as the settings say; a start that diverged ended before."""
     starts, steps = settings.restarts, record.cost.training_steps
     losses = [restart.training_loss for restart in record.restarts]
-    kept = [restart.training_loss for restart in record.restarts if restart.kept]
-    if len(losses) != (starts if starts > 1 else 0) or len(kept) != (starts > 1):
+    kept_losses = [restart.training_loss for restart in record.restarts if restart.kept]
+    if len(losses) != (starts if starts > 1 else 0) or len(kept_losses) != (starts > 1):
         return f"its restarts are not {starts}, of which one was kept"
-    if kept and kept[0] != min((loss for loss in losses if loss is not None), default=None):
+    if kept_losses and kept_losses[0] != min(
+        (loss for loss in losses if loss is not None), default=None
+    ):
         return "its restarts have a lower training_loss than the one that was kept"
     curve = record.curves.get("training_loss")
     if curve is None or not curve.x:
@@ -105,10 +107,10 @@ def _steps(record: RunRecord, settings: TrainingSettings) -> str | None:
         return None
     if curve.x[-1] != settings.steps:
         return f"its curve 'training_loss' does not end at step {settings.steps}"
-    every = settings.validate_every
+    interval = settings.validate_every
     validated = record.curves["validation_loss"].x if "validation_loss" in record.curves else []
-    if every and validated != [*range(every, settings.steps, every), settings.steps]:
-        return f"its curve 'validation_loss' is not of every {every} steps, as its config has it"
+    if interval and validated != [*range(interval, settings.steps, interval), settings.steps]:
+        return f"its curve 'validation_loss' is not of every {interval} steps, as its config has it"
     if validated:
         seen, loss = (
             record.curves["validation_loss"].y,

@@ -25,10 +25,10 @@ def asked(key: str) -> str | None:
 def say_strangers() -> None:
     """Name what the address has and the page, which has been drawn, never asked for. What it asked
     for at an earlier visit is no stranger: a control comes and goes with another one."""
-    known = _known()
+    words = _known()
     for key in st.query_params:
-        if key not in known and not key.startswith(FRAME):
-            hint = nearest(key, known) if known else "it has no controls"
+        if key not in words and not key.startswith(FRAME):
+            hint = nearest(key, words) if words else "it has no controls"
             say(f"This page has nothing to set by '{key}' in the address: {hint}")
 
 
@@ -66,15 +66,15 @@ def some_of(
             say(_unknown(label, wanted, options))
     _follow(key, list(default))
     chosen = place.multiselect(label, options, default=list(default), key=key, bind=BOUND)
-    return [str(one) for one in chosen]
+    return [str(option) for option in chosen]
 
 
 def _follow(key: str, default: Any) -> None:
     """A control that stands where it stood at first goes with its default, when another control
     changes that: its value is not in the address, where a new window would take the default."""
-    known = st.session_state.setdefault(f"{key} at first", default)
-    if known != default:
-        if st.session_state.get(key) == known:
+    first_default = st.session_state.setdefault(f"{key} at first", default)
+    if first_default != default:
+        if st.session_state.get(key) == first_default:
             st.session_state[key] = default  # a key that is deleted leaves the browser's as it was
         st.session_state[f"{key} at first"] = default
 
@@ -94,8 +94,8 @@ def is_on(label: str, key: str, default: bool = False, place: Any = st) -> bool:
     """A switch."""
     wanted = asked(key)
     if wanted is not None and wanted not in SWITCHED:
-        shown = SWITCHED[int(not default)]
-        say(f"{label}: '{wanted}' is neither true nor false. This shows {shown}.")
+        state = SWITCHED[int(not default)]
+        say(f"{label}: '{wanted}' is neither true nor false. This shows {state}.")
     _follow(key, default)
     return bool(place.toggle(label, value=default, key=key, bind=BOUND))
 

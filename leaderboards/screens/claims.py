@@ -5,22 +5,21 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import ClaimLine, OpenBoard
-from leaderboards.render import PRESETS
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_on, one_of, say, words
-from leaderboards.views.claims import (
+from leaderboards.pages.claims import (
     AT_FIRST,
-    as_number,
+    claim_page,
     counted,
-    detail,
     filtered,
     find,
     in_words,
     lines,
     tasks_of,
 )
-from leaderboards.views.links import claim_id, to_claim, to_record
-from leaderboards.views.overview import IN_BAR
+from leaderboards.pages.links import claim_id, to_claim
+from leaderboards.pages.overview import IN_BAR
+from leaderboards.render import PRESETS
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_on, one_of, say, words
 
 ANY = "any"
 
@@ -30,40 +29,28 @@ def show() -> None:
     board = page.board()
     page.text(title="Claims")
     wanted = asked("claim")
-    if wanted is not None:
-        _one(board, wanted)
-    every = is_on("All presets, smoke too", "all")
-    claims = board.claims() if every else counted(board)
-    shown = _filtered(board, claims)
-    page.text(lead=in_words(shown) or "No claim has all of that.")
+    if wanted is not None and (claim := find(board, wanted)):
+        page.show([claim_page(board, claim)])
+    elif wanted is not None:
+        say(f"There is no claim '{wanted}' on this board.")
+    all_presets = is_on("All presets, smoke too", "all")
+    claims = board.claims() if all_presets else counted(board)
+    shown_claims = _filtered(board, claims)
+    page.text(lead=in_words(shown_claims) or "No claim has all of that.")
     state = page.grid(
-        lines(shown),
+        lines(shown_claims),
         "Published claims with their verdicts",
         AT_FIRST,
         key="claims",
         on_select="rerun",
         selection_mode="single-row",
     )
-    picked = [shown[place] for place in state.selection.rows if place < len(shown)]
+    picked = [shown_claims[place] for place in state.selection.rows if place < len(shown_claims)]
     if picked and claim_id(picked[0]) != wanted:
         st.query_params["claim"] = claim_id(picked[0])
         st.rerun()
-    open_first = [claim for claim in shown if claim.verdict == IN_BAR[0]]
+    open_first = [claim for claim in shown_claims if claim.verdict == IN_BAR[0]]
     page.links([(claim.name, to_claim(claim)) for claim in open_first], "Contradicted:")
-
-
-def _one(board: OpenBoard, name: str) -> None:
-    found = find(board, name)
-    if found is None:
-        say(f"There is no claim '{name}' on this board.")
-        return
-    page.draw(
-        "claim",
-        one=detail(board, found),
-        name=name,
-        number=as_number,
-        to_record=to_record,
-    )
 
 
 def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
@@ -76,17 +63,17 @@ def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
     figure = one_of("Figure", [ANY, *figures], "figure", ANY, third)
     # The claims of a figure are judged from the same records.
     by_figure = {figure: tasks_of(claim) for figure, claim in firsts.items()}
-    every = sorted({task for own in by_figure.values() for task in own})
-    task = one_of("Task", [ANY, *every], "task", ANY, fourth)
-    found = filtered(
+    tasks = sorted({task for tasks_of_figure in by_figure.values() for task in tasks_of_figure})
+    task = one_of("Task", [ANY, *tasks], "task", ANY, fourth)
+    matching = filtered(
         claims,
         verdict=_asked(verdict),
         preset=_asked(preset),
         figure=_asked(figure),
         words=words("Search", "find", fifth),
     )
-    kept = [c for c in found if task == ANY or task in by_figure.get(c.figure, ())]
-    return sorted(kept, key=lambda claim: IN_BAR.index(claim.verdict))
+    of_task = [c for c in matching if task == ANY or task in by_figure.get(c.figure, ())]
+    return sorted(of_task, key=lambda claim: IN_BAR.index(claim.verdict))
 
 
 def _asked(choice: str) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import OpenBoard
-from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, one_of
-from leaderboards.views.compare import (
+from leaderboards.pages.compare import (
     Comparison,
     common_tables,
     compare,
@@ -17,17 +15,19 @@ from leaderboards.views.compare import (
     seeds_chart,
     told,
 )
-from leaderboards.views.links import to_model, to_table
-from leaderboards.views.models import models
-from leaderboards.views.tables import first_task, headline_tables, opening, row_of
+from leaderboards.pages.links import to_model, to_table
+from leaderboards.pages.models import models
+from leaderboards.pages.tables import first_task, headline_tables, opening, row_of
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
 
 
 def show() -> None:
     """The page of two models."""
     board = page.board()
     labels = models(board)
-    known = sorted(labels)
-    if not known:
+    names = sorted(labels)
+    if not names:
         page.text(title="Compare", lead=page.NOTHING_OF_OURS)
         return
     best = list(
@@ -36,22 +36,22 @@ def show() -> None:
         )
     )
     left, middle, right = st.columns([3, 3, 6])
-    a = one_of("First model", known, "a", (best or known)[0], left)
-    b = one_of("Second model", known, "b", (best[1:] or known)[0], middle)
-    found = common_tables(board, a, b)
+    a = one_of("First model", names, "a", (best or names)[0], left)
+    b = one_of("Second model", names, "b", (best[1:] or names)[0], middle)
+    common = common_tables(board, a, b)
     page.text(title=f"{labels[a]} and {labels[b]}")
-    if a == b or not found:
-        why = "It is one model: choose another." if a == b else "No table has both of them."
-        page.text(lead=why)
+    if a == b or not common:
+        reason = "It is one model: choose another." if a == b else "No table has both of them."
+        page.text(lead=reason)
         return
-    places = {table.place: table for table in found}
-    place = one_of("Table", list(places), "table", found[0].place, right)
+    places = {table.place: table for table in common}
+    place = one_of("Table", list(places), "table", common[0].place, right)
     measured = places[place].measured
-    one, other = (row_of(row for row in measured if row.model == model) for model in (a, b))
-    result = _compared(*page.state(), one.run_ids, other.run_ids, board, one, other)
+    row_a, row_b = (row_of(row for row in measured if row.model == model) for model in (a, b))
+    result = _compared(*page.state(), row_a.run_ids, row_b.run_ids, board, row_a, row_b)
     page.text(lead=result.verdict)
-    own = [(labels[model], to_model(model)) for model in (a, b)]
-    page.links([("the table", to_table(one)), *own])
+    model_links = [(labels[model], to_model(model)) for model in (a, b)]
+    page.links([("the table", to_table(row_a)), *model_links])
     _differences(result)
     _beside(board, result)
 
@@ -63,10 +63,10 @@ def _compared(
     a: tuple[str, ...],
     b: tuple[str, ...],
     _board: OpenBoard,
-    _one: object,
-    _other: object,
+    _row_a: object,
+    _row_b: object,
 ) -> Comparison:
-    return compare(_board, _one, _other)  # type: ignore[arg-type]
+    return compare(_board, _row_a, _row_b)  # type: ignore[arg-type]
 
 
 def _differences(result: Comparison) -> None:

@@ -6,12 +6,9 @@ from collections import Counter
 
 import streamlit as st
 
-from leaderboards.render import task_label
-from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, one_of
-from leaderboards.views.cost import COSTS, cost_chart, lines, points
-from leaderboards.views.links import to_table
-from leaderboards.views.tables import (
+from leaderboards.pages.cost import COSTS, cost_chart, lines, points
+from leaderboards.pages.links import to_table
+from leaderboards.pages.tables import (
     ALONE,
     first_task,
     headline_tables,
@@ -19,6 +16,9 @@ from leaderboards.views.tables import (
     presets,
     whole,
 )
+from leaderboards.render import task_label
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
 
 
 def show() -> None:
@@ -32,19 +32,23 @@ def show() -> None:
         return
     first, second, third, fourth = st.columns([3, 2, 4, 2])
     task = one_of("Task", tasks, "task", first_task(board), first)
-    found = [table for table in headline_tables(board, task) if table.measured]
-    own = [table for table in found if len(table.measured) > 1] or found
-    preset = one_of("Preset", presets(own), "preset", opening(own).preset, second)
-    here = {table.variant or ALONE: table for table in own if table.preset == preset}
-    at_first = opening(list(here.values())).variant or ALONE
-    chosen = here[one_of("Configuration", list(here), "configuration", at_first, third)]
+    measured_tables = [table for table in headline_tables(board, task) if table.measured]
+    comparable = [table for table in measured_tables if len(table.measured) > 1] or measured_tables
+    preset = one_of("Preset", presets(comparable), "preset", opening(comparable).preset, second)
+    table_by_variant = {
+        table.variant or ALONE: table for table in comparable if table.preset == preset
+    }
+    at_first = opening(list(table_by_variant.values())).variant or ALONE
+    chosen = table_by_variant[
+        one_of("Configuration", list(table_by_variant), "configuration", at_first, third)
+    ]
     table = whole(board, chosen)
-    known = [cost for cost in COSTS if points(table.rows, cost)]
+    known_costs = [cost for cost in COSTS if points(table.rows, cost)]
     page.text(title=f"Cost: {task_label(task)}")
-    if not known:
+    if not known_costs:
         page.text(lead="No cost of these rows is known.")
         return
-    cost = one_of("Cost", known, "cost", known[0], fourth)
+    cost = one_of("Cost", known_costs, "cost", known_costs[0], fourth)
     paid = points(table.rows, cost)
     page.plot(cost_chart(paid, cost, is_dark()), f"{table.metric} against {cost}: {table.place}")
     page.text(

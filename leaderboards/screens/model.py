@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import streamlit as st
 
+from leaderboards.pages.links import in_app
+from leaderboards.pages.models import model, model_page, models
 from leaderboards.screens import page
 from leaderboards.screens.address import one_of
-from leaderboards.views.claims import in_words
-from leaderboards.views.claims import lines as claim_lines
-from leaderboards.views.models import AT_FIRST, best_known, facts, lines, model, models
 
 
 def show() -> None:
     """The page of a model."""
     board = page.board()
-    known = models(board)
-    if not known:
+    labels = models(board)
+    if not labels:
         page.text(title="Model", lead=page.NOTHING_OF_OURS)
         return
     left, _ = st.columns([3, 7])
-    chosen = one_of("Model", sorted(known), "model", next(iter(known)), left)
-    found = model(board, chosen)
-    page.text(title=found.label, colour=found.colour, lead=best_known(found))
-    page.draw("facts", facts=facts(found))
-    page.text(heading="Every setting that was measured")
-    page.grid(lines(board, found), f"Every number of {found.label}", AT_FIRST)
-    if found.claims:
-        page.text(in_words(found.claims), heading="Claims that its runs decide")
-        order = ("verdict", "claim", "figure", "preset", "open")
-        page.grid(claim_lines(found.claims), f"Claims on {found.label}", order)
+    chosen = one_of("Model", sorted(labels), "model", next(iter(labels)), left)
+    page.show(model_page(board, model(board, chosen), in_app))

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
+from leaderboards.pages.overview import overview_page
 from leaderboards.screens import page
-from leaderboards.views.abilities import described
-from leaderboards.views.links import to_model
-from leaderboards.views.overview import GROUPS
 
 
 def show() -> None:
     """One sentence, the bars and the matrix."""
-    page.draw(
-        "overview",
-        page=page.first_page(),
-        about=described(),
-        groups=GROUPS,
-        to_model=to_model,
-        digest=page.board().sha256,
-    )
+    page.show([overview_page(page.board(), page.first_page())])
     page.text(page.described())

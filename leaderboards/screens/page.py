@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,22 @@ import streamlit as st
 
 from leaderboards.build import COMMITTED, LOCAL, default_board
 from leaderboards.contents import OpenBoard
-from leaderboards.data.folder import MANIFEST
 from leaderboards.markup import markup
-from leaderboards.views.columns import FORMATS, LINKS
-from leaderboards.views.links import Link
-from leaderboards.views.overview import Overview, overview
-from leaderboards.views.trust import explained
+from leaderboards.pages.columns import FORMATS, LINKS
+from leaderboards.pages.links import Link
+from leaderboards.pages.overview import Overview, overview
+from leaderboards.pages.parts import Code, Filled, Grid, Links, Part, Text
+from leaderboards.pages.trust import explained
+from leaderboards.tables.folder import MANIFEST
 
 if TYPE_CHECKING:
-    from leaderboards.views.charts import Chart
+    from leaderboards.pages.charts import Chart
 
 OWN = "the board of your runs, beside those that are committed"
 
 NOTHING_OF_OURS = "Nothing of ours is measured yet: these numbers are published ones."
 
-Lines = Sequence[dict[str, Any]]
+Lines = Sequence[Mapping[str, Any]]
 
 
 def board_path() -> Path:
@@ -60,9 +61,9 @@ def described() -> str:
 
 def prepare(path: Path) -> None:
     """Make the first page of a board before anybody asks for it."""
-    known = state(path)
-    if _opened(*known).tasks():
-        _overview(*known)
+    state_of_board = state(path)
+    if _opened(*state_of_board).tasks():
+        _overview(*state_of_board)
 
 
 def state(path: Path | None = None) -> tuple[str, int]:
@@ -82,6 +83,32 @@ def _overview(path: str, modified: int) -> Overview:
     return overview(_opened(path, modified))
 
 
+def show(parts: Iterable[Part]) -> None:
+    """The parts of a page that the site has, too."""
+    for part in parts:
+        if isinstance(part, Text):
+            draw("text", **vars(part))
+        elif isinstance(part, Links):
+            links(part.links, part.lead)
+        elif isinstance(part, Filled):
+            draw(part.template, **part.data)
+        elif isinstance(part, Grid):
+            text(heading=part.heading, lead=part.lead)
+            grid(part.lines, part.words or part.heading, part.first_columns or None)
+        elif isinstance(part, Code):
+            st.text(part.heading)
+            if isinstance(part.content, str):
+                st.code(part.content, language=None, wrap_lines=True)
+            else:
+                st.json(dict(part.content), expanded=1)
+        else:
+            for column, parts_of_column in zip(
+                st.columns(len(part.columns)), part.columns, strict=True
+            ):
+                with column:
+                    show(parts_of_column)
+
+
 def draw(template: str, /, **data: Any) -> None:
     """A template of the project."""
     st.html(markup(template, **data))
@@ -89,15 +116,15 @@ def draw(template: str, /, **data: Any) -> None:
 
 def text(*texts: str, title: str = "", heading: str = "", lead: str = "", colour: str = "") -> None:
     """Sentences under a title or heading."""
-    shown = [one for one in texts if one]
-    draw("text", title=title, heading=heading, lead=lead, texts=shown, colour=colour)
+    sentences = [sentence for sentence in texts if sentence]
+    draw("text", title=title, heading=heading, lead=lead, texts=sentences, colour=colour)
 
 
-def links(found: Iterable[tuple[str, Link]], lead: str = "") -> None:
+def links(pairs: Iterable[tuple[str, Link]], lead: str = "") -> None:
     """Links beside each other."""
-    shown = list(found)
-    if shown:
-        draw("links", links=shown, lead=lead)
+    all_pairs = list(pairs)
+    if all_pairs:
+        draw("links", links=all_pairs, lead=lead)
 
 
 def plot(chart: Chart, alt_text: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from leaderboards.pages.trust import explained
 from leaderboards.screens import page
-from leaderboards.views.trust import explained
 
 SUBMIT = (
     "python -m leaderboards.submit RUN_ID to=FOLDER who=NAME contact=ADDRESS licence=NAME "
@@ -27,6 +27,6 @@ def show() -> None:
         lead="A row is added by a pull request with its records; docs/submit.md tells all of it. "
         "Everything that is sent is data: nothing of it is imported or executed.",
     )
-    for told, command in STEPS:
-        st.text(told)
+    for step, command in STEPS:
+        st.text(step)
         st.code(command, language="bash", wrap_lines=True)

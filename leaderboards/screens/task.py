@@ -10,16 +10,11 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, as_csv, name, task_label
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
-from leaderboards.views import curves as drawn
-from leaderboards.views.claims import counted, in_words, tasks_of
-from leaderboards.views.dots import STEP, dots
-from leaderboards.views.links import link, to_model, to_record
-from leaderboards.views.records import again_lines, machine_lines, told_again
-from leaderboards.views.sentences import notes, scale_note, summary
-from leaderboards.views.tables import (
+from leaderboards.pages import curves as drawn
+from leaderboards.pages.dots import STEP, dots
+from leaderboards.pages.links import in_app, link, to_model, to_record
+from leaderboards.pages.sentences import notes, scale_note, summary
+from leaderboards.pages.tables import (
     ALONE,
     AT_FIRST,
     BEST_FIRST,
@@ -28,19 +23,21 @@ from leaderboards.views.tables import (
     Table,
     cards,
     contents_of,
-    coverage,
     first_task,
     headline_tables,
     lines,
     matching,
     opening,
     ordered,
-    planned,
     presets,
     tables,
     tasks,
     unique_names,
 )
+from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
+from leaderboards.render import ARROWS, as_csv, name, task_label
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
 
 RECORDS = 12  # links to records below a table
 
@@ -48,61 +45,63 @@ RECORDS = 12  # links to records below a table
 def show() -> None:
     """The page of a task."""
     board = page.board()
-    known = tasks(board)
+    task_names = tasks(board)
     top = st.container()  # what the controls below it choose: a phone shows one of them in a line
     left, middle, right = st.columns([3, 2, 5])
-    task = one_of("Task", known, "task", first_task(board), left)
-    own = headline_tables(board, task)
-    table = _table(board, own, middle, right)
+    task = one_of("Task", task_names, "task", first_task(board), left)
+    tables_of_task = headline_tables(board, task)
+    table = _table(board, tables_of_task, middle, right)
     with top:
-        page.text(scale_note(table.rows, own), title=task_label(task), lead=summary(table.rows))
+        page.text(
+            scale_note(table.rows, tables_of_task), title=task_label(task), lead=summary(table.rows)
+        )
     _numbers(board, table)
-    _again(board, table)
+    where = {"preset": table.preset, "variant": table.variant}
+    page.show(replication_parts(board, table.task, **where))
     _curves(board, table)
-    _about(board, table, own)
+    _about(board, table, tables_of_task)
 
 
-def _table(board: OpenBoard, own: Sequence[Table[Brief]], middle: Any, right: Any) -> Table[Row]:
+def _table(
+    board: OpenBoard, tables_of_task: Sequence[Table[Brief]], middle: Any, right: Any
+) -> Table[Row]:
     """The table that the address asks for, or the most telling one."""
-    options = presets(own)
-    preset = one_of("Preset", options, "preset", opening(own).preset, middle)
-    here = [table for table in own if table.preset == preset]
-    variants = {table.variant or ALONE: table for table in here}
-    at_first = opening(here).variant or ALONE
+    options = presets(tables_of_task)
+    preset = one_of("Preset", options, "preset", opening(tables_of_task).preset, middle)
+    tables_of_preset = [table for table in tables_of_task if table.preset == preset]
+    variants = {table.variant or ALONE: table for table in tables_of_preset}
+    at_first = opening(tables_of_preset).variant or ALONE
     variant = one_of("Configuration", list(variants), "configuration", at_first, right)
     chosen = variants[variant]
     rows = board.rows(chosen.task, preset=preset, variant=chosen.variant)
-    metrics = {table.metric: table for table in sorted(tables(rows), key=_headline_first)}
+    headline_first = sorted(tables(rows), key=lambda table: not table.rows[0].headline)
+    metrics = {table.metric: table for table in headline_first}
     left, right, last = st.columns([3, 2, 5])
     metric = one_of("Metric", list(metrics), "metric", chosen.metric, left)
     order = one_of("Order", list(ORDERS), "order", BEST_FIRST, right)
-    found = words("Search", "find", last)
+    words_sought = words("Search", "find", last)
     table = metrics[metric]
-    shown = matching(ordered(table.rows, order), found)
-    if not shown:
-        say(f"No row has '{found}': this shows all of them.")
-    return replace(table, rows=tuple(shown or table.rows))
-
-
-def _headline_first(table: Table[Row]) -> bool:
-    return not table.rows[0].headline
+    matching_rows = matching(ordered(table.rows, order), words_sought)
+    if not matching_rows:
+        say(f"No row has '{words_sought}': this shows all of them.")
+    return replace(table, rows=tuple(matching_rows or table.rows))
 
 
 def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
-    found = lines(rows, contents)
+    table_lines = lines(rows, contents)
     wanted = (asked("selected") or "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in wanted]
-    lost = [one for one in wanted if one and one not in {row.model for row in rows}]
+    lost = [model for model in wanted if model and model not in {row.model for row in rows}]
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
     score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
-    order = some_of("Columns", list(found[0]), "columns", AT_FIRST, st.expander("Columns"))
+    order = some_of("Columns", list(table_lines[0]), "columns", AT_FIRST, st.expander("Columns"))
     left, right = st.columns([3, 2])
     with left:
         state = page.grid(
-            found,
+            table_lines,
             f"Scores of {table.place} by {table.metric}",
             order,
             score=score,
@@ -128,10 +127,10 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
 
 def _remember(picked: Sequence[Row]) -> None:
     """The selected models in the address."""
-    told = ",".join(dict.fromkeys(row.model for row in picked))
-    if told != st.query_params.get("selected", ""):
-        if told:
-            st.query_params["selected"] = told
+    models = ",".join(dict.fromkeys(row.model for row in picked))
+    if models != st.query_params.get("selected", ""):
+        if models:
+            st.query_params["selected"] = models
         else:
             del st.query_params["selected"]
 
@@ -145,18 +144,9 @@ def _lead_on(rows: Sequence[Row]) -> None:
     for row in rows[:RECORDS]:
         if row.run_ids:
             model = [("model", to_model(row.model))] if row.kind == "measured" else []
-            own = [to_record(run_id, row.origin) for run_id in row.run_ids]
-            seeds = [(f"record {n}", target) for n, target in enumerate(own, start=1)]
+            record_links = [to_record(run_id, row.origin) for run_id in row.run_ids]
+            seeds = [(f"record {n}", target) for n, target in enumerate(record_links, start=1)]
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
-
-
-def _again(board: OpenBoard, table: Table[Row]) -> None:
-    """The runs of the table that were made once more."""
-    found = board.replications(table.task, preset=table.preset, variant=table.variant)
-    if found:
-        page.text(told_again(found), heading="Replications")
-        page.grid(machine_lines(found), f"Replications of {table.place} by machine")
-        page.grid(again_lines(found), f"Runs of {table.place} that were made once more")
 
 
 def _curves(board: OpenBoard, table: Table[Row]) -> None:
@@ -164,32 +154,36 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
         kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
         for kind in (drawn.POSITION, drawn.SIZE)
     }
-    known = [kind for kind, found in kinds.items() if found]
-    if not known:
+    kinds_there = [kind for kind, named_lines in kinds.items() if named_lines]
+    if not kinds_there:
         return
     page.text(heading="Curves")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    kind = one_of("Curves", known, "curves", known[0], left)
-    own = kinds[kind]
-    names = drawn.names(own)
+    kind = one_of("Curves", kinds_there, "curves", kinds_there[0], left)
+    lines = kinds[kind]
+    names = drawn.names(lines)
     first = table.metric if table.metric in names else names[0]
     metric = one_of("Curve", names, "curve", first, middle)
     logarithmic = is_on("Logarithmic", "log", kind == drawn.SIZE, right)
-    own = [line for line in own if line.metric == metric]
+    lines = [line for line in lines if line.metric == metric]
     if kind == drawn.SIZE:
-        sources = drawn.sources(own)
-        wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(own))
-        own = [line for line in own if drawn.origin(line) in wanted]
-    found = drawn.named(own)
-    names = list(dict.fromkeys(name for name, _ in found))
+        sources = drawn.sources(lines)
+        wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(lines))
+        lines = [line for line in lines if drawn.origin(line) in wanted]
+    named_lines = drawn.named(lines)
+    names = list(dict.fromkeys(name for name, _ in named_lines))
     best = [row.model for row in table.rows if row.kind == "reference"][:2]
-    shown = some_of("Models", names, "models", drawn.at_first(found, best))
-    if not shown:
+    shown_names = some_of("Models", names, "models", drawn.at_first(named_lines, best))
+    if not shown_names:
         page.text("Nothing is selected.")
         return
-    arrow = ARROWS.get(own[0].direction or "", "")
+    arrow = ARROWS.get(lines[0].direction or "", "")
     chart = drawn.curve_chart(
-        found, shown, f"{metric} {arrow}".strip(), logarithmic=logarithmic, dark=is_dark()
+        named_lines,
+        shown_names,
+        f"{metric} {arrow}".strip(),
+        logarithmic=logarithmic,
+        dark=is_dark(),
     )
     page.plot(chart, f"Curves of {metric} on {table.place}")
     page.text(
@@ -200,16 +194,8 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
     )
 
 
-def _about(board: OpenBoard, table: Table[Row], own: Sequence[Table[Brief]]) -> None:
-    mine = [claim for claim in counted(board) if table.task in tasks_of(claim)]
-    if mine:
-        page.text(heading="Claims")
-        target = link("claims", task=table.task)
-        page.links([(f"{len(mine)} published claims", target)], f"{in_words(mine)}:")
-    page.text(heading="Who was measured")
-    page.grid(
-        coverage(table.task, own, partial(planned, table.task)),
-        f"Which model was measured on {table.task} at which preset",
-    )
-    with st.expander("About the task and its models"):
+def _about(board: OpenBoard, table: Table[Row], tables_of_task: Sequence[Table[Brief]]) -> None:
+    page.show(claim_parts(board, table.task, in_app))
+    page.show(coverage_parts(table.task, tables_of_task))
+    with st.expander("Cards"):
         page.draw("cards", cards=cards(table))

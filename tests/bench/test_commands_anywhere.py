@@ -10,7 +10,7 @@ import pytest
 
 from bench import train
 from bench.records.schema import read_record
-from leaderboards.verify import again
+from leaderboards.verification import rerun as again
 from tests.conftest import ROOT, Command
 
 MODEL = """

@@ -26,8 +26,8 @@ from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
 from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from ground.progress import silent
-from leaderboards.grouping import arrange
-from leaderboards.shapes.sketches import sketch_of
+from leaderboards.tables.grouping import arrange
+from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import SWEEP, TINY, outcome, states
 from tests.bench.records import make_record
 
@@ -165,7 +165,7 @@ def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
     assert len({record.study.name for record in finals}) == 1  # the same search
     kept = sorted(path.stem for path in (tmp_path / "records").glob("*.json"))
     assert kept == sorted(record.run_id for record in two)  # none is superseded
-    of_models = [p for p in arrange(map(sketch_of, two)) if not p.first.is_reference]
+    of_models = [p for p in arrange(map(summary_of, two)) if not p.first.is_reference]
     assert [len(place.sketches) for place in of_models] == [4]
 
 

@@ -21,12 +21,12 @@ from bench.records.store import COMMITTED
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.reading import Kind
 from leaderboards import add, build, contents
-from leaderboards.board import build_board
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import read_board, to_parquet
-from leaderboards.data.folder import MANIFEST
 from leaderboards.render import PRESETS
-from leaderboards.verdicts import read_verdicts
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.folder import MANIFEST
+from leaderboards.tables.verdicts import read_verdicts
 from pictures.panels import Picture
 from published.numbers import PublishedFile, read_published
 from tests.leaderboards.conftest import record

@@ -28,8 +28,8 @@ from judging.controls import (
 )
 from judging.grammar import Number, Runs, above, once, provided, trained_for, within
 from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from leaderboards.board import build_board
 from leaderboards.build import FOLDER
+from leaderboards.tables.builder import build_board
 from pictures.panels import Picture
 from reproduce.__main__ import reproductions
 from reproduce.reproduction import Plan, Reproduction

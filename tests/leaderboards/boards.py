@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ground.files import write_atomically
-from ground.progress import silent
 from leaderboards.build import inputs
 from leaderboards.contents import Board
-from leaderboards.data.folder import LIST, MANIFEST, Manifest, Part
-from leaderboards.data.growing import each_task
+from leaderboards.tables.builder import build
+from leaderboards.tables.folder import LIST, MANIFEST, Manifest, Part
 
 
 def listed_again(board: Path) -> Path:
@@ -42,6 +42,5 @@ def gather(folders: Sequence[Path]) -> Board:
     Raises:
         UserError: one of them cannot be trusted.
     """
-    made = [one for _, one in each_task(inputs(folders), None, silent)]
-    sections = ("rows", "lines", "claims", "records", "replications")
-    return Board(*(tuple(x for one in made for x in getattr(one, name)) for name in sections))
+    with TemporaryDirectory() as folder:
+        return build(inputs(folders), Path(folder) / "board.parquet").whole()

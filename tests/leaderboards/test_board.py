@@ -12,12 +12,13 @@ from scipy import stats
 from bench.records.code import code_hash
 from bench.records.schema import Curve
 from ground.errors import UserError
-from leaderboards.board import build_board
-from leaderboards.build import FOLDER, describe_difference
+from leaderboards.build import FOLDER
+from leaderboards.code_status import count_forms, forms_in_words
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
-from leaderboards.forms import count_forms, forms_in_words
 from leaderboards.markdown import pages
-from leaderboards.views.sentences import summary
+from leaderboards.pages.sentences import summary
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.difference import describe_difference
 from published.numbers import read_published
 from tests.bench.records import make_record as plain_record
 from tests.leaderboards.conftest import find, tuned

@@ -15,12 +15,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from leaderboards.app import PAGES
-from leaderboards.board import build_board
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard, write_board
-from leaderboards.verdicts import Claim, VerdictFile
-from leaderboards.views.overview import overview
-from leaderboards.views.sentences import summary
+from leaderboards.pages.overview import overview
+from leaderboards.pages.sentences import summary
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.verdicts import Claim, VerdictFile
 from pictures.models import look
 from published.numbers import read_published
 from settings.config import group_file

@@ -12,10 +12,10 @@ import sys
 import pytest
 
 from leaderboards.app import PAGES
-from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from leaderboards.contents import write_board
-from leaderboards.verdicts import Claim, VerdictFile
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.verdicts import Claim, VerdictFile
 from published.numbers import read_published
 from tests.leaderboards.conftest import as_searched, record, samples
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from leaderboards import build, contents
-from leaderboards.board import build_board
 from leaderboards.contents import read_board, write_board
-from leaderboards.data.folder import MANIFEST
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.folder import MANIFEST
 from tests.ground.test_reading import refusal, refused
 from tests.leaderboards.boards import listed_again, with_table
 from tests.leaderboards.conftest import record

@@ -12,12 +12,12 @@ from bench.records.numbers import data_seed
 from judging.grammar import Number, Runs, above, within
 from judging.observations import by_seed
 from judging.verdicts import REPRODUCED, UNDECIDED
-from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine
-from leaderboards.grouping import arrange
-from leaderboards.shapes.sketches import sketch_of
 from leaderboards.summary import summary
-from leaderboards.verdicts import corrected
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.grouping import arrange
+from leaderboards.tables.summaries import summary_of
+from leaderboards.tables.verdicts import corrected
 from tests.leaderboards.conftest import digest, record
 
 LEVELS = ((0.80, 0.82), (0.70, 0.74), (0.90, 0.91))
@@ -51,7 +51,7 @@ def test_data_seeds_are_one_row_whose_interval_is_over_them():
 
 
 def collect(records):
-    return arrange(map(sketch_of, records))
+    return arrange(map(summary_of, records))
 
 
 def test_a_run_of_the_first_data_seed_stays_in_its_group_and_its_row():

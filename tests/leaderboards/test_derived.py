@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from bench.records.schema import Curve, RunRecord, read_record
 from bench.runs.recording import measured_fields
-from leaderboards.checks import derived, following, of_memories, points
+from leaderboards.checks import derived_by_code as derived
+from leaderboards.checks import derived_metrics as following
+from leaderboards.checks import of_memories, points
 from tasks.bigram_probes.task import crossing
 from tasks.factual_recall.phases import plateau
 from tasks.power_law import slope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import Curve
-from leaderboards.board import build_board
+from leaderboards.tables.builder import build_board
 from tests.leaderboards.conftest import find, tuned
 
 SIZE = "training_automata=100"  # of every record here

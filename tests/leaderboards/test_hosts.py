@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.board import build_board
 from leaderboards.contents import write_board
 from leaderboards.hosts import Hosts
+from leaderboards.tables.builder import build_board
 from tests.conftest import ROOT
 from tests.leaderboards.conftest import samples
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from ground.errors import UserError
-from leaderboards import published_rows as published
 from leaderboards.build import FOLDER
+from leaderboards.tables import published as published
 from published.numbers import read_published
 
 FILES = {file.short: file for file in read_published(FOLDER.parent / "published")}

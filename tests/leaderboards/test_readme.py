@@ -23,15 +23,15 @@ from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown
 from judging.history import history
 from leaderboards import readme
-from leaderboards.board import build_board
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.markdown import homes_of, pages
+from leaderboards.pages.figures import PRESETS, figures_of, most_demanding
+from leaderboards.pages.heat_map import picture
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
-from leaderboards.verdicts import Claim, VerdictFile
-from leaderboards.views.figures import PRESETS, figures_of, most_demanding
-from leaderboards.views.heat_map import picture
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.verdicts import Claim, VerdictFile
 from tests.leaderboards.conftest import record
 
 LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands

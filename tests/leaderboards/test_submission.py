@@ -17,20 +17,21 @@ from bench.records.schema import Curve, write_record
 from ground.errors import UserError
 from ground.escaping import terminal
 from leaderboards import add, render
-from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
-from leaderboards.data.replications import together
-from leaderboards.export import parts
-from leaderboards.export.addresses import from_page
 from leaderboards.markup import markup
-from leaderboards.views import abilities
-from leaderboards.views.claims import Published, as_number, detail
-from leaderboards.views.claims import lines as claim_lines
-from leaderboards.views.links import in_app, to_claim, to_model, to_record, to_table
-from leaderboards.views.overview import Cell, Line, Matrix, Measured, Overview, segments
-from leaderboards.views.sentences import notes
-from leaderboards.views.tables import Table, lines
-from leaderboards.views.trust import Bar
+from leaderboards.pages import abilities
+from leaderboards.pages.claims import Published, as_number, detail
+from leaderboards.pages.claims import lines as claim_lines
+from leaderboards.pages.links import in_app, to_claim, to_model, to_record, to_table
+from leaderboards.pages.overview import Cell, Line, Matrix, Measured, Overview, segments
+from leaderboards.pages.parts import Grid, Links, Text
+from leaderboards.pages.sentences import notes
+from leaderboards.pages.tables import Table, lines
+from leaderboards.pages.trust import Bar
+from leaderboards.site import parts
+from leaderboards.site.addresses import from_page
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.replications import together
 from tests.leaderboards.boards import gather
 
 
@@ -187,10 +188,9 @@ def pages_of_row(row, text):
     shown = lines([row], {}, address)
     leads = [(row.label, to_table(row)), (text, to_record(row.run_ids[0]))]
     leads.append((row.model, to_model(row.model)))
-    made = parts.table(TASK_PAGE, row.task, shown, lead=row.variant, texts=notes([row]))
-    made += parts.text(TASK_PAGE, row.note, title=row.label, heading=row.task, lead=row.source)
-    made += parts.links(TASK_PAGE, leads, text)
-    page = str(made)
+    page = str(parts.table(TASK_PAGE, Grid(row.task, shown, lead=row.variant), texts=notes([row])))
+    sentences = Text((row.note,), title=row.label, heading=row.task, lead=row.source)
+    page += "".join(parts.written(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
     page += markup("links", links=leads, lead=text)
     page += markup("text", title=row.label, heading=text, lead=text, texts=[row.note], colour=text)
     page += markup("facts", facts=[(row.label, row.cause), (text, row.device)])
@@ -265,7 +265,7 @@ def pages_of_claim(board, claim, text):
         near = [(claim.name, to_claim(claim))]
         page += markup("links", href, links=near, lead=claim.title)
     shown = claim_lines([claim], from_page(CLAIM_PAGE))
-    return page + str(parts.table(CLAIM_PAGE, claim.title, shown, lead=claim.sentence))
+    return page + str(parts.table(CLAIM_PAGE, Grid(claim.title, shown, lead=claim.sentence)))
 
 
 @settings(max_examples=50)

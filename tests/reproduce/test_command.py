@@ -9,7 +9,7 @@ import pytest
 
 from bench.records.schema import make_run_id, write_record
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
-from leaderboards.verdicts import read_verdicts
+from leaderboards.tables.verdicts import read_verdicts
 from pictures.panels import Picture
 from reproduce import writing
 from reproduce.__main__ import reproductions

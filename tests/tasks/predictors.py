@@ -7,7 +7,9 @@ from typing import Any
 
 from bench.records.schema import Cost
 from bench.runs.recording import measured_fields
-from leaderboards.checks import derived, following, numbers
+from leaderboards.checks import derived_by_code as derived
+from leaderboards.checks import derived_metrics as following
+from leaderboards.checks import numbers
 from tasks.interface import Evaluation, Task
 from tasks.measurement import Measurement
 from tests.bench.records import make_record

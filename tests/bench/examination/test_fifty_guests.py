@@ -14,7 +14,7 @@ import pytest
 
 import bench
 from bench.records.schema import RunRecord
-from leaderboards.board import build_board
+from leaderboards.tables.builder import build_board
 
 GENERATED = "tests.bench.examination.generated"
 DRAWING = "tests.bench.training.drawing_guests"

@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from leaderboards.board import build_board
 from leaderboards.build import FOLDER
 from leaderboards.contents import Board
-from leaderboards.verdicts import Claim, VerdictFile
+from leaderboards.tables.builder import build_board
+from leaderboards.tables.verdicts import Claim, VerdictFile
 from published.numbers import read_published
 from tests.leaderboards.conftest import record, samples
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ground.errors import UserError
+from leaderboards import export
 from leaderboards.build import FOLDER
-from leaderboards.export import __main__ as export
-from leaderboards.export import folder
-from leaderboards.export.addresses import slug
+from leaderboards.site import folder
+from leaderboards.site.addresses import slug
 
 HASH = "0" * 64
 
@@ -142,11 +142,9 @@ def test_wrong_words_are_one_sentence(
 
 
 def test_help_loads_no_library_and_pages_need_no_torch_nor_streamlit() -> None:
-    loaded = "import sys; from leaderboards.export import __main__ as m; m.main(['--help']); {}"
+    loaded = "import sys; from leaderboards import export; export.main(['--help']); {}"
     heavy = "assert not {{'altair', 'pandas', 'pyarrow', 'torch'}} & sys.modules.keys()"
-    pages = (
-        "import leaderboards.export.site; assert not {'torch', 'streamlit'} & sys.modules.keys()"
-    )
+    pages = "import leaderboards.site.site; assert not {'torch', 'streamlit'} & sys.modules.keys()"
     for code in (
         loaded.format(heavy.replace("{{", "{").replace("}}", "}")),
         f"import sys; {pages}",

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from bench.records.schema import RunRecord, Trial, read_record
 from bench.records.store import COMMITTED
 from judging.fairness import UNTUNED
-from leaderboards.board import build_board
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.checks.studies import _study, not_as_chosen
 from leaderboards.contents import Row
+from leaderboards.tables.builder import build_board
 
 LOST = 0.25
 
@@ -185,8 +185,8 @@ def test_every_gap_is_named_and_nothing_else(seeds: set[int]) -> None:
 
 def test_chosen_seeds_are_told_wherever_the_row_is(honest: list[RunRecord]) -> None:
     from leaderboards.markdown import table
-    from leaderboards.views.overview import lacks
-    from leaderboards.views.sentences import notes
+    from leaderboards.pages.overview import lacks
+    from leaderboards.pages.sentences import notes
 
     some = [honest[2], honest[1]]
     row = next(row for row in rows_of(some) if row.headline)

@@ -17,11 +17,11 @@ from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import find, identify
 from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
-from leaderboards.board import build_board
 from leaderboards.checks import admission
 from leaderboards.checks.agreement import Together
 from leaderboards.contents import OpenBoard
-from leaderboards.standing.statement import Source, Statement, disagreement
+from leaderboards.tables.builder import build_board
+from leaderboards.verification.submission import Source, Statement, disagreement
 from settings.config import compose
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leaderboards.board import build_board
 from leaderboards.contents import Board, OpenBoard, write_board
+from leaderboards.tables.builder import build_board
 from tests.leaderboards.conftest import as_searched
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import Curve
-from leaderboards.board import build_board
 from leaderboards.build import FOLDER
+from leaderboards.pages.charts import chart, series_name
+from leaderboards.pages.sentences import summary
 from leaderboards.render import rank
-from leaderboards.views.charts import chart, series_name
-from leaderboards.views.sentences import summary
+from leaderboards.tables.builder import build_board
 from pictures.models import look
 from published.numbers import read_published
 

@@ -1,0 +1,281 @@
+"""What a metric follows from in the same record, as the card of its task says (``card.follows``).
+
+Each entry names a metric, one of ``TAKES``, the place of the numbers that it is taken of, and how
+near the metric must lie to what is taken::
+
+    follows:
+      accuracy: {mean: per_sequence.accuracy, within: 1.0e-6}
+
+``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors. Of a
+curve, ``at`` takes the point of one x, a number or the value of a setting, and ``over`` those
+between two x, ``[low, high]`` or the setting that holds both. A metric may have a list of entries:
+all hold of whatever was trained or measured, and of a predictor those whose numbers it has, at
+least one.
+
+A ``*`` in the name of a metric stands for any letters: the entry is of every metric of the record
+that is called so, each ``*`` of its place for the same letters, and ``at: "*"`` for the number that
+the last one stands for. ``{samples[-1]}`` in a place is that item of a list among the settings.
+
+What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, what
+a curve of its name ends in, or that curve's mean, and the mean of the list of its name in arrays.
+
+What takes several curves, or more than a setting, is worked out in ``derived.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from functools import cache
+from typing import Any
+
+from bench.records.schema import RunRecord
+from ground.errors import UserError
+from leaderboards.checks.naming import card_of
+from leaderboards.checks.points import EXACT, TAKES, Points, apart, contradicted, inside, points_of
+
+SECTIONS = ("per_sequence", "curves", "arrays", "metrics")
+MANY_ITEMS = 100
+ITEM = re.compile(r"\{(\w+)\[(-?\d+)\]\}")  # of a list of the settings, in a place
+EVERYWHERE = (-math.inf, math.inf)
+NOWHERE = (math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class Follows:
+    """What a metric follows from.
+
+    Attributes:
+        take: one of ``TAKES``.
+        place: "SECTION.NAME"; a ``*`` in the name stands for any letters.
+        within: how far the metric may lie from it, in times of it where it is larger than 1.
+        only_with: setting of the task -> the values with which this holds.
+        only_of: labels of the predictors of which this holds; none are all records.
+        at, over: as the card has them; "" is all of a curve.
+        span: the x of a curve between which its points count, once these are known.
+    """
+
+    metric: str
+    take: str
+    place: str
+    within: float
+    only_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    only_of: tuple[str, ...] = ()
+    at: str | float = ""
+    over: str | tuple[float, float] = ""
+    span: tuple[float, float] = EVERYWHERE
+
+    def of(self, record: RunRecord) -> Iterator[Follows]:
+        """This with the names and numbers of a record: once for each metric that it is about."""
+        settings = record.config["tasks"]
+        try:
+            place = ITEM.sub(lambda item: _plain(settings[item[1]][int(item[2])]), self.place)
+        except (IndexError, KeyError, TypeError):  # the list of this record has no such item
+            return
+        named = re.compile(re.escape(self.metric).replace(r"\*", "(.*)"))
+        for metric in record.metrics.get("test", {}) if "*" in self.metric else [self.metric]:
+            if match := named.fullmatch(metric):
+                span = self._span(settings, match.groups())
+                if span is None:
+                    continue
+                place_of_metric = place
+                for letters in match.groups():
+                    place_of_metric = place_of_metric.replace("*", letters, 1)
+                yield replace(self, metric=metric, place=place_of_metric, span=span)
+
+    def _span(
+        self, settings: Mapping[str, Any], stars: Sequence[str]
+    ) -> tuple[float, float] | None:
+        """Between which x points count; None where ``*`` should be a number, and is none."""
+        ends: Any = self.over or EVERYWHERE
+        if self.at == "*":
+            try:
+                ends = [float(stars[-1])] * 2
+            except ValueError:
+                return None
+        elif self.at != "":
+            ends = [settings.get(self.at) if isinstance(self.at, str) else self.at] * 2
+        elif isinstance(ends, str):
+            ends = settings.get(ends)
+        sound = isinstance(ends, Sequence) and len(ends) == 2 and all(map(_is_number, ends))
+        return (ends[0], ends[1]) if sound else NOWHERE
+
+    def holds_for(self, record: RunRecord) -> bool:
+        """Whether the record is one that this is about."""
+        settings = record.config["tasks"]
+        if self.only_of and (record.role != "baseline" or record.label not in self.only_of):
+            return False
+        return all(settings.get(key) in allowed for key, allowed in self.only_with.items())
+
+    def values(self, record: RunRecord) -> list[Points]:
+        """The numbers at the place, as far as the record holds any: all curves or items of that
+        name, each row of an array, or the metrics of that name together. Points that are of no
+        curve have their places as x."""
+        section, _, pattern = self.place.partition(".")
+        held: dict[str, Mapping[str, Any]] = {
+            "per_sequence": record.per_sequence,
+            "curves": record.curves,
+            "arrays": record.arrays,
+            "metrics": record.metrics.get("test", {}),
+        }
+        matching = [value for name, value in held[section].items() if fnmatch(name, pattern)]
+        if section == "metrics":
+            matching = [matching]
+        if section == "arrays":
+            matching = [
+                row for array in matching if isinstance(array, list) for row in _rows(array)
+            ]
+        if section == "curves":
+            points = [inside(points_of(curve), *self.span) for curve in matching]
+        else:
+            lists = (row for row in matching if isinstance(row, list) and all(map(_is_number, row)))
+            points = [list(enumerate(row)) for row in lists]
+        return [row for row in points if row]
+
+    def lacking(self, record: RunRecord) -> str | None:
+        """What a record lacks to be checked by this."""
+        if self.values(record):
+            return None
+        missing = self.metric not in record.metrics.get("test", {})
+        place = f"metrics.test.{self.metric}" if missing else self.place
+        return f"it has no {place}, by which its {self.metric} is checked"
+
+    def contradicted(self, record: RunRecord) -> str | None:
+        """How a record says otherwise, where it says anything. What has not learned is right in few
+        sequences, by chance: the weights of these do not even out."""
+        value, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
+        if not lists:
+            return None
+        expected, count = min(
+            ((TAKES[self.take](points), len(points)) for points in lists),
+            key=lambda candidate: apart(value, candidate[0]),
+        )
+        slack = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
+        if record.role == "control":  # has learned nothing
+            slack *= 2
+        low, high = self.span
+        where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
+        by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
+        return contradicted(self.metric, value, expected, by, self.within * slack)
+
+
+def derives(record: RunRecord, metric: str) -> bool:
+    """Whether the card says what the metric follows from, and the record holds that."""
+    return any(entry.metric == metric and entry.values(record) for entry in _held(record))
+
+
+def agrees(record: RunRecord) -> str | None:
+    """A metric is what its card says that it follows from; of what its card does not speak of, the
+    mean of its items or of its array, and the end or the mean of its curve."""
+    if record.outcome != "ok" or record.role == "trial":
+        return None
+    entries = _held(record)
+    lacking = {entry: entry.lacking(record) for entry in entries}
+    if record.role == "baseline":  # has some of the numbers that a model has
+        checked_metrics = {entry.metric for entry in entries if lacking[entry] is None}
+        lacking = {
+            entry: reason
+            for entry, reason in lacking.items()
+            if entry.metric in record.metrics.get("test", {}).keys() - checked_metrics
+        }
+    reasons = (
+        *lacking.values(),
+        *(entry.contradicted(record) for entry in entries),
+        *_as_named(record),
+    )
+    return next(filter(None, reasons), None)
+
+
+def _held(record: RunRecord) -> list[Follows]:
+    """What the card says of this record."""
+    entries = (statement for statement in stated(record.task) if statement.holds_for(record))
+    return [entry for statement in entries for entry in statement.of(record)]
+
+
+def _as_named(record: RunRecord) -> Iterator[str | None]:
+    """What contradicts a metric among the items, curves and arrays that have its name."""
+    spoken_of = {entry.place for statement in stated(record.task) for entry in statement.of(record)}
+    for metric in record.metrics.get("test", {}):
+        for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
+            flat = isinstance(held.get(metric), list) and all(map(_is_number, held[metric]))
+            if flat and f"{section}.{metric}" not in spoken_of:
+                yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
+        if f"curves.{metric}" not in spoken_of:
+            candidates = [
+                Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
+            ]
+            reasons = [candidate.contradicted(record) for candidate in candidates]
+            yield reasons[0] if all(reasons) else None
+        yield _not_on_its_curve(record, metric)
+
+
+def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
+    """A metric "NAME/x" is a point of the curve NAME, or of one of the curves NAME_by_SOMETHING."""
+    name, slash, x = metric.rpartition("/")
+    points = [
+        y
+        for curve, line in record.curves.items()
+        if slash and (curve == name or curve.startswith(f"{name}_by_"))
+        for position, y in zip(line.x, line.y, strict=True)
+        if f"{position:g}" == x
+    ]
+    value = record.metrics["test"][metric]
+    if not points or any(abs(y - value) <= EXACT * max(1.0, abs(y)) for y in points):
+        return None
+    return f"its metrics.test.{metric} is {value}, and its curve has {points[0]:g} there"
+
+
+@cache
+def stated(task: str) -> tuple[Follows, ...]:
+    """What the card of a task says.
+
+    Raises:
+        UserError: an entry is none, in one sentence.
+    """
+    return tuple(
+        _read(task, metric, entry)
+        for metric, entries in card_of(task).get("follows", {}).items()
+        for entry in (entries if isinstance(entries, list) and entries else [entries])
+    )
+
+
+def _read(task: str, metric: str, entry: Any) -> Follows:
+    left = dict(entry) if isinstance(entry, Mapping) else {}
+    only_with, within = left.pop("only_with", {}), left.pop("within", None)
+    only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")
+    (take, place), *more = left.items() or [("", "")]
+    section, _, name = str(place).partition(".")
+    lists = isinstance(only_with, Mapping) and all(
+        isinstance(values, list) for values in (*only_with.values(), only_of)
+    )
+    if isinstance(over, list) and len(over) == 2 and all(map(_is_number, over)):
+        over = (over[0], over[1])
+    spans = isinstance(over, str | tuple) and (isinstance(at, str) or _is_number(at))
+    sound = _is_number(within) and lists and spans and name and not more
+    if take in TAKES and section in SECTIONS and sound and (at != "*" or "*" in metric):
+        taken = metric, take, str(place), float(within)
+        return Follows(*taken, only_with, tuple(only_of), at, over)
+    raise UserError(
+        f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
+        f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"
+    )
+
+
+def _rows(array: list[Any]) -> list[Any]:
+    """The rows of an array; a list of numbers is one."""
+    return [array] if all(map(_is_number, array)) else array
+
+
+def _plain(value: Any) -> str:
+    """A setting as it stands in a name."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+RULES = (agrees,)

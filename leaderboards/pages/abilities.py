@@ -1,0 +1,165 @@
+"""Which number of which task measures an ability, from the cards of the tasks, and where a score
+stands between what needs no ability and what has all of it.
+
+A card says::
+
+    abilities:
+      recall: {metric: accuracy, floor: uniform over seen values, oracle: latest value (oracle)}
+
+``metric`` is the headline where it is left out, ``floor`` and ``oracle`` are predictors without
+training or numbers, and ``only_with`` keeps the configurations whose settings are listed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from bench.records.numbers import kind_of
+from leaderboards.contents import OpenBoard, Row
+from leaderboards.pages.tables import Table, most_telling_first, settings_of_tables, tables
+from leaderboards.tables.rows import with_ranks
+from settings.groups import card, choices
+
+ABILITIES = Path(__file__).resolve().parent.parent / "abilities.yaml"
+ENDS = ("floor", "oracle")
+
+
+@dataclass(frozen=True)
+class Test:
+    """How a task measures an ability."""
+
+    ability: str
+    task: str
+    metric: str
+    floor: str | float | None
+    oracle: str | float | None
+    only_with: Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From the floor, where a score is 0, to the oracle, where it is 1.
+
+    Attributes:
+        best: whether the upper end is the best row, since nobody knows an oracle.
+    """
+
+    floor: float
+    oracle: float
+    best: bool = False
+
+    def place(self, score: float) -> float:
+        """Where a score stands; below 0 where it is worse than the floor."""
+        return (score - self.floor) / (self.oracle - self.floor)
+
+
+@cache
+def described() -> dict[str, dict[str, str]]:
+    """Ability → its short name and its question, in the order of the columns."""
+    content = OmegaConf.to_container(OmegaConf.load(ABILITIES))
+    assert isinstance(content, dict)
+    return {str(name): dict(words) for name, words in content.items()}
+
+
+@cache
+def tests() -> tuple[Test, ...]:
+    """Every test of every ability, by the order of abilities and then by task."""
+    unsorted_tests = [
+        test for task in choices("tasks") for test in tests_of(task, card("tasks", task))
+    ]
+    order = list(described())
+    late = len(order)
+    place = {
+        test.ability: order.index(test.ability) for test in unsorted_tests if test.ability in order
+    }
+    return tuple(
+        sorted(unsorted_tests, key=lambda test: (place.get(test.ability, late), test.ability))
+    )
+
+
+def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
+    """The tests that a task's card names."""
+    headline = content.get("headline", {}).get("name", "")
+    return [
+        Test(
+            ability,
+            task,
+            str(stated.get("metric", headline)),
+            stated.get("floor"),
+            stated.get("oracle"),
+            stated.get("only_with", {}),
+        )
+        for ability, stated in content.get("abilities", {}).items()
+    ]
+
+
+def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
+    """The tables that measure an ability by a test, each ranked; the most telling first."""
+    candidates = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
+    if test.only_with:
+        settings = settings_of_tables(board, candidates)
+        for key, values in test.only_with.items():
+            candidates = [
+                table
+                for table in candidates
+                if settings.get(table.rows[0].group, {}).get(key) in values
+            ]
+    return most_telling_first(_ranked(test, table) for table in candidates if table.measured)
+
+
+def _ranked(test: Test, table: Table[Row]) -> Table[Row]:
+    """The table with ranks; a card that names both ends says which way is better."""
+    direction = table.rows[0].direction or _direction(test)
+    if direction is None or any(row.rank_best for row in table.rows):
+        return table
+    rows = [replace(row, direction=direction) for row in table.rows]
+    return replace(table, rows=tuple(with_ranks(rows)))
+
+
+def _direction(test: Test) -> str | None:
+    if isinstance(test.floor, str) or isinstance(test.oracle, str):
+        return None
+    if test.floor is None or test.oracle is None:
+        return None
+    return "maximise" if test.oracle > test.floor else "minimise"
+
+
+def scale_of(test: Test, table: Table[Row]) -> Scale | None:
+    """The scale of a table; None where its floor is not known, or lies on its oracle.
+
+    Where the table lacks a predictor that the card names, an end of the metric's range stands for
+    it. Where there is no oracle, the best row does.
+    """
+    best = "minimise" if (table.rows[0].direction or _direction(test)) == "minimise" else "maximise"
+    kind = kind_of(table.task, table.metric)
+    ends = (kind.low, kind.high) if best == "maximise" else (kind.high, kind.low)
+    floor = _end(test.floor, table.rows, ends[0])
+    has_oracle = test.oracle is not None
+    scores = [row.mean for row in table.measured if row.mean is not None]
+    top = max(scores, default=None) if best == "maximise" else min(scores, default=None)
+    oracle = _end(test.oracle, table.rows, ends[1]) if has_oracle else top
+    if floor is None or oracle is None or math.isclose(floor, oracle):
+        return None
+    return Scale(floor, oracle, best=not has_oracle)
+
+
+def _end(stated: str | float | None, rows: Iterable[Row], otherwise: float) -> float | None:
+    """A stated number, or what the predictor of that name reaches."""
+    if isinstance(stated, int | float):
+        return float(stated)
+    if stated is not None:
+        slug = re.sub(r"\W", "_", stated)
+        for row in rows:
+            if row.kind == "reference" and stated in (row.label, row.label.replace("_", " ")):
+                return row.mean
+            if row.kind == "reference" and row.model == slug:
+                return row.mean
+    return otherwise if math.isfinite(otherwise) else None

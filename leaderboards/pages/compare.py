@@ -1,0 +1,311 @@
+"""Two models in one table: their difference by seed and by test item, what they are set to, and
+what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
+from bench.records.schema import RunRecord, read_record
+from bench.records.store import Store, committed_path
+from ground.errors import UserError
+from ground.statistics import (
+    CHANGE,
+    REAL,
+    SHARE,
+    Interval,
+    difference_interval,
+    interval_of,
+    mean_of,
+)
+from leaderboards.contents import OpenBoard, RecordLine, Row
+from leaderboards.pages.charts import Chart, colour_of, unchecked
+from leaderboards.pages.tables import Table, contents_of, most_telling_first, tables
+from leaderboards.render import count, number, plain, quantity
+from leaderboards.tables.grouping import measured
+from leaderboards.tables.summaries import YOURS
+
+LOCAL_STORE = Path("runs")
+BARS = 40  # of the picture of differences by item
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Differences of a minus b over seeds, or over test items, that both have.
+
+    Attributes:
+        names: the seed, or the place of the item, of each value.
+        interval: 95 % of their mean; None where there are less than two, or all are equal.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    mean: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two rows of one table.
+
+    Attributes:
+        together: the interval of the difference over independent seeds and, where both were
+            measured on the same items, over these: the one by which claims are judged.
+        missing: why there is no difference by seed or item; "" where there is.
+    """
+
+    a: Row
+    b: Row
+    difference: float | None
+    together: Interval | None
+    by_seed: Pairs | None
+    by_item: Pairs | None
+    missing: str
+
+    @property
+    def verdict(self) -> str:
+        """Who is ahead, in a sentence."""
+        if self.difference is None:
+            return "One of them has no number here."
+        unit = f" {self.a.unit}" if self.a.unit else ""
+        difference = f"{self.a.metric}: {_signed(self.difference)}{unit} for {self.a.label}"
+        if self.together is None:
+            return f"{difference}; nothing says how sure that is."
+        span = f"95 % interval {_signed(self.together.low)} to {_signed(self.together.high)}"
+        if self.together.low <= 0 <= self.together.high:
+            return f"{difference} ({span}): not settled which of them is better."
+        better = (self.difference > 0) == (self.a.direction == "maximise")
+        has_direction = self.a.direction is not None
+        who = (self.a if better else self.b).label
+        return f"{difference} ({span})" + (f": {who} is better." if has_direction else ".")
+
+
+def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
+    """The headline tables that both models are in, the most telling first."""
+    common = [
+        table
+        for table in tables(board.summary(kind="measured", model=[a, b]))
+        if {a, b} <= {row.model for row in table.measured}
+    ]
+    return most_telling_first(common)
+
+
+def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
+    """The difference of two rows, from the files of their records where these are at hand."""
+    if failed := [row for row in (a, b) if row.outcome != "ok"]:
+        reason = (
+            f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
+        )
+        return Comparison(a, b, None, None, None, None, reason)
+    runs = [_files_of(_records_of(board, row)) for row in (a, b)]
+    known = a.mean is not None and b.mean is not None
+    difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
+    if not known or not all(runs):
+        absent = "The files of these records are not on this machine" if known else ""
+        return Comparison(a, b, difference, None, None, None, absent and f"{absent}.")
+    metric, kind = a.metric, kind_of(a.task, a.metric)
+    values = [_of_each_seed(records, metric) for records in runs]
+    items = items_of(runs[0], metric), items_of(runs[1], metric)
+    together = difference_interval(values[0], values[1], kind, items)
+    by_item = _by_item(runs, metric)
+    missing = "" if by_item else "The records hold no number for each test item of this metric."
+    return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
+
+
+def _records_of(board: OpenBoard, row: Row) -> Iterable[RecordLine]:
+    """The records of a row: those of one's own may have the names of committed ones."""
+    records = board.records(row.task, run_id=row.run_ids)
+    return [record for record in records if (record.origin == YOURS) == (row.origin == YOURS)]
+
+
+def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
+    """What counts as independent: the mean of each data seed, where there are several, as for the
+    intervals of the board and of claims; else the number of each training seed."""
+    parts = by_data_seed(runs)
+    numbers = [[measured(record)[metric] for record in part] for part in parts]
+    return [mean_of(part) for part in numbers] if len(parts) > 1 else numbers[0]
+
+
+def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
+    """Over the training seeds that both have, of one data seed each."""
+    a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in records} for records in runs)
+    common_seeds = sorted(a.keys() & b.keys())
+    several = len({data for data, _ in common_seeds}) > 1
+    names = [f"{seed}, data seed {data}" if several else str(seed) for data, seed in common_seeds]
+    return _pairs(names, [a[key] - b[key] for key in common_seeds], runs[0])
+
+
+def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
+    """Over the items of all data seeds that both have."""
+    a, b = ({data_seed(own[0]): own for own in by_data_seed(each)} for each in runs)
+    names: list[str] = []
+    differences: list[float] = []
+    for seed in sorted(a.keys() & b.keys()):
+        one, other = items_of(a[seed], metric), items_of(b[seed], metric)
+        if one is None or other is None or one.values is None or other.values is None:
+            return None
+        if one.drawn != other.drawn or one.count != other.count:
+            return None
+        names += [f"{seed}/{place}" for place in range(one.count)]
+        differences += [x - y for x, y in zip(one.values, other.values, strict=True)]
+    return _pairs(names, differences, runs[0])
+
+
+def _pairs(
+    names: Sequence[str], values: Sequence[float], runs: Sequence[RunRecord]
+) -> Pairs | None:
+    if not values:
+        return None
+    share = kind_of(runs[0].task, runs[0].headline.name) is SHARE
+    interval = interval_of(values, CHANGE if share else REAL)
+    return Pairs(tuple(names), tuple(values), mean_of(values), interval)
+
+
+def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
+    """The records as they lie in the project or in the store here, if they are those of the board:
+    the board's own lines are without the numbers of each test item."""
+    files = []
+    for record in records:
+        if Path(record.run_id).name != record.run_id:
+            continue  # a board of others names no other folder
+        for path in (
+            committed_path(record.run_id, record.task, record.preset),
+            Store(LOCAL_STORE).record_folder(record.role) / f"{record.run_id}.json",
+        ):
+            if not path.is_file():
+                continue
+            try:
+                candidate = read_record(path)
+            except UserError:
+                continue
+            hashes = (record.sha256, json.loads(record.content)["content_sha256"])
+            if candidate.content_hash() in hashes:
+                files.append(candidate)
+                break
+    return files
+
+
+def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:
+    """The settings in which the first runs of two rows differ; "–" where one has no such."""
+    contents = contents_of(board, (a, b))
+    flat = [dict(_flat(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)]
+    keys = list(dict.fromkeys([*flat[0], *flat[1]]))
+    return [
+        {"setting": key, "a": str(flat[0].get(key, "–")), "b": str(flat[1].get(key, "–"))}
+        for key in keys
+        if flat[0].get(key) != flat[1].get(key)
+    ]
+
+
+def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, tree
+
+
+def costs(a: Row, b: Row) -> list[dict[str, str]]:
+    """What both cost, side by side."""
+    return [
+        {"cost": name, "a": written(a), "b": written(b)}
+        for name, written in (
+            ("parameters", lambda row: count(row.parameters)),
+            ("training FLOPs", lambda row: quantity(row.training_flops)),
+            ("training steps", lambda row: count(row.training_steps)),
+            ("state", lambda row: quantity(row.state_bytes, "B")),
+            ("seconds", lambda row: quantity(row.wall_seconds, "s")),
+            ("peak memory", lambda row: quantity(row.peak_memory_bytes, "B")),
+            ("trials in tuning", lambda row: count(row.trials)),
+            ("mark", lambda row: row.mark or "–"),
+            ("note", lambda row: row.note or "–"),
+        )
+    ]
+
+
+@unchecked
+def seeds_chart(comparison: Comparison, dark: bool = False) -> Chart:
+    """The difference of each seed, with their mean and its interval."""
+    pairs = comparison.by_seed
+    assert pairs is not None
+    ink = colour_of(comparison.a.model, dark)
+    points = tuple(
+        {"seed": f"seed {name}", "difference": value}
+        for name, value in zip(pairs.names, pairs.values, strict=True)
+    )
+    mean = {"seed": "mean", "difference": pairs.mean}
+    if pairs.interval:
+        mean |= {"low": pairs.interval.low, "high": pairs.interval.high}
+    y = alt.Y("seed:N", sort=None, title=None)
+    x = alt.X("difference:Q", title=[f"{comparison.a.label} minus", comparison.b.label])
+    dots = alt.Chart(alt.Data(values=points)).mark_point(size=80, color=ink, filled=True)
+    centre = alt.Chart(alt.Data(values=(mean,)))
+    zero = alt.Chart(alt.Data(values=({"difference": 0},))).mark_rule(
+        strokeDash=[3, 3], color="#808080"
+    )
+    tooltip = ["seed:N", alt.Tooltip("difference:Q", format="+.4f")]
+    return alt.layer(
+        zero.encode(x=x),
+        centre.mark_rule(strokeWidth=2, color=ink).encode(x="low:Q", x2="high:Q", y=y),
+        centre.mark_point(size=120, color=ink, shape="diamond").encode(x=x, y=y, tooltip=tooltip),
+        dots.encode(x=x, y=y, tooltip=tooltip),
+    ).properties(height=alt.Step(28))
+
+
+@unchecked
+def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
+    """How the differences of the test items are spread, with their mean and its interval."""
+    pairs = comparison.by_item
+    assert pairs is not None
+    ink = colour_of(comparison.a.model, dark)
+    low, high = min(pairs.values), max(pairs.values)
+    width = (high - low) / BARS or 1.0
+    tally = [0] * BARS
+    for value in pairs.values:
+        tally[min(int((value - low) / width), BARS - 1)] += 1
+    values = tuple(
+        {"from": low + place * width, "to": low + (place + 1) * width, "items": n, "zero": 0}
+        for place, n in enumerate(tally)
+        if n
+    )
+    title = [f"{comparison.a.label} minus", f"{comparison.b.label}, by test item"]
+    bars = (
+        alt.Chart(alt.Data(values=values))
+        .mark_rect(color=ink, opacity=0.7)
+        .encode(
+            x=alt.X("from:Q", title=title, scale=alt.Scale(zero=False)),
+            x2="to:Q",
+            y=alt.Y("zero:Q", title="test items"),
+            y2="items:Q",
+            tooltip=["from:Q", "to:Q", "items:Q"],
+        )
+    )
+    ends = ({"from": 0.0, "dash": True},)
+    rule = alt.Chart(alt.Data(values=ends)).mark_rule(strokeDash=[3, 3], color="#808080")
+    layers = [bars, rule.encode(x="from:Q")]
+    if pairs.interval:
+        band = ({"from": pairs.interval.low, "to": pairs.interval.high},)
+        mark = alt.Chart(alt.Data(values=band)).mark_rect(color=ink, opacity=0.25)
+        layers.append(mark.encode(x="from:Q", x2="to:Q"))
+    return alt.layer(*layers).properties(height=220)
+
+
+def told(pairs: Pairs | None, unit: str) -> str:
+    """A mean difference with its interval, in words."""
+    if pairs is None:
+        return ""
+    span = "no interval"
+    if pairs.interval:
+        span = f"95 % interval {_signed(pairs.interval.low)} to {_signed(pairs.interval.high)}"
+    count = len(pairs.values)
+    return f"{_signed(pairs.mean)} over {count} {unit}{'s' * (count != 1)} of both ({span})"
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0 else '+'}{number(abs(value))}"

@@ -1,0 +1,140 @@
+"""The curves of a task: which there are, in bins, and as a chart that can be zoomed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from leaderboards.contents import Line, OpenBoard
+from leaderboards.pages.charts import (
+    Chart,
+    Spec,
+    chart,
+    chart_spec,
+    is_ours,
+    is_reference,
+    origin,
+    series_name,
+)
+
+BINS = 48  # places of a binned curve
+POSITION, SIZE = "along the sequence and the training", "by training size"
+
+
+def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) -> list[Line]:
+    """The curves of one kind: those of a configuration, or those over all training sizes with the
+    published ones."""
+    if kind == SIZE:
+        lines_by_size = board.lines(task, by_size=True)
+        return [line for line in lines_by_size if line.preset == preset or line.source]
+    return board.lines(task, by_size=False, preset=preset, variant=variant)
+
+
+def names(lines: Iterable[Line]) -> list[str]:
+    """What can be drawn: positions before training steps."""
+    first = sorted(lines, key=lambda line: line.abscissa != "position")
+    return list(dict.fromkeys(line.metric for line in first))
+
+
+def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
+    """Each curve with the name of the legend: a published one of a model that we measured has its
+    name and its colour. References come last."""
+    ours = {line.model: series_name(line) for line in lines if not line.source}
+    return [
+        (ours.get(line.model, line.label) if line.source else series_name(line), line)
+        for line in sorted(lines, key=is_reference)
+    ]
+
+
+def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
+    """The curves that are drawn at first: what we trained, the given references, and published
+    counterparts; where nothing is ours, everything."""
+    our_names = [
+        name
+        for name, line in named_lines
+        if not line.source and (not is_reference(line) or line.model in references)
+    ]
+    return list(dict.fromkeys(our_names or (name for name, _ in named_lines)))
+
+
+def sources(lines: Iterable[Line]) -> list[str]:
+    """Where curves by size are from: ours, and each publication."""
+    return list(dict.fromkeys(origin(line) for line in lines))
+
+
+def sources_at_first(lines: Sequence[Line]) -> list[str]:
+    """Only one of ours, that with most sizes, since all of ours are solid; and one publication."""
+    sizes = {origin(line): len(line.x) for line in lines if not line.source}
+    ours = [max(sizes, key=lambda source: sizes[source])] if sizes else []
+    return ours + [source for source in sources(lines) if not is_ours(source)][:1]
+
+
+def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
+    """A curve with at most ``bins`` places, and how many points are in each.
+
+    A place is the mean of its points; its interval is the mean of theirs, which is as wide as if
+    neighbours told the same.
+    """
+    size = len(line.x)
+    if size <= bins:
+        return line, (1,) * size
+    cuts = [round(place * size / bins) for place in range(bins + 1)]
+    parts = [slice(a, b) for a, b in pairwise(cuts) if b > a]
+    counts = tuple(part.stop - part.start for part in parts)
+
+    def means(values: Sequence[float | None]) -> tuple[float | None, ...]:
+        """The mean of each part; None of one that lacks a value."""
+        numbers = [[value for value in values[part] if value is not None] for part in parts]
+        return tuple(
+            sum(some) / n if len(some) == n else None
+            for some, n in zip(numbers, counts, strict=True)
+        )
+
+    x, y = (tuple(v for v in means(values) if v is not None) for values in (line.x, line.y))
+    return replace(line, x=x, y=y, y_low=means(line.y_low), y_high=means(line.y_high)), counts
+
+
+def curve_chart(
+    named_lines: Sequence[tuple[str, Line]],
+    wanted_names: Sequence[str],
+    title: str,
+    *,
+    logarithmic: bool = False,
+    bins: int = BINS,
+    dark: bool = False,
+) -> Chart:
+    """The chosen curves: a drag or the wheel zooms, a click in the legend picks one out.
+
+    Args:
+        named_lines: every curve of the page with its name, so that a name keeps its colour.
+        wanted_names: the names to draw.
+        bins: places of a curve at most; 0 draws every point.
+    """
+    drawn, names = _chosen(named_lines, wanted_names, bins)
+    return chart(drawn, names, title, logarithmic, dark)
+
+
+def curve_spec(
+    named_lines: Sequence[tuple[str, Line]],
+    wanted_names: Sequence[str],
+    title: str,
+    *,
+    logarithmic: bool,
+) -> Spec:
+    """The same in Vega-Lite, as :func:`leaderboards.pages.charts.chart_spec` is."""
+    drawn, names = _chosen(named_lines, wanted_names, BINS)
+    return chart_spec(drawn, names, title, logarithmic)
+
+
+def _chosen(
+    named_lines: Sequence[tuple[str, Line]], wanted_names: Sequence[str], bins: int
+) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
+    models: Mapping[str, str] = {name: line.model for name, line in reversed(named_lines)}
+    ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in named_lines)}
+    drawn = []
+    for name, line in named_lines:
+        if name in wanted_names:
+            places = bins if bins and not line.by_size else len(line.x)
+            drawn.append((name, *binned(line, places)))
+    return drawn, ordered

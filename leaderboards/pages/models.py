@@ -1,0 +1,161 @@
+"""What is known of one model: its card, every number of it on the board, and the claims on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.pages import claims
+from leaderboards.pages.links import Address, in_app, to_table
+from leaderboards.pages.parts import Grid, Part, Text, facts
+from leaderboards.pages.tables import by_scale, chosen_settings, contents_of
+from leaderboards.pages.trust import trust_of
+from leaderboards.render import PRESETS, plain, rank, task_label
+from pictures.models import look, model_card
+from settings.groups import choices, model_groups
+
+SOURCES = "models"
+AT_FIRST = (
+    "task",
+    "preset",
+    "configuration",
+    "setting",
+    "metric",
+    "score",
+    "rank",
+    "seeds",
+    "mark",
+    "level",
+    "parameters",
+    "training FLOPs",
+    "state bytes",
+    "table",
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of the board.
+
+    Attributes:
+        source: its file in the project; "" for a model of another package.
+        rows: its headline rows, the most demanding preset first.
+    """
+
+    name: str
+    label: str
+    colour: str
+    card: Mapping[str, Any]
+    source: str
+    rows: tuple[Row, ...]
+    claims: tuple[ClaimLine, ...]
+
+
+def models(board: OpenBoard) -> dict[str, str]:
+    """Every measured model and its label, by label."""
+    names_and_labels = board.distinct("summary", "", "model", "label", kind="measured")
+    return dict(
+        sorted(
+            ((name, plain(label)) for name, label in names_and_labels),
+            key=lambda pair: pair[1].lower(),
+        )
+    )
+
+
+def model(board: OpenBoard, wanted: str) -> Model:
+    """All that the board knows of a model."""
+    rows_of_model = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
+    rows = sorted(
+        rows_of_model,
+        key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
+    )
+    runs = {run_id for row in rows_of_model for run_id in row.run_ids}
+    decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
+    label = plain(rows_of_model[0].label) if rows_of_model else wanted
+    card = model_card(wanted) or {}
+    source = _source(wanted)
+    return Model(wanted, label, look(wanted).colour, card, source, tuple(rows), decided)
+
+
+def _source(wanted: str) -> str:
+    for group in model_groups():
+        if wanted in choices(group):
+            folder = SOURCES if group == SOURCES else f"{SOURCES}/{group}"
+            return f"{folder}/{wanted}.yaml"
+    return ""
+
+
+def about(shown_model: Model) -> list[tuple[str, str]]:
+    """Where it comes from."""
+    pairs = [
+        ("source", str(shown_model.card.get("source", ""))),
+        ("deviations", str(shown_model.card.get("note", ""))),
+        ("file", shown_model.source or "of another package"),
+    ]
+    return [(key, value) for key, value in pairs if value]
+
+
+def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[Part]:
+    """The page of a model."""
+    parts: list[Part] = [
+        Text(title=shown_model.label, colour=shown_model.colour, lead=best_known(shown_model)),
+        facts(about(shown_model)),
+    ]
+    if shown_model.rows:
+        heading = "Every setting that was measured"
+        parts.append(Grid(heading, lines(board, shown_model, address), AT_FIRST))
+    if shown_model.claims:
+        lead = claims.in_words(shown_model.claims)
+        claim_lines = claims.lines(shown_model.claims, address)
+        heading = "Claims that its runs decide"
+        parts.append(Grid(heading, claim_lines, claims.AT_FIRST, lead=lead))
+    return parts
+
+
+def lines(board: OpenBoard, shown_model: Model, address: Address = in_app) -> list[dict[str, Any]]:
+    """One dictionary for each setting that was tried, in every task."""
+    contents = contents_of(board, shown_model.rows)
+    return [
+        {
+            "task": task_label(row.task),
+            "preset": row.preset,
+            "configuration": row.variant,
+            "setting": row.setting,
+            "metric": row.metric,
+            "score": row.mean if row.outcome == "ok" else None,
+            "low": row.low,
+            "high": row.high,
+            "rank": "" if row.rank_best is None else rank(row),
+            "seeds": row.seeds,
+            "mark": row.mark,
+            "note": row.note,
+            "level": trust_of(row).short,
+            "outcome": row.cause or row.outcome,
+            "chosen settings": chosen_settings(contents.get(row.run_ids[0], {})),
+            "steps": row.training_steps,
+            "trials": row.trials,
+            "parameters": row.parameters,
+            "training FLOPs": row.training_flops,
+            "state bytes": row.state_bytes,
+            "state at length": row.state_length,
+            "seconds": row.wall_seconds,
+            "trust": trust_of(row).words,
+            "table": address(to_table(row, selected=row.model)),
+        }
+        for row in shown_model.rows
+    ]
+
+
+def best_known(shown_model: Model) -> str:
+    """What the model is good at in a sentence: the tables that it leads, smoke left out."""
+    led = [row for row in shown_model.rows if row.rank_best == 1 and row.preset != PRESETS[0]]
+    counted = len({(row.task, row.preset, row.variant) for row in shown_model.rows})
+    if not led:
+        return (
+            f"{shown_model.label} is in {counted} tables, and leads none of those that are ranked."
+        )
+    where = list(dict.fromkeys(f"{task_label(row.task)} ({row.preset})" for row in led))
+    places = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if where[4:] else "")
+    return f"{shown_model.label} is in {counted} tables. It is first, or may be, in {places}."

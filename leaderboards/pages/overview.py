@@ -1,0 +1,357 @@
+"""The first page: one sentence, a matrix of models by abilities, and bars of verdicts and trust."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from judging.fairness import TUNED
+from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.pages.abilities import Scale, Test, described, scale_of, tables_of, tests
+from leaderboards.pages.claims import counted
+from leaderboards.pages.links import Link, link, to_claim, to_model, to_table
+from leaderboards.pages.parts import Filled
+from leaderboards.pages.tables import Table, row_of
+from leaderboards.pages.trust import YOURS, Bar, bar, trust_of
+from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
+from pictures.models import label as model_label
+from settings.groups import choices, contenders, model_groups
+
+FAILED, PLANNED, PALE, SURE = "failed", "planned", "pale", "sure"
+CONTRADICTED = "contradicted"
+GROUPS = {"models": "sequence models", "": "of other packages"}  # others by their folder's name
+# Contradicted first: it is what a reader must not miss.
+IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADICTED))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A table that measures an ability."""
+
+    test: Test
+    table: Table[Row]
+    scale: Scale | None
+
+    @property
+    def link(self) -> Link:
+        """The table."""
+        return to_table(self.table.rows[0])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One ability of one model.
+
+    Attributes:
+        state: failed | planned | pale (untuned, or one seed) | sure.
+        rank: a rank or a range of ranks; "" where it has none.
+        score: the share of the way from floor to oracle, or the number itself where there is no
+            such scale.
+        place: the share as a number from 0 to 1, for a bar; None without a scale.
+        words: all of it in a sentence, for whoever does not see the cell.
+        source: the table that it is from; None for what is planned.
+    """
+
+    state: str
+    rank: str
+    score: str
+    place: float | None
+    words: str
+    link: Link
+    source: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """The abilities of one model; None where it does not take part."""
+
+    model: str
+    label: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Models by abilities, in groups of models that take the same kinds of task; ``sources`` are
+    the tables of its cells, by the letters that stand in these."""
+
+    abilities: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[Line, ...]], ...]
+    sources: tuple[tuple[str, Measured], ...]
+
+    def letter(self, cell: Cell) -> str:
+        """The letter of a cell's table; none for what is planned."""
+        return next((letter for letter, source in self.sources if source is cell.source), "")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One verdict of the bar, with the claims that have it."""
+
+    verdict: str
+    sign: str
+    kind: str
+    count: int
+    link: Link
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All of the first page."""
+
+    sentence: str
+    matrix: Matrix
+    verdicts: tuple[Segment, ...]
+    contradicted: tuple[tuple[str, Link], ...]
+    trust: Bar
+
+
+def overview(board: OpenBoard) -> Overview:
+    """The first page of a board."""
+    measured = _measured(board)
+    claims = counted(board)
+    lost = [claim for claim in claims if claim.verdict == CONTRADICTED]
+    return Overview(
+        sentence=sentence(measured, claims),
+        matrix=matrix(measured),
+        verdicts=segments(claims),
+        contradicted=tuple((claim.sentence, to_claim(claim)) for claim in lost),
+        trust=bar(board),
+    )
+
+
+def overview_page(board: OpenBoard, overview_of_board: Overview) -> Filled:
+    """The first page of a board, as a part of a page."""
+    data = {
+        "page": overview_of_board,
+        "about": described(),
+        "groups": GROUPS,
+        "to_model": to_model,
+        "digest": board.sha256,
+    }
+    return Filled("overview", data)
+
+
+def _measured(board: OpenBoard) -> dict[str, list[Measured]]:
+    """Ability → its tables, the most telling first; every ability that a card names is there."""
+    measured_by_ability: dict[str, list[Measured]] = {}
+    for test in tests():
+        measured = measured_by_ability.setdefault(test.ability, [])
+        for table in tables_of(board, test):
+            measured.append(Measured(test, table, scale_of(test, table)))
+    for measured in measured_by_ability.values():
+        measured.sort(key=_contest, reverse=True)
+    return measured_by_ability
+
+
+def _contest(source: Measured) -> tuple[bool, int, int]:
+    """Tables that rank more contenders come first, since they say who is ahead."""
+    rows, real = source.table.measured, source.table.preset != PRESETS[0]
+    return real, len(_ranked(rows)), len({row.model for row in rows})
+
+
+def _ranked(rows: Iterable[Row]) -> set[str]:
+    """The models that have a rank: settings of one model do not contend with each other."""
+    return {row.model for row in rows if row.rank_best}
+
+
+def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
+    """The matrix of every model that has a number, or whose card plans one."""
+    abilities = tuple(measured)
+    firsts = [_by_model(measured[ability]) for ability in abilities]
+    names = dict.fromkeys(model for first in firsts for model in first)
+    names |= dict.fromkeys(m for a in abilities for m in _planned(a, measured[a]))
+    used: list[Measured] = []
+    lines: dict[str, list[Line]] = {}
+    for model in names:
+        cells: list[Cell | None] = []
+        for ability, first in zip(abilities, firsts, strict=True):
+            if model in first:
+                source, row = first[model]
+                used += [] if any(source is used_source for used_source in used) else [source]
+                cells.append(_cell(source, row))
+            else:
+                cells.append(_planned(ability, measured[ability]).get(model))
+        rows = [first[model][1] for first in firsts if model in first]
+        label = plain(rows[0].label) if rows else model_label(model)
+        lines.setdefault(_group(model), []).append(Line(model, label, tuple(cells)))
+    groups = []
+    for group in [*model_groups(), ""]:  # of folders in their order, strangers last
+        if group in lines:
+            groups.append((group, tuple(sorted(lines[group], key=_most_known))))
+    all_sources = (source for ability in abilities for source in measured[ability])
+    sources = [
+        source for source in all_sources if any(source is used_source for used_source in used)
+    ]
+    return Matrix(
+        abilities,
+        tuple(groups),
+        tuple((_letter(n), source_used) for n, source_used in enumerate(sources)),
+    )
+
+
+def _letter(place: int) -> str:
+    """a to z, then aa, ab and so on."""
+    more, last = divmod(place, 26)
+    return (_letter(more - 1) if more else "") + chr(ord("a") + last)
+
+
+def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
+    """Model → the most telling table that it has a row in, and that row: its ranked one, or else
+    its best."""
+    row_by_model: dict[str, tuple[Measured, Row]] = {}
+    for source in sources:
+        rows_by_model: dict[str, list[Row]] = {}
+        for row in source.table.measured:
+            rows_by_model.setdefault(row.model, []).append(row)
+        for model, rows in rows_by_model.items():
+            row_by_model.setdefault(model, (source, row_of(rows)))
+    return row_by_model
+
+
+def _cell(source: Measured, row: Row) -> Cell:
+    test, table = source.test, source.table
+    where = f"{test.ability} by {table.place}"
+    target = to_table(row, selected=row.model)
+    if row.outcome != "ok":
+        words = f"{plain(row.label)}, {where}: {row.cause or row.outcome}"
+        return Cell(FAILED, "✗", "", None, words, target, source)
+    mean = row.mean if row.mean is not None else 0.0
+    place = source.scale.place(mean) if source.scale else None
+    score = number(mean, 2) if place is None else _percent(place)
+    contestants = sum(ranked_row.rank_best is not None for ranked_row in table.rows)
+    reason = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
+    reason = reason if row.verified else "no rank, since nobody has run again what was submitted"
+    standing = f"rank {rank(row)} of {contestants}" if row.rank_best else reason
+    statements = [standing, f"{test.metric} {number(mean)}"]
+    if source.scale:
+        end = "the best" if source.scale.best else "the oracle"
+        statements.append(f"{score} of the way from the floor to {end}")
+    statements += [*lacks(row), *[YOURS] * trust_of(row).yours]
+    words = f"{plain(row.label)}, {where}: {', '.join(statements)}"
+    state = PALE if lacks(row) else SURE
+    shown_rank = rank(row) if row.rank_best else ""
+    bounded = None if place is None else min(max(place, 0.0), 1.0)
+    return Cell(state, shown_rank, score, bounded, words, target, source)
+
+
+def _percent(share: float) -> str:
+    """A share in whole per cent; a hair below 0 is 0."""
+    return f"{share:.0%}".replace("-0%", "0%").replace("-", "−")
+
+
+def lacks(row: Row) -> list[str]:
+    """Why a number is not to be relied on: not tuned, one seed, seeds that are missing or another
+    note of its row, or a test of the machinery."""
+    reasons = [] if row.mark in ("", TUNED) else [row.mark]
+    reasons += ["one seed"] if row.seeds == 1 else []
+    reasons += [row.note] if row.note else []
+    return reasons + (["a test of the machinery"] if row.preset == PRESETS[0] else [])
+
+
+def _planned(ability: str, sources: Sequence[Measured]) -> dict[str, Cell]:
+    """The models whose cards say that they contend in a task of the ability."""
+    preset = sources[0].table.preset if sources else PRESETS[1]
+    cell_by_model: dict[str, Cell] = {}
+    for test in tests():
+        if test.ability != ability:
+            continue
+        for model in contenders(test.task, preset):
+            words = f"{model_label(model)}, {ability} by {task_label(test.task)}: planned"
+            target = link("task", task=test.task)
+            cell_by_model.setdefault(model, Cell(PLANNED, "", "", None, words, target))
+    return cell_by_model
+
+
+def _group(model: str) -> str:
+    return next((group for group in model_groups() if model in choices(group)), "")
+
+
+def _most_known(line: Line) -> tuple[int, str]:
+    measured_cells = [
+        cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)
+    ]
+    return -len(measured_cells), line.label.lower()
+
+
+def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
+    """The bar of verdicts, the contradicted first; what nobody asked yet is last."""
+    counts = Counter(claim.verdict for claim in claims)
+    return tuple(
+        Segment(verdict, *VERDICTS[verdict], counts[verdict], link("claims", verdict=verdict))
+        for verdict in IN_BAR
+        if counts[verdict]
+    )
+
+
+def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
+    """Who leads which ability, what is open, and how many published claims do not hold."""
+    leads, shared, alone, unranked = [], [], [], []
+    small: list[str] = []
+    missing: list[str] = []
+    for ability, sources in measured.items():
+        short = described().get(ability, {}).get("short", ability)
+        ahead = _ahead(sources[0].table) if sources else []
+        real = any(source.table.preset != PRESETS[0] for source in sources)
+        if not real:
+            (small if sources else missing).append(short)
+        elif len({row.model for row in ahead}) == 1 and len(_ranked(sources[0].table.rows)) == 1:
+            alone.append(f"{plain(ahead[0].label)} is ranked with no other in {short}")
+        elif len({row.model for row in ahead}) == 1:
+            leads.append(f"{plain(ahead[0].label)} leads in {short}")
+        elif ahead:
+            shared.append(f"{short} ({_some(plain(row.label) for row in ahead)})")
+        else:
+            unranked.append(short)
+    parts = leads
+    if shared:
+        parts.append(f"no single model leads in {_listed(shared)}")
+    parts += alone
+    if unranked:
+        parts.append(f"nothing is tuned enough to be ranked in {_listed(unranked)}")
+    if small:
+        parts.append(f"only a test of the machinery is measured in {_listed(small)}")
+    if missing:
+        parts.append(f"nothing is measured yet in {_listed(missing)}")
+    text = "; ".join(parts) or "nothing is measured yet"
+    return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
+
+
+def _ahead(table: Table[Row]) -> list[Row]:
+    """The rows that may be best: by rank, or with a score as good that every seed repeats, which
+    leaves it without an interval and so without a rank."""
+    leaders = [row for row in table.rows if row.rank_best == 1]
+    if not leaders:
+        return []
+    sign = 1 if leaders[0].direction == "maximise" else -1
+    least = min(sign * (row.mean or 0.0) for row in leaders)
+    others = [row for row in table.measured if _repeats(row) and row.verified]
+    equal = [row for row in others if sign * (row.mean or 0.0) >= least]
+    return [*leaders, *equal]
+
+
+def _repeats(row: Row) -> bool:
+    return row.outcome == "ok" and row.fair and row.low is None and (row.seeds or 0) > 1
+
+
+def _of_claims(claims: Sequence[ClaimLine]) -> str:
+    with_verdict = [claim for claim in claims if claim.verdict != NOT_ASKED]
+    if not with_verdict:
+        return "No published claim has a verdict yet."
+    counts = Counter(claim.verdict for claim in with_verdict)
+    reproduced, lost = counts["reproduced"], counts[CONTRADICTED]
+    open_ones = len(with_verdict) - reproduced - lost
+    return (
+        f"{reproduced} of {len(with_verdict)} published claims are reproduced, {lost} contradicted "
+        f"and {open_ones} still open."
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    different = list(dict.fromkeys(names))
+    return " or ".join(different) if len(different) < 3 else f"{len(different)} may be best"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)

@@ -1,0 +1,137 @@
+"""What a table says in plain sentences: who is best, who may be, and who is not ranked, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from leaderboards.contents import Row
+from leaderboards.pages.tables import Brief, Table
+from leaderboards.render import PRESETS, covered, name, noted, number
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The table in plain sentences, from ranks; a better predictor without training is named."""
+    leaders = [row for row in rows if row.rank_best == 1]
+    if not leaders:
+        return standing(rows) or _unranked(rows)
+    best = leaders[0]
+    reference = _better_reference(rows, best)
+    if len(leaders) == 1:
+        among = " of the trained models" if reference else ""
+        text = f"{name(best)} is best{among}: {best.metric} {number(best.mean or 0.0)}, "
+        text += "and its 95 % interval overlaps no other."
+    else:
+        among = " of the trained" if reference else ""
+        text = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
+        text += "intervals overlap."
+    return " ".join(filter(None, (text + _without_training(reference), standing(rows))))
+
+
+def scale_note(rows: Sequence[Row], tables_of_task: Iterable[Table[Brief]]) -> str:
+    """What a preset's numbers may be compared with, if the task has published ones."""
+    preset = rows[0].preset
+    if not any(row.source for table in tables_of_task for row in table.rows):
+        return ""
+    if preset == PRESETS[-1]:
+        return "Published settings. Published numbers are never ranked with ours."
+    return (
+        f"Preset {preset} is not the scale of the papers: its numbers compare with each other, not "
+        "with published ones."
+    )
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What a reader of a table's numbers must know."""
+    return [
+        f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
+        "without an interval or with a failed seed, rows that are not tuned and converged, "
+        "references and published numbers have none.",
+        *noted(rows),
+    ]
+
+
+def standing(rows: Sequence[Row]) -> str:
+    """Which measured rows are left out of the ranking since they are not tuned and converged, and
+    which had other numbers of trials; "" where that is none."""
+    measured = [row for row in rows if row.kind == "measured"]
+    unfair = [row for row in measured if not row.fair]
+    sent = [row for row in measured if not row.verified]
+    ranked = [row for row in measured if row.rank_best is not None]
+    sentences = []
+    if unfair and ranked:
+        below = ", ".join(f"{name(row)} ({row.mark})" for row in unfair)
+        sentences.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
+    elif unfair:
+        fair, of = len(measured) - len(unfair), len(measured)
+        verb, reason = (
+            ("is", "a ranking needs two") if fair < 2 else ("are", "no two have intervals")
+        )
+        share = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
+        sentences.append(f"No ranking: {share} tuned and converged, and {reason}.")
+    if sent and any(row.verified for row in measured):
+        sentences.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
+    return " ".join([*sentences, *_trials([row for row in ranked if row.mark])])
+
+
+def _trials(rows: Sequence[Row]) -> list[str]:
+    """A sentence on who had other numbers of tuning trials than most; none where all are equal."""
+    counts = Counter(row.trials or 0 for row in rows)
+    if len(counts) < 2:
+        return []
+    most, usual = max(counts), counts.most_common(1)[0][0]
+    if counts[usual] * 2 <= len(rows):  # there is no usual number
+        usual = most
+    each = ", ".join(f"{name(row)} {row.trials}" for row in rows if (row.trials or 0) != usual)
+    if usual == most:
+        return [f"Fewer tuning trials than the {most} of others: {each}."]
+    return [f"Each had {usual} tuning trials, but {each}."]
+
+
+def _unranked(rows: Sequence[Row]) -> str:
+    """Why nothing is ranked where every row could be."""
+    measured = [row for row in rows if row.kind == "measured"]
+    comparable = [row for row in measured if row.outcome == "ok" and row.direction]
+    if not measured and any(row.origin for row in rows):
+        return "No row here is ranked: these repeat rows of the board, or need no training."
+    if not measured:
+        return "Nothing of ours is measured here yet: these are published numbers."
+    single = any(row.seeds == 1 for row in measured)
+    if len(alone := [row for row in comparable if row.low is not None]) == 1:
+        condition = "measured with two seeds or more" if single else "measured"
+        reference = _without_training(_better_reference(rows, alone[0]))
+        only = f"Only {name(alone[0])} is {condition} here"
+        return f"{only}: there is nothing to rank it with.{reference}"
+    if any(row.outcome == "ok" and row.seeds == 1 for row in measured):
+        return "Nothing can be ranked here yet: a rank needs two seeds or more."
+    if comparable and not alone:
+        return "Nothing can be ranked here: seeds that are all equal give no interval."
+    return "No measured row can be ranked here."
+
+
+def _without_training(reference: Row | None) -> str:
+    if reference is None:
+        return ""
+    return f" Without training the {name(reference)} reaches {number(reference.mean or 0.0)}."
+
+
+def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
+    """The best predictor without training if it is better than ``best``.
+
+    An oracle knows what nothing can learn, so it never counts.
+    """
+    sign = 1 if best.direction == "maximise" else -1
+    values = [
+        (sign * row.mean, row)
+        for row in rows
+        if row.kind == "reference" and row.mean is not None and not row.model.startswith("oracle")
+    ]
+    value, row = max(values, key=lambda pair: pair[0], default=(0.0, None))
+    return row if row and best.mean is not None and value > sign * best.mean else None
+
+
+def _listed(rows: Sequence[Row], conjunction: str = "and") -> str:
+    names = [name(row) for row in rows]
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} more"]
+    return f" {conjunction} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,0 +1,85 @@
+"""How far the rows of a board can be believed: who made their runs, and who made them again.
+
+This is the one place that says so: what ``trust_of`` and ``bar`` return is shown on every page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
+from leaderboards.pages.links import Link, to_table
+from leaderboards.render import task_label
+from leaderboards.tables.replications import Replicated, together
+from leaderboards.tables.status import LEVELS
+from leaderboards.tables.summaries import YOURS
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What stands behind a row.
+
+    Attributes:
+        level: one of ``LEVELS``.
+        words: the level with all that is known beside it.
+        yours: whether its runs were made here, and are not committed.
+    """
+
+    level: str
+    words: str
+    yours: bool
+
+    @property
+    def short(self) -> str:
+        """The level as tables show it: "re-run", "replicated ×2"."""
+        return self.words.partition(",")[0]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The board's trust on one line: measured rows by level, the strongest first, what replications
+    gave, and how many rows are one's own: of each task, with the table that has the first."""
+
+    levels: tuple[tuple[str, int], ...]
+    rows: int
+    replicated: Replicated
+    yours: int = 0
+    to_yours: tuple[tuple[str, int, Link], ...] = ()
+
+
+def trust_of(row: Row | RecordLine) -> Trust:
+    """What stands behind a row, or a record. What nobody verified was reported."""
+    checked = row.checked or LEVELS[0]
+    level = next((level for level in reversed(LEVELS) if checked.startswith(level)), LEVELS[0])
+    yours = row.origin == YOURS
+    return Trust(level, f"{checked}, {YOURS}" if yours else checked, yours)
+
+
+def bar(board: OpenBoard) -> Bar:
+    """The trust in the rows that were measured."""
+    rows = board.summary(kind=["measured", "replication"])
+    counts = Counter(trust_of(row).level for row in rows if row.kind == "measured")
+    levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
+    own: dict[str, list[Row]] = {}
+    for row in rows:
+        if trust_of(row).yours:
+            own.setdefault(row.task, []).append(row)
+    to_own = tuple((task_label(task), len(some), to_table(some[0])) for task, some in own.items())
+    yours = sum(count for _, count, _ in to_own)
+    return Bar(levels, counts.total(), together(replications(board)), yours, to_own)
+
+
+def replications(board: OpenBoard) -> list[Replication]:
+    """Every run that was made once more, of all tasks."""
+    return [line for task in board.tasks() for line in board.replications(task)]
+
+
+def explained() -> str:
+    """The levels in a sentence."""
+    return (
+        "reported: somebody's records; consistent: data and sizes are as counted again, and the "
+        "headline follows from the record's own scores; re-scored: its weights give it again; "
+        "re-run: its command does; replicated ×k: so on k kinds of machine, or by k people. A row "
+        "has the level of its least checked seed"
+    )

@@ -1,0 +1,93 @@
+"""Dictionaries of a view as a table of HTML that sorts, each number with all of its digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from leaderboards.pages.columns import LINKS, columns, written
+
+OPEN = "open"  # the text of a link that is a column of its own
+_RANK = re.compile(r"\d+")
+
+
+class Cell(NamedTuple):
+    """One cell.
+
+    Attributes:
+        order: what it is sorted by: a number with all of its digits; None where that is the text.
+        href: where it leads to.
+    """
+
+    text: str
+    order: str | None
+    href: str
+
+
+class Column(NamedTuple):
+    """A column; ``more`` if a reader has to ask for it."""
+
+    name: str
+    title: str
+    number: bool
+    more: bool
+
+
+class Grid(NamedTuple):
+    """A table with the words for whoever does not see it."""
+
+    words: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def grid(
+    lines: Sequence[Mapping[str, Any]],
+    words: str,
+    first: Sequence[str] = (),
+    titles: Mapping[str, str] | None = None,
+    hrefs: Mapping[str, Sequence[str]] | None = None,
+) -> Grid:
+    """A table of the lines, in their order.
+
+    Args:
+        first: the columns that are seen at first, in their order; without it, all.
+        titles: of columns that have another than their name.
+        hrefs: where the texts of a column lead to, line by line; "" where to nothing.
+    """
+    names = columns(lines, first)
+    shown_columns = tuple(
+        Column(
+            name,
+            (titles or {}).get(name, name),
+            name == "rank" or any(_is_number(line.get(name)) for line in lines),
+            bool(first) and name not in first,
+        )
+        for name in names
+    )
+    leads = {name: iter(addresses) for name, addresses in (hrefs or {}).items()}
+    rows = tuple(
+        tuple(
+            _cell(column, line.get(column.name), next(leads.get(column.name, iter(())), ""))
+            for column in shown_columns
+        )
+        for line in lines
+    )
+    return Grid(words, shown_columns, rows)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(column: Column, value: Any, href: str) -> Cell:
+    if column.name in LINKS:
+        return Cell(OPEN if value else "", None, value or "")
+    text = written(column.name, value)
+    if not column.number:
+        return Cell(text, None, href)
+    if column.name == "rank":
+        best = _RANK.match(text)
+        return Cell(text, best[0] if best else "", "")
+    return Cell(text, repr(value) if _is_number(value) else "", "")

@@ -1,0 +1,230 @@
+"""The page of a task: every table by its headline, then its curves and everything else of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from leaderboards.contents import OpenBoard, Row
+from leaderboards.pages import curves as drawn
+from leaderboards.pages.dots import dots_spec
+from leaderboards.pages.links import slug, to_model
+from leaderboards.pages.parts import Filled, Grid, Text
+from leaderboards.pages.sentences import notes, scale_note, summary
+from leaderboards.pages.tables import (
+    AT_FIRST,
+    Brief,
+    Table,
+    cards,
+    contents_of,
+    headline_tables,
+    lines,
+    most_telling_first,
+    whole,
+)
+from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
+from leaderboards.render import ARROWS, task_label
+from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
+from leaderboards.site.parts import Chart, Page, chart, fill, table, written
+from leaderboards.site.parts import badge as shown_badge
+
+OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds", "outcome")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a task's page, and where it stands there."""
+
+    table: Table[Row]
+    anchor: str
+
+    @property
+    def name(self) -> str:
+        """Of its files to cite, from the root of the site, without an ending."""
+        return f"tables/{slug(self.table.task)}/{self.anchor}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of the board with all of its tables by the headline, the most telling first."""
+
+    name: str
+    tables: tuple[Shown, ...]
+    briefs: tuple[Table[Brief], ...]
+
+    @property
+    def place(self) -> str:
+        """Its page."""
+        return task_page(self.name)
+
+
+def task_of(board: OpenBoard, name: str) -> Task:
+    """A task; without tables, where the board has none of it."""
+    briefs = headline_tables(board, name)
+    ranked_tables = [whole(board, brief) for brief in most_telling_first(briefs)]
+    return Task(name, tuple(_anchored(ranked_tables)), tuple(briefs))
+
+
+def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
+    taken: set[str] = set()
+    for ranked_table in ranked_tables:
+        anchor = table_anchor(
+            ranked_table.preset,
+            ranked_table.variant,
+            "" if ranked_table.rows[0].headline else ranked_table.metric,
+        )
+        anchor = (
+            table_anchor(ranked_table.preset, ranked_table.variant, ranked_table.metric)
+            if anchor in taken
+            else anchor
+        )
+        taken.add(anchor)
+        yield Shown(ranked_table, anchor)
+
+
+def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Page:
+    """The page of a task.
+
+    Args:
+        linked: tables by other metrics that another page leads to.
+    """
+    place, label = task.place, task_label(task.name)
+    if not task.tables:
+        nothing = Text(title=label, lead="Nothing is measured yet.")
+        return Page(place, label, tuple(written(place, [nothing])))
+    first = task.tables[0].table
+    anchors = {placed_table.anchor for placed_table in task.tables}
+    also = [
+        placed_table for placed_table in _anchored(linked) if placed_table.anchor not in anchors
+    ]
+    below = [*claim_parts(board, task.name, from_page(place))]
+    below += coverage_parts(task.name, task.briefs)
+    below.append(Filled("cards", {"cards": _cards(task)}))
+    scale = scale_note(first.rows, task.briefs)
+    parts = [
+        *written(place, [Text((scale,) if scale else (), title=label)]),
+        fill(
+            place,
+            "contents",
+            tables=[(where(placed.table), placed.anchor) for placed in task.tables],
+        ),
+        *(_table(board, place, placed, cited=True) for placed in task.tables),
+        *(_table(board, place, placed, cited=False) for placed in also),
+        *written(place, replication_parts(board, task.name)),
+        *_curves(board, task),
+        *written(place, _other_metrics(board, task)),
+        *written(place, below),
+        shown_badge(place, badge("tasks", task.name), label),
+    ]
+    return Page(place, label, tuple(parts))
+
+
+def _cards(task: Task) -> list[tuple[str, Mapping[str, object]]]:
+    return list(
+        {name: card for placed in task.tables for name, card in cards(placed.table)}.items()
+    )
+
+
+def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
+    ranked_table = placed.table
+    to_model_page = from_page(place)
+    files = [
+        ("LaTeX", f"{placed.name}.tex"),
+        ("BibTeX", f"{placed.name}.bib"),
+        ("CSV of the task", f"data/{slug(ranked_table.task)}.csv"),
+        ("Parquet of the task", f"data/{slug(ranked_table.task)}.parquet"),
+    ]
+    part = Grid(
+        f"{where(ranked_table)}: {ranked_table.metric}",
+        lines(ranked_table.rows, contents_of(board, ranked_table.rows), from_page(place)),
+        AT_FIRST,
+        lead=summary(ranked_table.rows),
+        words=f"Scores of {ranked_table.place} by {ranked_table.metric}",
+        anchor=placed.anchor,
+    )
+    dots = None
+    if any(row.mean is not None for row in ranked_table.rows):
+        dots = chart(
+            ranked_table.place,
+            f"The scores of {ranked_table.place} as dots",
+            dots_spec(ranked_table.rows),
+        )
+    arrow = ARROWS.get(ranked_table.rows[0].direction or "", "")
+    model_links = []
+    for row in ranked_table.rows:
+        has_page = row.kind == "measured"
+        model_links.append(to_model_page(to_model(row.model)) if has_page else "")
+    return table(
+        place,
+        part,
+        titles={"score": f"{ranked_table.metric} {arrow}".strip()},
+        hrefs={"model": model_links},
+        chart=dots,
+        texts=notes(ranked_table.rows),
+        files=[(name, relative(place, file)) for name, file in files] if cited else (),
+    )
+
+
+def where(ranked_table: Table[Row]) -> str:
+    """Where a table is among those of its task, in words."""
+    return ", ".join(filter(None, (ranked_table.preset, ranked_table.variant)))
+
+
+def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:
+    """Every curve that the app draws at first, for each table."""
+    sized: set[str] = set()
+    for ranked_table in (placed.table for placed in task.tables):
+        for kind in (drawn.POSITION, drawn.SIZE):
+            if kind == drawn.SIZE and ranked_table.preset in sized:
+                continue
+            sized |= {ranked_table.preset} if kind == drawn.SIZE else set()
+            lines = drawn.curves(
+                board, ranked_table.task, ranked_table.preset, ranked_table.variant, kind
+            )
+            charts = [_curve(ranked_table, lines, name, kind) for name in drawn.names(lines)]
+            scope = ranked_table.preset if kind == drawn.SIZE else where(ranked_table)
+            heading = f"Curves {kind}: {scope}"
+            if charts:
+                yield fill(task.place, "charts", heading=heading, charts=charts, texts=CURVES[kind])
+
+
+CURVES = {
+    drawn.POSITION: (
+        f"Grey: without training. Long curves are means of at most {drawn.BINS} bins. Bands: 95 % "
+        "intervals. A click in the legend picks a curve out.",
+    ),
+    drawn.SIZE: (
+        "Bands: 95 % intervals of ours, errors of reading of what was published, which is dashed "
+        "and hollow.",
+    ),
+}
+
+
+def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, kind: str) -> Chart:
+    of_metric = [line for line in lines if line.metric == metric]
+    if kind == drawn.SIZE:
+        wanted = drawn.sources_at_first(of_metric)
+        of_metric = [line for line in of_metric if drawn.origin(line) in wanted]
+    named_lines = drawn.named(of_metric)
+    best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
+    title = f"{metric} {ARROWS.get(of_metric[0].direction or '', '')}".strip()
+    shown_names = drawn.at_first(named_lines, best)
+    spec = drawn.curve_spec(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
+    return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
+
+
+def _other_metrics(board: OpenBoard, task: Task) -> Iterator[Grid]:
+    """Every number of ours by other metrics, and every published one."""
+    headlines = {placed.table.metric for placed in task.tables}
+    rows = [row for row in board.rows(task.name) if row.metric not in headlines]
+    for (preset, variant), group in groupby(rows, key=lambda row: (row.preset, row.variant)):
+        of_table = list(group)
+        shown_lines = []
+        for row, line in zip(of_table, lines(of_table, {}, from_page(task.place)), strict=True):
+            cells = {"metric": row.metric, **line}
+            shown_lines.append({key: cells[key] for key in OTHERS})
+        heading = f"Other metrics: {', '.join(filter(None, (preset, variant)))}"
+        yield Grid(heading, shown_lines, folded=True)

@@ -1,0 +1,248 @@
+"""The builder of the board: records, published numbers and verdicts → tables → files.
+
+``build`` makes a folder, and ``build_board`` the same lines in memory; both ask
+:func:`leaderboards.tables.task_tables.tables_of_task`, one task at a time. Records are read one
+setting at a time, so a board may be larger than memory. A build from nothing is a build without an
+index; an incremental one takes over what was made from the same records, and gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+
+from bench.records.schema import RunRecord
+from ground.errors import RUN_FAILED, UserError
+from ground.progress import Report, silent
+from leaderboards.tables.folder import BY_TASK, Staged, board_of, schema_of, table_of
+from leaderboards.tables.index import Folder, Index
+from leaderboards.tables.lines import Board, ClaimLine, Row
+from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.status import (
+    FOLDER,
+    Verification,
+    VerificationStatuses,
+    read_statuses,
+)
+from leaderboards.tables.summaries import (
+    COMMITTED,
+    OFF_THE_BOARD,
+    SUBMITTED,
+    YOURS,
+    RecordSummary,
+    summary_of,
+)
+from leaderboards.tables.task_tables import PreviousTables, tables_of_task
+from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
+from published.numbers import PublishedFile, read_published
+
+# Notes of an index: the board that it belongs to, what its verdicts were read from, all published
+# numbers of this checkout, and by task what is known of its records.
+BOARD, VERDICTS, PUBLISHED, CHECKED = "board", "verdicts", "published", "checked"
+_PUBLISHED_FILES = TypeAdapter(list[PublishedFile])
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a board is made of.
+
+    Attributes:
+        published: the folder of published numbers.
+        verdicts: files; of one figure at one preset the last one counts.
+        own_verdicts: such files of the reader's runs, which count before the others.
+        verifications: folders of what is known of records.
+    """
+
+    folders: Sequence[Folder]
+    published: Path
+    verdicts: Sequence[Path] = ()
+    verifications: Sequence[Path] = (FOLDER,)
+    own_verdicts: Sequence[Path] = ()
+
+
+def build(
+    inputs: Inputs,
+    output: Path,
+    refused: list[UserError] | None = None,
+    report: Report = silent,
+    stale: list[Verification] | None = None,
+) -> OpenBoard:
+    """Make or renew the board at ``output``; what has not changed is not read.
+
+    Args:
+        refused: where files that cannot be trusted are put, instead of an error.
+        stale: where verifications of records that are not among the inputs are put.
+
+    Raises:
+        UserError: without ``refused``, an input cannot be trusted; the board is then as it was.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        index = Index(output.with_name(f".{output.name}.index"), inputs.folders)
+    except sqlite3.OperationalError:
+        reason = f"{output} is being made by another process: wait until that has ended"
+        raise UserError(reason, RUN_FAILED) from None
+    finished = False
+    try:
+        _build(index, inputs, output, refused, report, stale)
+        finished = True
+    finally:
+        index.close(keep=finished)
+    return OpenBoard(output)
+
+
+def _build(
+    index: Index,
+    inputs: Inputs,
+    output: Path,
+    refused: list[UserError] | None,
+    report: Report,
+    stale: list[Verification] | None,
+) -> None:
+    """See :func:`build`; the index holds what the last build knew, and then what this one does."""
+    staged = Staged(output)
+    last = _last_board(output, index)
+    claims = _changed_claims(inputs, index, last, refused)  # soon read, and often what is wrong
+    published_files = _read_published(inputs, index, refused)
+    statuses = read_statuses(inputs.verifications, refused)
+    touched = index.update(refused, report) | _tasks_verified_again(statuses, index)
+    if stale is not None:
+        stale += statuses.stale(index.contents(statuses.names()))
+    summaries = last.summaries() if last else {}
+    known_tasks = last.tasks() if last else {file.task for file in published_files}
+    changed = claims is not None
+    for task in sorted({*index.tasks(), *known_tasks}):
+        whole = last is not None and last.is_whole(task)
+        if last is not None and whole and task not in touched:
+            for name, part in last.parts(task).items():
+                staged.keep(name, part)
+            continue
+        changed = True
+        previous = None
+        if last is not None and whole:
+            previous = PreviousTables({name: last.table(f"{name}/{task}") for name in BY_TASK})
+        tables = tables_of_task(
+            index.summaries(task),
+            index.read,
+            [file for file in published_files if file.task == task],
+            previous,
+            statuses,
+            report,
+        )
+        for section, table in tables.items():
+            if len(table):
+                staged.put(f"{section}/{task}", table)
+        rows = tables["rows"]
+        in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))  # as is_in_summary
+        summaries[task] = rows.filter(in_summary)
+    if last is not None and not changed:
+        return
+    empty = schema_of(Row).empty_table()
+    staged.put("summary", pa.concat_tables([empty, *(summaries[t] for t in sorted(summaries))]))
+    if claims is not None:
+        staged.put("claims", claims)
+    elif last is not None:
+        staged.keep("claims", last.parts("")["claims"])
+    index.note(BOARD, staged.finish().sha256)
+
+
+def build_board(
+    records: Iterable[RunRecord],
+    published_files: Sequence[PublishedFile] = (),
+    verdicts: Sequence[VerdictFile] = (),
+    report: Report = silent,
+    own: Iterable[RunRecord] = (),
+    submitted: Iterable[RunRecord] = (),
+    statuses: VerificationStatuses | None = None,
+) -> Board:
+    """The whole board in memory; ``report`` counts tables as they are made.
+
+    Args:
+        own: records of this machine. Those of a setting that ``records`` has stand beside it.
+        submitted: records that came from elsewhere. Of equal names those of ``records`` count.
+        statuses: how far the records were checked; without it none was.
+
+    Raises:
+        UserError: a record occurs twice under two names.
+    """
+    record_by_key: dict[tuple[str, str], RunRecord] = {}
+    summaries_by_task: dict[str, list[RecordSummary]] = defaultdict(list)
+    for origin, records_of_origin in ((COMMITTED, records), (SUBMITTED, submitted), (YOURS, own)):
+        for record in records_of_origin:
+            served = origin == SUBMITTED and (record.run_id, COMMITTED) in record_by_key
+            if record.role not in OFF_THE_BOARD and not served:
+                record_by_key[record.run_id, origin] = record
+                summaries_by_task[record.task].append(summary_of(record, origin))
+    tables = {"claims": table_of(ClaimLine, claim_lines(verdicts))}
+    for task in sorted({*summaries_by_task, *(file.task for file in published_files)}):
+        of_task = tables_of_task(
+            summaries_by_task[task],
+            lambda summary: record_by_key[summary.run_id, summary.origin],
+            [file for file in published_files if file.task == task],
+            statuses=statuses,
+            report=report,
+        )
+        tables |= {f"{section}/{task}": table for section, table in of_task.items()}
+    return board_of(tables)
+
+
+def _read_published(
+    inputs: Inputs, index: Index, refused: list[UserError] | None
+) -> list[PublishedFile]:
+    """Published numbers, from the index where this checkout has read its YAML files before."""
+    noted = index.note(PUBLISHED)
+    if noted is not None:
+        return _PUBLISHED_FILES.validate_json(noted)
+    refused_before = len(refused or ())
+    files = read_published(inputs.published, refused)
+    if len(refused or ()) == refused_before:  # else what was refused is to be named again
+        index.note(PUBLISHED, _PUBLISHED_FILES.dump_json(files).decode())
+    return files
+
+
+def _last_board(output: Path, index: Index) -> OpenBoard | None:
+    """The board as the last build left it; None if there was none, or it is another one now."""
+    try:
+        board = OpenBoard(output)
+    except UserError:
+        return None
+    return board if board.sha256 == index.note(BOARD) and board.is_whole("") else None
+
+
+def _tasks_verified_again(statuses: VerificationStatuses, index: Index) -> set[str]:
+    """The tasks of which something else is known than at the last build."""
+    now = statuses.by_task()
+    before = json.loads(index.note(CHECKED) or "{}")
+    index.note(CHECKED, json.dumps(now))
+    return {task for task in now.keys() | before.keys() if now.get(task) != before.get(task)}
+
+
+def _changed_claims(
+    inputs: Inputs, index: Index, last: OpenBoard | None, refused: list[UserError] | None
+) -> pa.Table | None:
+    """The verdicts; None where those of the last board were made from the same files."""
+    digest = hashlib.sha256()
+    for paths in (inputs.verdicts, inputs.own_verdicts):
+        for path in paths:
+            if path.is_file():
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+        digest.update(b"\n")  # so that it matters whose a file is
+    if last is not None and index.note(VERDICTS) == digest.hexdigest():
+        return None
+    refused_before = len(refused or ())
+    committed = read_verdicts(inputs.verdicts, refused)
+    claims = table_of(
+        ClaimLine, claim_lines(committed, read_verdicts(inputs.own_verdicts, refused))
+    )
+    whole = len(refused or ()) == refused_before  # else what was refused is to be named again
+    index.note(VERDICTS, digest.hexdigest() if whole else "")
+    return claims

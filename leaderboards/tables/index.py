@@ -1,0 +1,344 @@
+"""What is known of the files of records since the last build, so that the next one reads what has
+changed alone.
+
+A file is looked into when its size or one of its times has changed, as git does it, and counts as
+another record when the hash of its content has. The index lies beside a board, in a SQLite
+database that can be deleted at any time: the next build then reads everything. It is for
+this checkout as it is now: changed code, settings or libraries make it void.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.records.schema import RECORD, RunRecord, read_record
+from ground.errors import RUN_FAILED, UserError
+from ground.files import ROOT
+from ground.progress import Report, counted, silent
+from leaderboards.checks.admission import check, contradiction
+from leaderboards.checks.agreement import NEAR, agree, shared
+from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSummary, summary_of
+
+# Everything that a line of a board follows from beside records, verdicts and published numbers.
+DECIDING = (
+    "ground",
+    "settings",
+    "bench",
+    "models",
+    "tasks",
+    "judging",
+    "published",
+    "leaderboards",
+)
+# Below leaderboards/.
+NO_CODE = ("board.parquet", "records", "submissions", "verdicts", "verifications")
+LIBRARIES = ("numpy", "omegaconf", "pyarrow", "pydantic", "scipy")
+MANY = 500  # new files, after which one question to the database is faster than one for each
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, place INTEGER, path TEXT UNIQUE, state TEXT, bytes TEXT,
+    task TEXT, run_id TEXT, family TEXT, run TEXT, shown INTEGER, summary TEXT);
+CREATE TABLE facts (identity TEXT PRIMARY KEY, content TEXT);
+CREATE TABLE said (what TEXT, key BLOB, value TEXT, file INTEGER);
+CREATE INDEX of_task ON files (task);
+CREATE INDEX of_run_id ON files (run_id);
+CREATE INDEX of_run ON files (run);
+CREATE INDEX of_family ON files (family);
+CREATE INDEX of_key ON said (key);
+CREATE INDEX of_file ON said (file);
+"""
+# What a check stumbles over where somebody else's numbers or settings have another shape.
+UNSHAPED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_FIELDS = [field.name for field in fields(RecordSummary) if field.name not in ("facts", "origin")]
+
+
+class Folder(NamedTuple):
+    """A folder of records, and where these were found: committed, submitted or yours."""
+
+    path: Path
+    origin: str
+
+
+class Index:
+    """The index of one board.
+
+    Args:
+        path: of the database; None for one that is thrown away.
+    """
+
+    def __init__(self, path: Path | None, folders: Sequence[Folder]) -> None:
+        self.folders = folders
+        self._database = _open(path, made_by(folders))
+        self._facts: dict[str, Facts] = {}
+
+    def close(self, keep: bool) -> None:
+        """Let the index be what it is now, or what it was before."""
+        if keep:
+            self._database.commit()
+        self._database.close()
+
+    def note(self, key: str, value: str | None = None) -> str | None:
+        """What was noted under a key; with a value, note it."""
+        if value is not None:
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def update(self, refused: list[UserError] | None = None, report: Report = silent) -> set[str]:
+        """Look at all files; the tasks of which a record is new, changed or gone.
+
+        Raises:
+            UserError: without ``refused``, a record cannot be trusted, or contradicts another.
+        """
+        state_by_path = dict(self._database.execute("SELECT path, state FROM files"))
+        files = list(_files(self.folders))
+        gone = state_by_path.keys() - {path for _, path, _ in files}
+        new = [file for file in files if state_by_path.get(file[1]) != file[2]]
+        changed = [path for _, path, _ in new if path in state_by_path]
+        forgotten = []
+        for path in [*gone, *changed]:
+            query = "SELECT id FROM files WHERE path = ?"
+            forgotten.append(int(self._database.execute(query, (path,)).fetchone()[0]))
+        touched, keys = self._forget(forgotten)
+        all_of_them = len(new) > MANY
+        for place, path, state in counted(new, "reading records", report):
+            try:
+                task, keys_of_file = self._take(place, Path(path), state)
+            except (UserError, *UNSHAPED) as error:
+                refusal = _named(path, error)
+                if refused is None:
+                    raise refusal from None
+                refused.append(refusal)
+                continue
+            keys |= set() if all_of_them else keys_of_file
+            touched.add(task)
+        if all_of_them:  # of every thing of which two files say something else
+            query = "SELECT key FROM said GROUP BY key HAVING min(value) != max(value)"
+            keys = {key for (key,) in self._database.execute(query)}
+        return touched | self._compare(keys, refused)
+
+    def tasks(self) -> list[str]:
+        """The tasks of all records."""
+        return [task for (task,) in self._database.execute("SELECT DISTINCT task FROM files")]
+
+    def count(self) -> int:
+        """How many records the board has."""
+        (count,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
+        return int(count)
+
+    def contents(self, run_ids: Iterable[str]) -> set[str]:
+        """The content hashes of the records of some names, of those too that no board shows."""
+        place = _FIELDS.index("content")
+        query = f"SELECT json_extract(summary, '$[{place}]') FROM files WHERE run_id = ?"
+        rows_by_name = (self._database.execute(query, (run_id,)) for run_id in run_ids)
+        return {str(content) for rows in rows_by_name for (content,) in rows}
+
+    def summaries(self, task: str) -> Iterator[RecordSummary]:
+        """The summaries of the records of a task; of equal run ids that of the first folder, and
+        one of your own beside it."""
+        query = "SELECT place, summary FROM files WHERE task = ? AND shown ORDER BY place, path"
+        seen = set()
+        for place, text in self._database.execute(query, (task,)):
+            summary = RecordSummary(
+                **dict(zip(_FIELDS, json.loads(text), strict=True)),
+                facts=Facts({}, {}),
+                origin=self.folders[place].origin,
+            )
+            name = summary.run_id, summary.origin == YOURS
+            if name not in seen:
+                seen.add(name)
+                object.__setattr__(summary, "facts", self._facts_of(summary.identity))
+                yield summary
+
+    def read(self, summary: RecordSummary) -> RunRecord:
+        """The record of a summary.
+
+        Raises:
+            UserError: its file has changed since it was looked at.
+        """
+        places = [n for n, folder in enumerate(self.folders) if folder.origin == summary.origin]
+        marks = ", ".join("?" * len(places))
+        query = f"SELECT path, bytes FROM files WHERE run_id = ? AND place IN ({marks})"
+        files = self._database.execute(f"{query} ORDER BY place", (summary.run_id, *places))
+        path, expected = files.fetchone()
+        content = RECORD.bytes_of(Path(path))
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise RECORD.refused(Path(path), "changed while the board was made")
+        tree = RECORD.tree(Path(path), content)
+        del tree["content_sha256"]
+        return RECORD.typed(Path(path), tree)
+
+    def _facts_of(self, identity: str) -> Facts:
+        if identity not in self._facts:
+            query = "SELECT content FROM facts WHERE identity = ?"
+            (content,) = self._database.execute(query, (identity,)).fetchone()
+            self._facts[identity] = Facts(*json.loads(content))
+        return self._facts[identity]
+
+    def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
+        """Forget files; their tasks, and of what they said something."""
+        tasks, keys = set(), set()
+        for number in numbers:
+            files = self._database.execute("SELECT task FROM files WHERE id = ?", (number,))
+            tasks.add(str(files.fetchone()[0]))
+            statements = self._database.execute("SELECT key FROM said WHERE file = ?", (number,))
+            keys |= {key for (key,) in statements}
+            self._database.execute("DELETE FROM files WHERE id = ?", (number,))
+            self._database.execute("DELETE FROM said WHERE file = ?", (number,))
+        return tasks, keys
+
+    def _take(self, place: int, path: Path, state: str) -> tuple[str, set[bytes]]:
+        """Take in a file; its task, and of what it says something that others may say too."""
+        record = check(read_record(path), path)
+        content = hashlib.sha256(RECORD.bytes_of(path)).hexdigest()
+        summary = summary_of(record)
+        values = [getattr(summary, name) for name in _FIELDS]
+        is_shown = record.role not in OFF_THE_BOARD
+        row = (place, str(path), state, content, record.task, record.run_id, summary.beside_data)
+        run = f"{summary.identity} {summary.seed}"
+        statements = [] if self._is_beside(place, run, summary.beside_data) else [*shared(record)]
+        number = self._database.execute(
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, run, is_shown, json.dumps(values)),
+        ).lastrowid
+        self._database.execute(
+            "INSERT OR IGNORE INTO facts VALUES (?, ?)",
+            (summary.identity, json.dumps([dict(part) for part in summary.facts])),
+        )
+        rows = []
+        for subject, identity, value in statements:
+            key = hashlib.sha256(f"{subject}\n{identity}".encode()).digest()[:16]
+            rows.append((subject, key, _value(subject, value), number))
+        self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", rows)
+        return record.task, {key for _, key, _, _ in rows}
+
+    def _is_beside(self, place: int, run: str, family: str) -> bool:
+        """Whether a run stands beside another: it says the same things with the numbers of its own
+        machine. It is compared with nothing, and changes nothing of what is compared.
+
+        Args:
+            run: identity and seed, under the name that all equal code gives them.
+        """
+        yours = self.folders[place].origin == YOURS
+        query = "SELECT 1 FROM files WHERE place < ? AND (run = ? OR (? AND family = ?))"
+        files = self._database.execute(query, (place, run, yours, family))
+        return files.fetchone() is not None
+
+    def _compare(self, keys: Iterable[bytes], refused: list[UserError] | None) -> set[str]:
+        """Of every thing that was said, the first file decides, and the others must agree; the
+        tasks of those that do not, which are forgotten.
+
+        Raises:
+            UserError: without ``refused``, for the first file that does not.
+        """
+        query = (
+            "SELECT what, value, run_id, place, path, files.id FROM said "
+            "JOIN files ON files.id = said.file WHERE key = ? ORDER BY place, path"
+        )
+        waiting, touched = set(keys), set()
+        while waiting:
+            wrong = []
+            for key in waiting:
+                statements = self._database.execute(query, (key,)).fetchall()
+                for subject, text, run_id, *place in statements:
+                    if not agree(subject, json.loads(text), json.loads(statements[0][1])):
+                        error = contradiction(run_id, subject, statements[0][2], Path(place[1]))
+                        wrong.append((*place, error))
+            if not wrong:
+                break
+            _, path, number, error = min(
+                wrong, key=lambda disagreement: (*disagreement[:2], str(disagreement[3]))
+            )
+            sentence = UserError(f"{path}: {error}", error.exit_code)
+            if refused is None:
+                raise sentence
+            refused.append(sentence)
+            tasks, more = self._forget([number])
+            touched |= tasks
+            waiting |= more
+        return touched
+
+
+def made_by(folders: Sequence[Folder]) -> str:
+    """Hash of everything beside the records that decides what their lines are."""
+    digest = hashlib.sha256(json.dumps([[str(f.path), f.origin] for f in folders]).encode())
+    digest.update(sys.version.encode())
+    for name in LIBRARIES:
+        digest.update(f"{name} {version(name)}\n".encode())
+    for house in DECIDING:
+        for folder, inner, names in os.walk(ROOT / house):
+            left_out = {"__pycache__", *(NO_CODE if folder == str(ROOT / "leaderboards") else ())}
+            inner[:] = sorted(set(inner) - left_out)
+            for name in sorted(names):
+                if name.endswith((".py", ".yaml", ".json")):
+                    path = Path(folder, name)
+                    digest.update(f"{path}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _open(path: Path | None, key: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path or "", isolation_level=None)
+    try:
+        database.execute("PRAGMA trusted_schema = OFF")
+        noted = database.execute("SELECT value FROM meta WHERE key = 'made by'").fetchone()
+        usable = noted is not None and noted[0] == key
+    except sqlite3.DatabaseError:
+        usable = False
+    if not usable:
+        database.close()
+        if path is not None:
+            path.unlink(missing_ok=True)
+        database = sqlite3.connect(path or "", isolation_level=None)  # "": a temporary file
+        database.executescript(TABLES)
+    # What is lost in a power cut is made again.
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("BEGIN IMMEDIATE")
+    if not usable:
+        database.execute("INSERT INTO meta VALUES ('made by', ?)", (key,))
+    return database
+
+
+def _files(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
+    """Number of the folder, path and state of every file of a record, in their order."""
+    for place, folder in enumerate(folders):
+        files = []
+        waiting = [str(folder.path)] if folder.path.is_dir() else []
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.name.endswith(".json"):
+                        at = entry.stat()
+                        state = f"{at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
+                        files.append((place, entry.path, state))
+        yield from sorted(files)
+
+
+def _named(path: str, error: Exception) -> UserError:
+    """Why a file is no record that can be shown, with its name."""
+    code = error.exit_code if isinstance(error, UserError) else RUN_FAILED
+    reason = str(error)
+    if not isinstance(error, UserError):
+        reason = (
+            f"holds what no run of this version leaves ({type(error).__name__}: {error!s:.200})"
+        )
+    return UserError(reason if path in reason else f"{path}: {reason}", code)
+
+
+def _value(subject: str, value: Any) -> str:
+    """What is said, short: numbers that need not be equal as they are, of all else the hash."""
+    if subject in NEAR:
+        return json.dumps(value)
+    text = json.dumps(value, sort_keys=True, default=lambda model: model.model_dump(mode="json"))
+    return json.dumps(hashlib.sha256(text.encode()).hexdigest())
