@@ -12,6 +12,7 @@ from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
+from bench.runs.obtain import obtain_baselines
 from bench.runs.shelf import Shelf
 from bench.search.plan import make_plan, warn_of_warmup
 from ground.errors import UserError
@@ -66,7 +67,6 @@ def belonging(
 def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
-    from bench.runs.obtain import obtain_baselines
     from bench.search.batch import make_all
     from bench.sweep import run_sweep
     from ground.progress import progress
