@@ -15,13 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from ground.errors import UserError, nearest
 from ground.files import ROOT, when_changed
 from settings.source_files import class_name, refuse_files_of_one_name, use_named
+from settings.yaml_files import read_yaml
 
 GROUPS = {
     "tasks": ROOT / "tasks",
@@ -141,9 +140,8 @@ def own_file(group: str, name: str) -> dict[str, Any]:
     if outside is not None:
         return outside
     try:
-        loaded = OmegaConf.load(folder_of(group) / f"{name}.yaml")
-        plain = OmegaConf.to_container(loaded, resolve=True)
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        plain = read_yaml(folder_of(group) / f"{name}.yaml")
+    except (YAMLError, UnicodeDecodeError) as error:
         first = str(error).partition("\n")[0]
         raise UserError(
             f"{group}/{name}.yaml is damaged ({first}): mend it, or restore it from version control"
