@@ -55,6 +55,8 @@ def main(words: list[str]) -> int:
     if given["only"] and given["only"] not in WAITS:
         raise UserError(f"only={given['only']}: {nearest(given['only'], WAITS)}")
     trees = {"before": absolute(given["before"])} if given["before"] else {}
+    if trees and not (trees["before"] / "bench").is_dir():
+        raise UserError(f"before={given['before']} is no checkout of this project")
     trees["here"] = ROOT
     seconds: dict[str, dict[str, list[float]]] = {}
     for name in [given["only"]] if given["only"] else WAITS:
