@@ -126,9 +126,9 @@ def _measure_again(
 ) -> tuple[RunRecord, Metrics]:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
     from bench.runs.measuring import MeasuringRun
-    from bench.runs.obtain import identify
     from bench.runs.recording import measured_fields
     from bench.runs.saved import recorded_configuration
+    from bench.runs.serving import identify
     from bench.training.training import set_numerics
     from ground.progress import progress
     from tasks.interface import Evaluation, Split
@@ -259,7 +259,7 @@ def _refuse_other_code(record: RunRecord, recorded: Configuration) -> None:
     Raises:
         UserError: it would be another one.
     """
-    from bench.runs.obtain import identify
+    from bench.runs.serving import identify
 
     again = identify(recorded)
     if record.identity in again.all:

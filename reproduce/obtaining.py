@@ -12,6 +12,7 @@ from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
+from bench.runs.obtain import obtain_baselines
 from bench.runs.shelf import Shelf
 from bench.search.plan import make_plan, warn_of_warmup
 from ground.errors import UserError
@@ -44,6 +45,15 @@ def existing(request: Request, reproduction: Reproduction, folder: Path) -> list
     return belonging(read_records([folder]), request.view.preset, reproduction, folder)
 
 
+def _committed(preset: str, plan: Plan) -> list[Path]:
+    """The folders with the project's own records of the tasks of a plan, which are all that its
+    figure is made of, at a preset."""
+    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
+    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
+    folders = (COMMITTED / task / preset for task in sorted(tasks))
+    return [folder for folder in folders if folder.is_dir()]
+
+
 def belonging(
     records: Iterable[RunRecord], preset: str, reproduction: Reproduction, folder: Path
 ) -> list[RunRecord]:
@@ -66,7 +76,6 @@ def belonging(
 def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
-    from bench.runs.obtain import obtain_baselines
     from bench.search.batch import make_all
     from bench.sweep import run_sweep
     from ground.progress import progress
@@ -104,7 +113,9 @@ def _with_committed(
     if not served:
         return chosen
     if len(served) == len(chosen) and request.seeds is None and not request.view.overrides:
-        chosen = existing(request, reproduction, COMMITTED)
+        preset = request.view.preset
+        committed = read_records(_committed(preset, request.plan(reproduction)))
+        chosen = belonging(committed, preset, reproduction, COMMITTED)
         served = without_twins(chosen)
     print(
         f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
@@ -147,11 +158,9 @@ def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
 
 def _shelf(request: Request, plan: Plan) -> Shelf:
     """Where the plan finds what was run already."""
-    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
-    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
-    preset, committed = request.view.preset, sorted(tasks) if request.committed else ()
-    folders = (COMMITTED / task / preset for task in committed)
-    return Shelf(preset, Store(request.store), tuple(f for f in folders if f.is_dir()))
+    preset = request.view.preset
+    folders = _committed(preset, plan) if request.committed else []
+    return Shelf(preset, Store(request.store), tuple(folders))
 
 
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:

@@ -15,13 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from ground.errors import UserError, nearest
-from ground.files import ROOT
+from ground.files import ROOT, when_changed
 from settings.source_files import class_name, refuse_files_of_one_name, use_named
+from settings.yaml_files import read_yaml
 
 GROUPS = {
     "tasks": ROOT / "tasks",
@@ -56,24 +55,16 @@ def folder_of(group: str) -> Path:
 def choices(group: str) -> list[str]:
     """The names that can be chosen in a group: the YAML files of its folder."""
     folder = folder_of(group)
-    return list(_names(folder, _changed(folder)))
+    return list(_names(folder, when_changed(folder)))
 
 
 def model_groups() -> list[str]:
     """ "models", and the folders below it with models that only some tasks take."""
     folder = GROUPS["models"]
-    return ["models", *(name for name in _folders(folder, _changed(folder)) if choices(name))]
+    return ["models", *(name for name in _folders(folder, when_changed(folder)) if choices(name))]
 
 
-# A plan of thousands of runs asks for the names at each. A folder's time tells whether some file
-# came or went.
-def _changed(folder: Path) -> int:
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
+# A plan of thousands of runs asks for the names at each.
 @lru_cache(maxsize=64)
 def _names(folder: Path, changed: int) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
@@ -149,9 +140,8 @@ def own_file(group: str, name: str) -> dict[str, Any]:
     if outside is not None:
         return outside
     try:
-        loaded = OmegaConf.load(folder_of(group) / f"{name}.yaml")
-        plain = OmegaConf.to_container(loaded, resolve=True)
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        plain = read_yaml(folder_of(group) / f"{name}.yaml")
+    except (YAMLError, UnicodeDecodeError) as error:
         first = str(error).partition("\n")[0]
         raise UserError(
             f"{group}/{name}.yaml is damaged ({first}): mend it, or restore it from version control"

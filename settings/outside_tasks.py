@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yaml import YAMLError
 
@@ -33,6 +31,7 @@ from settings.groups import (
     task_from_outside,
 )
 from settings.source_files import class_name, use_named
+from settings.yaml_files import read_yaml
 
 # Keys of a YAML file that a task from outside may have beside its settings, and as attributes.
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
@@ -180,8 +179,8 @@ def _file_beside(loaded: type) -> Path | None:
 
 def _read_yaml(place: Path) -> dict[str, Any]:
     try:
-        content = OmegaConf.to_container(OmegaConf.load(place), resolve=False)
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        content = read_yaml(place, resolve=False)
+    except (YAMLError, UnicodeDecodeError) as error:
         first = str(error).partition("\n")[0]
         raise UserError(f"{place} is damaged ({first}): mend it") from None
     if not isinstance(content, dict):

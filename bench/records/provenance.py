@@ -28,12 +28,18 @@ COMPUTING_LIBRARIES = ("lightning", "numpy", "torch")
 KERNELS = ("fla-core", "triton")  # of a GPU, where they are installed
 
 
+@lru_cache(maxsize=16)  # what is installed later is not what this process imports
+def version(library: str) -> str:
+    """The version of an installed library."""
+    return importlib.metadata.version(library)
+
+
 def library_versions(device_class: str = "cpu") -> dict[str, str]:
     """Versions of the libraries that compute on a device, and of Python (major and minor)."""
-    versions = {name: importlib.metadata.version(name) for name in COMPUTING_LIBRARIES}
+    versions = {name: version(name) for name in COMPUTING_LIBRARIES}
     for name in KERNELS if device_class != "cpu" else ():
         with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+            versions[name] = version(name)
     versions["python"] = ".".join(platform.python_version_tuple()[:2])
     return versions
 

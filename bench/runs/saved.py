@@ -18,7 +18,7 @@ from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
-from bench.runs.obtain import LOCATIONS
+from bench.runs.serving import LOCATIONS
 from bench.training.building import (
     build_task,
     build_to_train,

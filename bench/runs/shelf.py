@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from bench.records import provenance
 from bench.records.code import code_hash
 from bench.records.equivalence import Name, settled_name
 from bench.records.identity import identity_of, one_of_each
+from bench.records.provenance import version
 from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from settings.settings import Configuration

@@ -16,8 +16,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from bench.records.schema import Role
 from bench.runs.examined import examine_fresh
+from bench.runs.fresh import unmade
 from bench.runs.making import TrainingRun, only_one
-from bench.runs.obtain import unmade
 from bench.training.building import resolve_device
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped, set_numerics

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import optuna
 
 from bench.executors.interface import Done, Executor
-from bench.records.schema import FINISHED, Cost, Headline, RunRecord, read_record, write_record
+from bench.records.provenance import sha256_of
+from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_record
 from bench.records.store import Store
+from bench.runs.serving import headline_of, identify, known_data
 from bench.search.exchange import Exchange
 from bench.search.jobs import Job, Stack, lost
 from bench.search.plan import JOURNAL, Entry
@@ -78,19 +80,15 @@ class Contender:
         store: Store,
         exchange: Exchange | None = None,
     ) -> None:
-        from bench.records.provenance import sha256_of
-        from bench.runs.obtain import identify
-        from bench.training.building import task_or_measurement
-
         self.entry, self.store = entry, store
         configuration = self.configuration = entry.configuration
         sweep, seed = configuration.sweep, configuration.seed
-        metric = task_or_measurement(configuration).headline
 
         def names_of(space: Space, *more: Any) -> list[str]:
             """What a search over a space is called, by every code that is proven equal."""
             # Searched keys are not held fixed: whatever their defaults are, the study is the same.
-            fixed = identify(entry.at({key: values[0] for key, values in space.items()}))
+            first = entry.at({key: values[0] for key, values in space.items()})
+            fixed = identify(first, known_data(first))
             held = [list(space.items()), sweep.sampler, seed, *more]
             name = "-".join([configuration.task, configuration.model, configuration.preset])
             return [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
@@ -106,7 +104,7 @@ class Contender:
             next((name for name in names if name in known), names[0]),
             sampler=sweep.sampler,
             seed=seed,
-            headline=Headline(name=metric.name, direction=metric.direction, unit=metric.unit),
+            headline=headline_of(configuration),
             reach=reach_of(entry.space, sweep.extend),
             exchange=exchange,
         )
@@ -326,8 +324,6 @@ class Contender:
         return self.study.finished() + self.repeats_ended + self.finals_ended
 
     def _plan_finals(self) -> Iterator[Job]:
-        from bench.runs.obtain import identify
-
         given = self.given
         setting = self.result.setting = self.best()
         self.result.failures = given.failures if given else self.study.failures()
@@ -336,14 +332,13 @@ class Contender:
             return
         study = None if given else self.study.describe(self.over_seeds)  # of trials made here
         best = self.entry.at(setting)
-        self._supersede({one for run in best.of_each_data_seed() for one in identify(run).all})
+        runs = best.of_each_data_seed()
+        self._supersede({name for run in runs for name in identify(run, known_data(run)).all})
         for final in best.final_runs():
             yield Job("final run", final, "final", study)
 
     def _keep_failure(self) -> None:
         """A model without any number is a row with its cause: that of its last trial."""
-        from bench.runs.obtain import identify
-
         study, last = self.study.describe(), self.study.latest()[-1].user_attrs
         count = len(study.trials)
         failed = "its only trial failed" if count == 1 else f"all {count} trials failed, the last"

@@ -13,6 +13,8 @@ from typing import Any
 from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from bench.runs.obtain import obtain_baselines
+from bench.runs.serving import known_data
 from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
@@ -48,13 +50,14 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
             from bench.records.tracking import create_store
 
             create_store(store)
-        from bench.training.building import prepare_data
+        if known_data(configuration) is None:
+            from bench.training.building import prepare_data
 
-        prepare_data(configuration, report)
+            prepare_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        with open_executor(configurations, report) as executor:
+        with open_executor(configurations, report, prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
@@ -63,8 +66,6 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
                 each.conclude(_is_held(each, contenders))
             if exchange:
                 exchange.take_in(store.root)
-        from bench.runs.obtain import obtain_baselines
-
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
     return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from bench.records.schema import Role, RunRecord, Study, write_record
 from bench.records.store import Store
+from bench.runs.obtain import obtain
+from bench.runs.serving import serve
 from ground.errors import UserError
 from ground.progress import Report
 from settings.settings import Configuration
@@ -66,7 +68,6 @@ def execute(job: Job | Stack, report: Report) -> Answer | list[Answer]:
 
 def _execute(job: Job, report: Report) -> Answer:
     """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
-    from bench.runs.obtain import obtain
 
     def report_job(description: str, done: int, total: int) -> None:
         report(f"{description}, {job.name}", done, total)
@@ -80,12 +81,26 @@ def _execute(job: Job, report: Report) -> Answer:
         if refusal is None:
             raise
         return refusal
+    return _of_search(job, record)
+
+
+def served(job: Job | Stack) -> RunRecord | None:
+    """The record of a job that is there, by what is known without its data; None of a stack."""
+    if isinstance(job, Stack):
+        return None
+    use_places(job.configuration.source_files)
+    record = serve(job.configuration, job.role)
+    return None if record is None else _of_search(job, record)
+
+
+def _of_search(job: Job, record: RunRecord) -> RunRecord:
+    """A record with the search that a job is of, in the store too: the same run may have been
+    there, of another role or of a search with fewer trials."""
     if job.study is None or (record.role == job.role and record.study == job.study):
         return record
-    # The same run was already there, of another role or of a search with fewer trials.
     cost = record.cost.model_copy(update={"tuning_trials": len(job.study.trials)})
     record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
-    write_record(record, Store(configuration.store).record_folder(job.role))
+    write_record(record, Store(job.configuration.store).record_folder(job.role))
     return record
 
 

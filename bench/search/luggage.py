@@ -13,7 +13,8 @@ from bench.executors.interface import Files
 from bench.records.provenance import Origin, adopt, library_versions, origin
 from bench.records.schema import read_record
 from bench.records.store import Store
-from bench.search.jobs import Job, execute
+from bench.runs.serving import LOCATIONS, find, identify, note_locations, track
+from bench.search.jobs import Job, execute, served
 from ground.errors import RUN_FAILED, UserError
 from ground.files import write_atomically
 from ground.places import absolute_if_path, is_path
@@ -54,7 +55,8 @@ class RunLuggage:
 
     def found(self, job: Job) -> Any:
         """The record of a run that the store has."""
-        from bench.runs.obtain import find, identify
+        if (record := served(job)) is not None:
+            return record
         from bench.training.building import prepare_data
 
         prepare_data(job.configuration, silent)
@@ -128,8 +130,6 @@ class RunLuggage:
         Raises:
             UserError: the run has another identity than the driver has given it.
         """
-        from bench.runs.obtain import LOCATIONS, note_locations
-
         root = job.configuration.store
         for name in sorted(files, key=lambda n: (n.startswith(RECORDS), n)):
             place = PurePosixPath(name)
@@ -147,8 +147,6 @@ class RunLuggage:
             self._check(job, root / name)
 
     def _check(self, job: Job, path: Path) -> None:
-        from bench.runs.obtain import identify, track
-
         record, configuration = read_record(path), job.configuration
         own = (record.task, record.role) == (configuration.task, job.role)
         if own and record.identity not in identify(configuration).all:
@@ -172,8 +170,6 @@ def _defaults(configuration: Configuration) -> dict[str, Any]:
 
 def _folders(configuration: Configuration) -> Iterator[Path]:
     """Where the run, and the training that it evaluates, keep their weights."""
-    from bench.runs.obtain import identify
-
     store = Store(configuration.store)
     trained = training_configuration(configuration)
     for one in [configuration] if trained is configuration else [configuration, trained]:

@@ -11,8 +11,10 @@ import joblib
 
 from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
+from bench.executors.served import ServedFirst
+from bench.runs.serving import devices_elsewhere
 from bench.search.exchange import open_exchange
-from bench.search.jobs import execute
+from bench.search.jobs import execute, served
 from bench.search.sharing import SharedRuns
 from ground.errors import UserError
 from ground.progress import Report
@@ -23,21 +25,26 @@ from settings.source_files import names_file
 
 @contextmanager
 def open_executor(
-    configurations: Sequence[Configuration], report: Report, at_most: int | None = None
+    configurations: Sequence[Configuration],
+    report: Report,
+    at_most: int | None = None,
+    prepare: bool = False,
 ) -> Iterator[Executor]:
-    """The executor of the settings, which all these configurations share, while it is open. With a
-    database that other drivers share, it makes no run that one of them makes.
+    """The executor of the settings, which all these configurations share, while it is open. A run
+    whose record is there is served; processes are started for the first that has to be made. With
+    a database that other drivers share, it makes no run that one of them makes.
 
     Args:
         configurations: of all models, whose code goes with the jobs.
         at_most: jobs that there are.
+        prepare: whether to make what the task keeps on disk before the first run is made.
 
     Raises:
         UserError: a cluster or a database that cannot be had.
     """
     first = configurations[0]
     exchange = open_exchange(first.sweep.storage, first.store)
-    with _alone(configurations, report, at_most) as executor:
+    with _alone(configurations, report, at_most, prepare) as executor:
         if exchange is None:
             yield executor
             return
@@ -47,16 +54,29 @@ def open_executor(
 
 @contextmanager
 def _alone(
-    configurations: Sequence[Configuration], report: Report, at_most: int | None
+    configurations: Sequence[Configuration], report: Report, at_most: int | None, prepare: bool
 ) -> Iterator[Executor]:
     first = configurations[0]
-    workers = workers_at_once(first, at_most)
+
+    def prepare_first() -> None:
+        from bench.training.building import prepare_data
+
+        prepare_data(first, report)
+
+    def open_local() -> Executor:
+        if prepare:
+            prepare_first()
+        workers = workers_at_once(first, at_most)
+        return Pool(execute, _shares(workers, first.device), report) if workers else here
+
+    here = InProcess(execute, report)
     if first.sweep.executor == "ray":
+        prepare_first()
+        workers = workers_at_once(first, at_most)
         with _cluster(configurations, workers, report) as cluster:
             yield cluster
         return
-    local = Pool(execute, _shares(workers, first.device), report) if workers else None
-    with local or InProcess(execute, report) as executor:
+    with ServedFirst(served, open_local) as executor:
         yield executor
 
 
@@ -102,7 +122,6 @@ def _cluster(
     configurations: Sequence[Configuration], workers: int, report: Report
 ) -> Iterator[Executor]:
     from bench.executors.cluster import Cluster
-    from bench.runs.obtain import devices_elsewhere
     from bench.search.luggage import RunLuggage
 
     first = configurations[0]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from bench.records.schema import Study, read_record
 from bench.records.store import COMMITTED
+from ground.files import when_changed
 from settings.samplers import Setting
 from settings.search_space import Space
 from settings.settings import Configuration
@@ -77,17 +80,24 @@ def covers(searched: Space, asked: Space) -> bool:
     )
 
 
-def _committed(configuration: Configuration) -> Iterator[Chosen]:
+def _committed(configuration: Configuration) -> list[Chosen]:
     """What the committed searches for a model on a task chose."""
     c = configuration
     folder = COMMITTED / c.task / c.preset
-    for path in sorted(folder.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
+    return _chosen(folder, f"{c.task}-{c.model}-{c.preset}-*.json", when_changed(folder))
+
+
+@lru_cache(maxsize=64)  # every size of a figure asks for the same model
+def _chosen(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
+    found = []
+    for path in sorted(folder.glob(pattern)):
         record = read_record(path)
         study = record.study
         if record.role == "final" and record.outcome == "ok" and study is not None:
             sections = (key.partition(".") for key in study.search_space)
             setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
-            yield Chosen(study, setting)
+            found.append(Chosen(study, setting))
+    return found
 
 
 def _size(space: Space) -> int:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, RunRecord
 from bench.records.store import record_path
+from bench.runs.serving import identify
 from bench.search.exchange import Exchange, place_of
 from bench.search.jobs import Job
 from ground.errors import UserError
@@ -38,7 +39,6 @@ class SharedRuns:
             self._elsewhere[ticket] = job
 
     def _begin(self, ticket: int, job: Job) -> bool:
-        from bench.runs.obtain import identify
         from bench.training.building import prepare_data
 
         configuration = job.configuration

@@ -27,8 +27,9 @@ from bench.records.equivalence import (
 )
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord, read_records
-from bench.runs.obtain import identify, obtain, serve_or_make
+from bench.runs.obtain import obtain, serve_or_make
 from bench.runs.proving import Made, Pair, batches
+from bench.runs.serving import identify
 from bench.runs.wanted import BASELINES, Wanted
 from bench.sweep import run_sweep
 from ground.errors import UserError

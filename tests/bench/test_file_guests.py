@@ -15,7 +15,7 @@ from bench.executors.outpost import Folder
 from bench.records import provenance
 from bench.records.code import code_hash, modules_behind
 from bench.records.schema import RunRecord, read_records
-from bench.runs.obtain import identify
+from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
 from ground.errors import OK, USAGE

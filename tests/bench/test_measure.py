@@ -8,7 +8,8 @@ import torch
 from bench import evaluate, measure, train
 from bench.records.schema import read_record
 from bench.runs.measuring import MeasuringRun
-from bench.runs.obtain import identify, obtain
+from bench.runs.obtain import obtain
+from bench.runs.serving import identify
 from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose

@@ -16,7 +16,8 @@ import pytest
 
 from bench.records.schema import read_records
 from bench.records.store import Store
-from bench.runs import obtain as runs
+from bench.runs.serving import identify
+from bench.search import jobs
 from bench.search.contender import Contender, ModelResult
 from bench.search.driver import SweepResult
 from bench.search.jobs import Job, execute
@@ -252,7 +253,7 @@ def test_only_a_refused_setting_is_a_failed_trial(tmp_path, monkeypatch):
     assert "heads" in str(refused)
 
     good = entry.at({"models.heads": 2})
-    work = Store(tmp_path).work(runs.identify(good).run_id(0))
+    work = Store(tmp_path).work(identify(good).run_id(0))
     work.mkdir(parents=True)
     with (work / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -262,7 +263,7 @@ def test_only_a_refused_setting_is_a_failed_trial(tmp_path, monkeypatch):
     def mistake(*_, **__):
         raise UserError("this machine has no GPU")  # exit code as for a refused setting
 
-    monkeypatch.setattr(runs, "obtain", mistake)
+    monkeypatch.setattr(jobs, "obtain", mistake)
     with pytest.raises(UserError, match="no GPU"):
         execute(Job("trial 0", good, "trial"), silent)
 
@@ -271,7 +272,7 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
     words = [*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={tmp_path}"]
     words += ["sweep.search_space={training.lr:[1e-3,1e-4]}", "n_trials=2", "seeds=1"]
     entry = make_plan(words).entries[0]
-    busy = runs.identify(entry.at({"training.lr": 1e-3})).run_id(0)
+    busy = identify(entry.at({"training.lr": 1e-3})).run_id(0)
     work = Store(tmp_path).work(busy)
     work.mkdir(parents=True)
     with (work / "lock").open("w") as lock:

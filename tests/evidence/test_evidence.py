@@ -21,7 +21,7 @@ import pytest
 import bench.runs.shelf
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
-from bench.runs.obtain import identify
+from bench.runs.serving import identify
 from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import make_plan
 from evidence.command import Asked, main

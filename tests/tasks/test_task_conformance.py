@@ -142,8 +142,10 @@ def test_every_preset_and_protocol_names_known_arguments(name: str) -> None:
         made = constructor(name)(
             **{key: value for key, value in settled.items() if key not in NOT_ARGUMENTS}
         )
-        # A board takes no other predictor's record.
-        assert made.baselines().keys() <= set(card("tasks", name).get("predictors", ()))
+        # A board takes no other predictor's record, and all are served in this order.
+        stated = card("tasks", name).get("predictors", ())
+        labels = made.baselines()
+        assert [label for label in stated if label in labels] == list(labels)
 
 
 def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:

@@ -22,7 +22,7 @@ from safetensors.torch import save
 from bench import train
 from bench.records.schema import read_record
 from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
-from bench.runs.obtain import identify
+from bench.runs.serving import identify
 from bench.training.storage import read_weights
 from bench.training.training import Diverged, TrainingReport
 from ground.errors import UserError

@@ -12,7 +12,7 @@ from bench import evaluate, examine, train
 from bench.examine import EARLIER
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
-from bench.runs.obtain import unmade
+from bench.runs.fresh import unmade
 from bench.runs.together import train_together
 from ground.progress import silent
 from settings.config import compose

@@ -13,7 +13,7 @@ from bench.executors.outpost import Folder, Keeper, packed
 from bench.records import provenance
 from bench.records.provenance import Origin
 from bench.records.schema import read_record
-from bench.runs.obtain import identify
+from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
 from ground.errors import UserError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.runs.obtain import identify
+from bench.runs.serving import identify
 from bench.training import building, compiled, loop
 from bench.training.building import build_task, data_hashes, task_or_measurement
 from bench.training.compiled import (

@@ -14,7 +14,7 @@ from bench.records.identity import identity_of, settled
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED, Store
-from bench.runs.obtain import find, identify
+from bench.runs.serving import find, identify
 from ground.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards.checks import admission

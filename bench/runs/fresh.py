@@ -1,0 +1,123 @@
+"""Runs and predictors without training that are made here: their data, then the run, its record."""
+
+from __future__ import annotations
+
+import time
+
+from bench.records.schema import Cost, Role, RunRecord, Study, write_record
+from bench.records.store import Store
+from bench.runs.making import TrainingRun, only_one
+from bench.runs.measuring import MeasuringRun
+from bench.runs.recording import Run, measured_fields
+from bench.runs.serving import (
+    Identity,
+    find,
+    identify,
+    identity_of_predictor,
+    note_beginning,
+    predictors_of,
+    track,
+)
+from bench.training.building import prepare_data, task_or_measurement
+from ground.progress import Report
+from settings.config import training_configuration
+from settings.outside_tasks import keep_card
+from settings.settings import Configuration
+
+
+def make(
+    configuration: Configuration, role: Role, study: Study | None, report: Report
+) -> tuple[RunRecord, bool]:
+    """The record of a run, and whether it was there by the data that were made to name it.
+
+    Raises:
+        UserError: as :func:`bench.runs.obtain.serve_or_make`.
+        KeyboardInterrupt: the run was stopped; its checkpoint is kept.
+    """
+    prepare_data(configuration, report)
+    identity = identify(configuration)
+    note_beginning(identity)
+    found = find(identity, role)
+    if found is not None:
+        track(found, configuration)
+        return found, True
+    store = Store(configuration.store)
+    run_id = identity.run_id(configuration.seed)
+    with only_one(store.work(run_id)):
+        record = _run(identity, store, report).make(role, study)
+        if record.outcome == "diverged" and configuration.trained_on is not None:
+            # The cause names the training, which has nothing to evaluate: its record is complete.
+            own: Role = "single" if role == "final" else role
+            make(training_configuration(configuration), own, None, report)
+        write_record(record, store.record_folder(role))
+    track(record, configuration)
+    return record, False
+
+
+def unmade(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
+    """The run of a model that the engine trains; None if its record is there."""
+    identity = identify(configuration)
+    if find(identity, role) is not None:
+        return None
+    return _training_run(identity, Store(configuration.store), report)
+
+
+def _run(identity: Identity, store: Store, report: Report) -> Run:
+    """The run of a configuration, of the kind that its task makes."""
+    if identity.configuration.takes is None:
+        return _training_run(identity, store, report)
+    run_id = identity.run_id(identity.configuration.seed)
+    return MeasuringRun(identity, store.work(run_id), report)
+
+
+def _training_run(identity: Identity, store: Store, report: Report) -> TrainingRun:
+    configuration = identity.configuration
+    work, *earlier = [store.work(run_id) for run_id in identity.run_ids(configuration.seed)]
+    trained = training_configuration(configuration)
+    training = None
+    if trained is not configuration:
+        training = _training_run(identify(trained), store, report)
+    run = TrainingRun(identity, work, report, training)
+    run.inherit(earlier)
+    return run
+
+
+def make_baselines(configuration: Configuration, report: Report) -> list[RunRecord]:
+    """Records of the task's predictors that need no training: those that are there, and the others
+    made."""
+    task = task_or_measurement(configuration)
+    prepare_data(configuration, report)
+    store = Store(configuration.store)
+    store.state_layout()
+    predictors = predictors_of(configuration)
+    collected = identify(predictors).provenance
+    keep_card(configuration.task, configuration.store)
+    records = []
+    baselines = task.baselines()
+    for number, (label, predict) in enumerate(baselines.items()):
+        identity = identity_of_predictor(predictors, collected, label)
+        known = find(identity, "baseline")
+        if known is not None:
+            records.append(known)
+            continue
+        started = time.perf_counter()
+        evaluations = {"validation": predict("validation"), "test": predict("test")}
+        record = RunRecord(
+            run_id=identity.run_id(0),
+            identity=identity.identity,
+            seed=0,
+            task=configuration.task,
+            model=identity.configuration.model,
+            label=label,
+            preset=configuration.preset,
+            role="baseline",
+            outcome="ok",
+            config={"tasks": configuration.resolved()["tasks"]},
+            cost=Cost(wall_seconds=time.perf_counter() - started),
+            provenance=collected,
+            **measured_fields(task, evaluations, "test"),
+        )
+        write_record(record, store.records)
+        records.append(record)
+        report("predictors without training", number + 1, len(baselines))
+    return records

@@ -1,0 +1,98 @@
+"""What a user waits for where all is there: ``python -m bench.waits``."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ground.errors import OK, UserError, command, nearest
+from ground.files import ROOT, write_atomically
+from ground.places import absolute
+from ground.words import wants_help
+
+# Name -> the words after "python"; each is run in a store of its own.
+WAITS = {
+    "figure9": "-m reproduce figure9 preset=laptop",
+    "table3": "-m reproduce table3 preset=laptop",
+    "figure8": "-m reproduce figure8 preset=smoke",
+    "sweep": "-m bench.sweep tasks=in_context_regression committed=true",
+    "evidence": "-m evidence dry_run=true",
+    "list": "-m bench",
+}
+HELP = f"""\
+usage: python -m bench.waits [KEY=VALUE ...]
+
+CPU-seconds of commands that train nothing, the processes that they start included. Each is run
+once before it counts, in a store of its own, so that what is not committed is there.
+
+  before=FOLDER   another checkout of this project, run in turn with this one
+  rounds=3        how often; the medians are printed
+  only=NAME       one of {", ".join(WAITS)}
+  output=FILE     JSON with every number
+
+example: python -m bench.waits before=../older only=figure9"""
+
+
+def main(words: list[str]) -> int:
+    """Measure, print, and save where ``output=`` says."""
+    if wants_help(words):
+        print(HELP)
+        return OK
+    given = {"before": "", "rounds": "3", "only": "", "output": ""}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in given:
+            raise UserError(f"there is no setting '{key}': {nearest(key, given)}")
+        given[key] = value
+    if not given["rounds"].isdecimal() or int(given["rounds"]) < 1:
+        raise UserError(f"rounds={given['rounds']} is not a number of at least 1")
+    if given["only"] and given["only"] not in WAITS:
+        raise UserError(f"only={given['only']}: {nearest(given['only'], WAITS)}")
+    trees = {"before": absolute(given["before"])} if given["before"] else {}
+    if trees and not (trees["before"] / "bench").is_dir():
+        raise UserError(f"before={given['before']} is no checkout of this project")
+    trees["here"] = ROOT
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for name in [given["only"]] if given["only"] else WAITS:
+        seconds[name] = _measured(WAITS[name].split(), trees, int(given["rounds"]))
+        medians = {tree: statistics.median(found) for tree, found in seconds[name].items()}
+        print(name, *(f"{tree} {median:.2f} CPU-s" for tree, median in medians.items()), sep="  ")
+    if given["output"]:
+        write_atomically(absolute(given["output"]), json.dumps(seconds, indent=1).encode())
+    return OK
+
+
+def _measured(words: list[str], trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
+    """CPU-seconds of a command in each tree, in turns."""
+    seconds: dict[str, list[float]] = {tree: [] for tree in trees}
+    with tempfile.TemporaryDirectory() as folder:
+        for count in range(rounds + 1):
+            for tree, root in trees.items():
+                store = [] if words == ["-m", "bench"] else [f"store={folder}/{tree}"]
+                spent = _cpu_seconds([*words, *store], root, folder)
+                if count:
+                    seconds[tree].append(spent)
+    return seconds
+
+
+def _cpu_seconds(words: list[str], root: Path, folder: str) -> float:
+    """What a command and the processes that it waits for spend."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != OK:
+        raise UserError(f"python {' '.join(words)} failed in {root}: {done.stderr[-500:]}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    command(main)
