@@ -24,6 +24,7 @@ COMMANDS = {
     "python -m bench.sweep": "tune, re-run over seeds and compare models on a task",
     "python -m bench.training_speed": "training steps of a task, against a plain loop",
     "python -m bench.speed": "steps and tokens per second of models, interleaved",
+    "python -m bench.gpu": "what a GPU is wanted for, in so many minutes, without a network",
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",
