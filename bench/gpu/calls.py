@@ -86,7 +86,7 @@ def _unrun(part: Part, request: GpuRequest, outcome: Outcome, reason: str) -> Re
 
 def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: Path) -> Result:
     """A part in a process of its own, and what came of it."""
-    output = folder / RAW / f"{part.name}{part.suffix}"
+    output = folder / RAW / f"{part.name}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.unlink(missing_ok=True)
     words = [*part.words, word("output", str(output))]
@@ -101,7 +101,7 @@ def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: 
     if output.exists():
         try:
             numbers = dict(part.read(output))
-        except (LookupError, ValueError, TypeError, SyntaxError) as error:
+        except (LookupError, ValueError, TypeError) as error:
             unread = f"its result cannot be read: {error!r}"
     outcome, reason = _outcome(part, ended, numbers, unread, limit)
     return Result(

@@ -13,8 +13,7 @@ from bench.gpu.results import (
     read_launches,
     read_speed,
     read_stack,
-    read_sweeps,
-    read_tests,
+    read_whole,
 )
 from ground.errors import UserError, nearest
 from ground.words import word
@@ -35,7 +34,6 @@ class Part:
         share: of the minutes of the call that it takes at most.
         module: whose command it is, beside ``output=FILE``.
         read: what the numbers in that file are.
-        suffix: of that file.
         not_on_cpu: why a rehearsal skips it; None where it does not.
         sweeps: whether it is a part that ends by itself when its ``seconds=`` are over, and says
             what is left.
@@ -47,7 +45,6 @@ class Part:
     module: str
     words: Sequence[str]
     read: Callable[[Path], Mapping[str, Any]]
-    suffix: str = ".json"
     not_on_cpu: str | None = None
     sweeps: bool = False
 
@@ -74,7 +71,7 @@ def _checks() -> list[Part]:
     leaky = [f"{models}/layers/test_leaky_average.py"]
 
     def part(name: str, title: str, share: float, words: list[str], here: str | None) -> Part:
-        return Part(name, title, share, "bench.gpu.checks", words, read_tests, ".xml", here)
+        return Part(name, title, share, "bench.gpu.checks", words, read_whole, here)
 
     return [
         part("leaky_average", "The leaky average and its kernel", 0.05, leaky, None),
@@ -142,7 +139,7 @@ def _sweeps(request: GpuRequest) -> list[Part]:
     titles = {"regbench": "RegBench at one budget for all", "recall": "Recall at preset gpu"}
     return [
         Part(
-            name, title, ALL, "bench.gpu.sweeps", [*words, f"plan={name}"], read_sweeps, sweeps=True
+            name, title, ALL, "bench.gpu.sweeps", [*words, f"plan={name}"], read_whole, sweeps=True
         )
         for name, title in titles.items()
     ]

@@ -13,7 +13,6 @@ import yaml
 from bench.gpu.request import SweepsRequest
 from bench.records.schema import FINISHED, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
-from ground.words import word
 
 PLANS = Path(__file__).with_suffix(".yaml")
 WIDTH = "models.width"
@@ -85,13 +84,14 @@ class Plan:
 
     def run_words(self, row: Row) -> list[str]:
         """The words of a run of a row, but for its model and the machine."""
-        return [*self.shared, *(word(key, value) for key, value in row.conditions.items())]
+        return [*self.shared, *_words(row.conditions)]
 
     def sweep_words(self, rows: Sequence[Row]) -> list[str]:
         """The words of the sweep that has these rows, but for the machine."""
-        models = word("models", [row.model for row in rows])
-        space = word("sweep.search_space", {"training.lr": list(rows[0].rates)})
-        return [*self.run_words(rows[0]), models, *self.search, space]
+        models = ",".join(row.model for row in rows)
+        rates = ",".join(map(str, rows[0].rates))
+        space = f"sweep.search_space={{training.lr:[{rates}]}}"
+        return [*self.run_words(rows[0]), f"models=[{models}]", *self.search, space]
 
 
 def read_plan(request: SweepsRequest) -> Plan:
@@ -104,7 +104,7 @@ def read_plan(request: SweepsRequest) -> Plan:
     search = content["search"]
     finals = search["seeds"] * search.get("data_seeds", 1)
     conditions = {k: v for k, v in fixed.items() if k.startswith(("tasks.", "training."))}
-    shared = [word(key, value) for key, value in fixed.items() if key not in conditions]
+    shared = _words({k: v for k, v in fixed.items() if k not in conditions})
     rows = []
     for place, sweep in enumerate(content["sweeps"]):
         own = dict(conditions)
@@ -114,8 +114,12 @@ def read_plan(request: SweepsRequest) -> Plan:
         for model in sweep["models"]:
             if not request.models or model in request.models:
                 rows.append(Row(place, model, own, rates, finals))
-    words = [word(key, value) for key, value in search.items()]
-    return Plan(fixed["tasks"], fixed["preset"], shared, words, rows)
+    return Plan(fixed["tasks"], fixed["preset"], shared, _words(search), rows)
+
+
+def _words(values: Mapping[str, Any]) -> list[str]:
+    """Words of names and numbers, which need no quotes."""
+    return [f"{key}={value}" for key, value in values.items()]
 
 
 def planned_models() -> list[str]:

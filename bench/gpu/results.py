@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from xml.etree import ElementTree
 
 from ground.files import write_atomically
 
 Outcome = Literal["done", "failed", "over its limit", "left", "skipped"]
 SETTLED = ("done", "skipped")  # not tried again
-LONGEST_REASON = 300  # characters of what a test failed by
 
 
 @dataclass(frozen=True)
@@ -55,23 +53,6 @@ def read_results(folder: Path) -> dict[str, Result]:
     return results
 
 
-def read_tests(path: Path) -> dict[str, Any]:
-    """Of pytest's report: how many tests passed, failed and were skipped, and why some failed."""
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    failures = {}
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        problem = case.find("failure") if case.find("failure") is not None else case.find("error")
-        if problem is not None:
-            counts["failed"] += 1
-            name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            failures[name] = (problem.get("message") or "")[:LONGEST_REASON]
-        elif case.find("skipped") is not None:
-            counts["skipped"] += 1
-        else:
-            counts["passed"] += 1
-    return {**counts, "failures": failures}
-
-
 def read_speed(path: Path) -> dict[str, Any]:
     """Of bench.speed: of each model the time of a training pass, tokens a second, both against the
     reference, and the share of the measured rate of a large product."""
@@ -103,7 +84,7 @@ def read_stack(path: Path) -> dict[str, Any]:
     return {key: measured[key] for key in keys}
 
 
-def read_sweeps(path: Path) -> dict[str, Any]:
-    """Of the sweeps: all that they wrote."""
-    result: dict[str, Any] = json.loads(path.read_bytes())
-    return result
+def read_whole(path: Path) -> dict[str, Any]:
+    """Of commands of this room: all that they wrote."""
+    content: dict[str, Any] = json.loads(path.read_bytes())
+    return content

@@ -18,7 +18,7 @@ from bench.gpu.calls import in_order, run_parts
 from bench.gpu.packing import pack
 from bench.gpu.parts import Part, parts_of
 from bench.gpu.request import GpuRequest
-from bench.gpu.results import Result, read_results, read_speed, read_sweeps, read_tests
+from bench.gpu.results import Result, read_results, read_speed, read_whole
 from bench.records.schema import read_records
 from bench.speed import main as speed
 from ground.errors import OK, UserError
@@ -28,10 +28,10 @@ from tests.conftest import ROOT
 PATIENCE = 600.0  # seconds, of a machine with much other work
 
 
-def wait_for(path: Path) -> None:
+def wait_for(folder: Path, pattern: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not come"
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < deadline, f"{folder}/{pattern} did not come"
         time.sleep(0.05)
 
 
@@ -39,32 +39,31 @@ def wait_for(path: Path) -> None:
 def test_a_killed_rehearsal_goes_on_where_it_stopped(tmp_path: Path) -> None:
     store = tmp_path / "gpu"
     words = ["minutes=20", "device=cpu", "scale=0.0003", "workers=1", f"store={store}"]
-    words += ["parts=[graphs,launches,recall]", "models=gpt2"]
+    words += ["parts=[graphs,regbench]", "models=gpt2"]
     command = [sys.executable, "-m", "bench.gpu", *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
-        wait_for(store / "parts" / "launches.json")
+        wait_for(store / "trials", "*.json")
         process.send_signal(signal.SIGKILL)
-    before = read_results(store / "parts")
-    assert {name: result.outcome for name, result in before.items()} == {
-        "graphs": "skipped",
-        "launches": "done",
-    }
-    assert before["graphs"].reason == "CUDA graphs need a CUDA GPU"
+    (graphs,) = read_results(store / "parts").values()
+    assert (graphs.outcome, graphs.reason) == ("skipped", "CUDA graphs need a CUDA GPU")
+    before = {path.name: path.stat().st_mtime_ns for path in (store / "trials").glob("*.json")}
 
     assert main([*words, "pack_mib=1"]) == OK
     after = read_results(store / "parts")
-    assert after["launches"] == before["launches"]
-    assert after["recall"].outcome == "done"
-    # Four rates with the first seed, and the best of them with two more.
+    unchanged = {name: (store / "trials" / name).stat().st_mtime_ns for name in before}
+    assert unchanged == before
+    # At this size all rows have two languages, so that the first sweep is that of all: three rates
+    # with the first seed, and the best of them with two more.
+    assert after["regbench"].outcome == "done"
     finals = [record for record in read_records([store / "records"]) if record.role == "final"]
     trials = [*read_records([store / "trials"])]
-    assert [record.seed for record in sorted(finals, key=lambda r: r.seed)] == [0, 1, 2]
-    assert len({record.config["training"]["lr"] for record in trials}) == 4
-    (row,) = after["recall"].numbers["rows"]
+    assert sorted(record.seed for record in finals) == [0, 1, 2]
+    assert {record.config["training"]["lr"] for record in trials} == {0.00067, 0.002, 0.006}
     mean = sum(record.metrics["test"]["accuracy"] for record in finals) / 3
-    assert row["metrics"]["accuracy"] == pytest.approx(mean)
+    for row in after["regbench"].numbers["rows"]:
+        assert row["metrics"]["accuracy"] == pytest.approx(mean)
     summary = json.loads((store / "summary.json").read_bytes())
-    assert [part["outcome"] for part in summary["parts"]] == ["skipped", "done", "done"]
+    assert [part["outcome"] for part in summary["parts"]] == ["skipped", "done"]
     page = (store / "summary.md").read_text(encoding="utf-8")
     assert "- graphs: skipped, CUDA graphs need a CUDA GPU" in page
 
@@ -91,10 +90,10 @@ def test_a_part_that_fails_or_takes_too_long_is_noted_and_the_next_begins(tmp_pa
     request = GpuRequest(device="cpu", minutes=20, store=tmp_path / "store")
 
     def checks(name: str, file: Path, share: float) -> Part:
-        return Part(name, name, share, "bench.gpu.checks", [str(file)], read_tests, ".xml")
+        return Part(name, name, share, "bench.gpu.checks", [str(file)], read_whole)
 
     parts = [
-        Part("broken", "broken", 1.0, "bench.gpu.sweeps", ["plan=none"], read_sweeps),
+        Part("broken", "broken", 1.0, "bench.gpu.sweeps", ["plan=none"], read_whole),
         checks("slow", slow, 0.005),
         checks("quick", quick, 1.0),
     ]
@@ -115,7 +114,9 @@ def test_a_part_that_fails_or_takes_too_long_is_noted_and_the_next_begins(tmp_pa
     # The next call begins with what was not tried, and what came to no end is last.
     new = checks("new", quick, 1.0)
     results = read_results(tmp_path / "store" / "parts")
+    assert results["quick"] == done
     assert [part.name for part in in_order([*parts, new], results)] == ["new", "broken", "slow"]
+    assert run_parts(request, parts[-1:], time.monotonic()) == [done]  # it is not run again
 
 
 def test_without_time_parts_are_left(tmp_path: Path) -> None:
@@ -127,18 +128,20 @@ def test_without_time_parts_are_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_tests_that_are_stopped_report_those_that_ran(tmp_path: Path) -> None:
-    file, sign, report = (tmp_path / name for name in ("test_some.py", "sign", "report.xml"))
+def test_tests_that_are_killed_leave_the_counts_of_those_that_ran(tmp_path: Path) -> None:
+    file, sign, report = (tmp_path / name for name in ("test_some.py", "sign", "report.json"))
     file.write_text(
-        "import pathlib, time\n\ndef test_first():\n    pass\n\n"
-        f"def test_second():\n    pathlib.Path({str(sign)!r}).touch()\n    time.sleep(3600)\n"
+        "import pathlib, time\nimport pytest\n\ndef test_first():\n    time.sleep(1.1)\n\n"
+        "@pytest.mark.skip\ndef test_skipped():\n    pass\n\n"
+        "def test_after():\n    time.sleep(1.1)\n\n"
+        f"def test_last():\n    pathlib.Path({str(sign)!r}).touch()\n    time.sleep(3600)\n"
     )
     command = module_command("bench.gpu.checks", [str(file), f"output={report}"])
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
-        wait_for(sign)
-        process.terminate()
-        assert process.wait(PATIENCE) == OK
-    assert read_tests(report)["passed"] == 1
+        wait_for(tmp_path, sign.name)
+        process.kill()
+    counts = {"passed": 2, "failed": 0, "skipped": 1, "failures": {}}
+    assert read_whole(report) == counts
 
 
 def test_numbers_of_speed_are_those_that_were_measured(tmp_path: Path) -> None:
