@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
     from settings.config import parse
 
     *given, output = words
-    tally = _Tally(Path(parse([output])[0].value()))
+    tally = _Tally(Path(str(parse([output])[0].value())))
     code = pytest.main([*given, "-q", "-p", "no:cacheprovider"], plugins=[tally])
     tally.write()
     if code not in RAN:

@@ -10,6 +10,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from ground.errors import OK, UserError, command
 from ground.files import write_atomically
@@ -25,7 +26,7 @@ def main(words: list[str]) -> int:
     begin = time.monotonic()
     from settings.config import compose, parse
 
-    own = {override.key_or_group: override.value() for override in parse(words[-len(OWN) :])}
+    own: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words[-len(OWN) :])}
     rest = words[: -len(OWN)]
     from bench.timing.steps import seconds_of_a_step
     from bench.training.building import prepare_data
