@@ -91,7 +91,7 @@ def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: 
     output.unlink(missing_ok=True)
     words = [*part.words, word("output", str(output))]
     if part.sweeps:
-        words.append(word("seconds", limit))
+        words.append(word("until", time.time() + limit))  # its imports count
     started_at, begin = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     whole = limit + reserve if part.sweeps else limit  # sweeps end by themselves
     ended = run_to_end(module_command(part.module, words), whole, ROOT)

@@ -35,7 +35,7 @@ class Part:
         module: whose command it is, beside ``output=FILE``.
         read: what the numbers in that file are.
         not_on_cpu: why a rehearsal skips it; None where it does not.
-        sweeps: whether it is a part that ends by itself when its ``seconds=`` are over, and says
+        sweeps: whether it is a part that ends by itself when its ``until=`` has come, and says
             what is left.
     """
 

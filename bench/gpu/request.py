@@ -61,7 +61,7 @@ class SweepsRequest(Settings):
     workers: Workers
     mps: bool
     models: list[str]
-    seconds: float = Field(gt=0)
+    until: float = Field(gt=0)  # seconds since the epoch, as of time.time
     output: Place
 
 

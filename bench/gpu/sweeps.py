@@ -27,6 +27,7 @@ from ground.words import word
 # How many of W processes a device is taken for, until a sweep has told.
 FIRST_GAIN = {"cpu": 1.0, "cuda": 0.5}
 STARTS = 2  # a driver and its workers import one after the other
+NOT_TIMED = "the time ended before its first steps were timed"
 CUT_OFF = "the time ended while it was trained: the same command goes on from its checkpoints"
 
 
@@ -69,10 +70,10 @@ class Clock:
 
 def main(words: list[str]) -> int:
     """Train what there is time for; the result says of each row what came of it."""
-    begin = time.monotonic()
     request = read_words(words, SweepsRequest)
     plan = read_plan(request)
-    clock = Clock(begin + request.seconds, FIRST_GAIN[request.device] * request.workers)
+    left = request.until - time.time()
+    clock = Clock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)
     sweeps: list[dict[str, Any]] = []
     with shared_gpu(request.mps and request.device == "cuda") as (environment, sharing):
         try:
@@ -138,6 +139,8 @@ def _measure_paces(plan: Plan, request: SweepsRequest, clock: Clock) -> None:
     rows = [row for row in plan.rows if row.stands is None]
     waiting = list(dict.fromkeys(row.model for row in rows))
     output = request.output.with_name(f"{request.output.stem}_paces.json")
+    for row in rows:
+        row.reason = NOT_TIMED
     refused: dict[str, str] = {}
     while waiting and clock.left > 1:
         each = min(SECONDS_EACH, int(clock.left))
@@ -157,7 +160,7 @@ def _measure_paces(plan: Plan, request: SweepsRequest, clock: Clock) -> None:
         if waiting and not ended.over_limit:
             refused[waiting.pop(0)] = f"its first steps did not end: {ended.sentence}"
     for row in rows:
-        row.reason = refused.get(row.model, "the time ended before its first steps were made")
+        row.reason = refused.get(row.model, NOT_TIMED)
 
 
 def _next_group(rows: Sequence[Row], clock: Clock) -> list[Row]:

@@ -32,7 +32,7 @@ ROW_OF_THE_PAGE = re.compile(
 
 
 def plan_of(name: str, folder: Path, scale: float, models: Sequence[str] = ()) -> Plan:
-    values = {"device": "cpu", "workers": 2, "mps": False, "seconds": 1.0, "models": [*models]}
+    values = {"device": "cpu", "workers": 2, "mps": False, "until": 1.0, "models": [*models]}
     places = {"store": folder, "output": folder / "output.json"}
     return read_plan(SweepsRequest(plan=name, scale=scale, **values, **places))
 
