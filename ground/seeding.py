@@ -52,5 +52,6 @@ def state_of_python_generators() -> tuple[object, ...]:
     """Equal for two moments between which nobody has drawn from ``random`` or NumPy's generator."""
     import numpy as np
 
-    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
-    return random.getstate(), repr(of_numpy), of_numpy["state"]["key"].tobytes()
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    words, position = state["state"]["key"].tobytes(), state["state"]["pos"]
+    return random.getstate(), words, position, state["has_gauss"], state["gauss"]

@@ -61,8 +61,8 @@ def _trained(record: RunRecord) -> str | None:
         settings = TrainingSettings.model_validate({**given, "checkpoint_every": 1})
     except ValidationError as error:
         return f"its config.training cannot be: {first_problem(error)}"
-    usual = settings.model_dump(mode="json").items()
-    if any(json.dumps(v) != json.dumps(given[k]) for k, v in usual if k in given):
+    usual = {k: v for k, v in settings.model_dump(mode="json").items() if k in given}
+    if json.dumps(usual) != json.dumps({key: given[key] for key in usual}):
         return "its config.training holds numbers that are not written as settings are"
     if record.provenance.precision != settings.precision:
         return f"its provenance.precision is not {settings.precision}, as its config has it"

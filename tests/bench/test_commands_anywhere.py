@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import train
 from bench.records.schema import read_record
 from leaderboards.verify import again
 from tests.conftest import ROOT, Command
@@ -133,14 +134,16 @@ def test_a_model_that_changes_the_folder_and_prints_has_its_record_where_it_belo
 
 
 def test_a_record_at_which_the_counting_dies_stops_no_other(
-    run_command: Command,
+    run_here: Command,
     tmp_path: Path,
+    package: Path,
     surroundings: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.syspath_prepend(package)
     for model in ("wandering.Base", "wandering.Dies"):
         words = (*RUN, f"models={model}", f"store={tmp_path / 'own'}")
-        done = run_command("-m", "bench.train", *words, env=surroundings)
+        done = run_here(train.main, *words)
         assert done.returncode == 0, done.stderr
     base, dies = sorted((tmp_path / "own" / "records").glob("*.json"))
     monkeypatch.setenv("DIE", "1")

@@ -317,6 +317,7 @@ def scratch(tmp_path: Path) -> tuple[Path, Run]:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     scratch: tuple[Path, Run],
 ) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Command
 
 # Without a docstring; a TypeError for real vectors; widths of its own, refused by a KeyError;
 # float32 inside; and a choice by a value, which vmap does not know.
@@ -45,23 +42,14 @@ class Leaks(Honest):
 CHOSEN = "takes or shape or examination or stacked or safetensors or forward_reads"
 
 
-def test_what_fails_is_the_contract(tmp_path: Path) -> None:
+def test_what_fails_is_the_contract(run_command: Command, tmp_path: Path) -> None:
     (tmp_path / "a_net.py").write_text(HONEST + LEAKS)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfs"),
-            str(ROOT / "tests" / "models" / "test_conformance.py"),
-            *("-k", f"a_net and ({CHOSEN})"),
-        ],
+    done = run_command(
+        *("-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfs"),
+        str(ROOT / "tests" / "models" / "test_conformance.py"),
+        *("-k", f"a_net and ({CHOSEN})"),
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "MODEL": "./a_net.py:Honest ./a_net.py:Leaks",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+        env={"MODEL": "./a_net.py:Honest ./a_net.py:Leaks"},
     )
     failed = re.findall(r"^FAILED \S+::(\w+)\[.*:(\w+)-tokens", done.stdout, re.MULTILINE)
     assert {*failed} == {("test_passes_the_examination", "Leaks")}, done.stdout[-3000:]

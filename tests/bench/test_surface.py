@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from torch import Tensor, nn
 import bench
 from bench.training.unfit import UnfitModel
 from ground.errors import UserError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Command
 
 PAGE = (ROOT / "docs" / "python.md").read_text()
 SMALL = {"training.steps": 2, "training.batch_size": 2, "tasks.test_size": 4}
@@ -42,14 +40,10 @@ def test_the_types_of_the_names_are_written_down() -> None:
     assert {name: module for module, name in found} == bench._PUBLIC
 
 
-def test_importing_the_package_loads_nothing_that_computes() -> None:
+def test_importing_the_package_loads_nothing_that_computes(run_command: Command) -> None:
     heavy = "{'torch', 'numpy', 'hydra', 'lightning', 'pandas', 'optuna', 'pydantic'}"
     code = f"import sys, bench; print(sorted({heavy} & set(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    told = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert told.stdout.strip() == "[]"
+    assert run_command("-c", code).stdout.strip() == "[]"
 
 
 def test_the_examples_of_the_page_run() -> None:

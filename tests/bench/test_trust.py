@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,9 +24,9 @@ from bench.runs.saved import load_run
 from bench.search.driver import _only_driver
 from bench.training.building import task_or_measurement
 from ground.errors import UserError
-from ground.files import ROOT
 from settings.config import compose
 from tests.bench.records import make_record
+from tests.conftest import Command
 
 LOOP = compose(["tasks=memory_in_the_loop", "models=kernel"]).resolved()
 REGBENCH = compose(["tasks=regbench", "models=gpt2"]).resolved()
@@ -263,17 +262,13 @@ def test_a_record_s_sizes_take_no_more_memory_than_there_is(
         load_run(str(path), stranger.folder)
 
 
-def test_a_file_beside_the_record_stands_in_for_no_library(stranger: Stranger) -> None:
+def test_a_file_beside_the_record_stands_in_for_no_library(
+    stranger: Stranger, run_command: Command
+) -> None:
     for library in ("pydantic", "omegaconf", "torch"):
         (stranger.folder / f"{library}.py").write_text("open('shadow', 'w')\nraise SystemExit\n")
     path = stranger.record("evil_task", "gpt2", REGBENCH)
-    done = subprocess.run(
-        [sys.executable, "-m", "leaderboards.add", str(path), "to=board"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("-m", "leaderboards.add", str(path), "to=board", cwd=stranger.folder)
     assert done.returncode != 0
     assert done.stderr.startswith("error: ")
     assert "evil_task" in done.stderr

@@ -77,8 +77,8 @@ def test_results_that_are_not_printed_are_an_error_and_progress_is_not(tmp_path:
 
 
 def test_a_run_is_recorded_though_both_readers_have_gone(tmp_path: Path) -> None:
-    words = ["tasks=regbench", "models=lstm", "tasks.training_automata=20", "tasks.test_size=20"]
-    words += ["tasks.validation_size=20", "training.steps=2", f"store={tmp_path}"]
+    words = ["tasks=regbench", "models=lstm", "tasks.training_automata=8", "tasks.test_size=4"]
+    words += ["tasks.validation_size=4", "models.width=8", "training.steps=2", f"store={tmp_path}"]
     code, _, errors = shell("2>&1 | true", "-m", "bench.train", *words)
     assert (code, errors) == (0, "")
     (path,) = (tmp_path / "records").glob("*.json")

@@ -1,24 +1,16 @@
 """Promise 1, for the engine: derived seeds depend on names alone."""
 
-import subprocess
-import sys
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.seeding import derive_seed
+from tests.conftest import Command
 
 
-def test_equal_in_other_processes_with_other_hash_seeds() -> None:
+def test_equal_in_other_processes_with_other_hash_seeds(run_command: Command) -> None:
     code = "from ground.seeding import derive_seed; print(derive_seed(0, 'dropout', 3))"
     seen = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": "."},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        run_command("-c", code, env={"PYTHONHASHSEED": hash_seed}).stdout.strip()
         for hash_seed in ("0", "1", "random")
     }
     assert seen == {str(derive_seed(0, "dropout", 3))} == {"6120161286404589879"}

@@ -176,6 +176,18 @@ def rounded(name: str, kind: str) -> dict[str, Any]:
     return NETWORK
 
 
+def in_steps(
+    step: Callable[[Tensor, Any], tuple[Tensor, Any]], inputs: Tensor, state: Any = None
+) -> tuple[Tensor, Any]:
+    """Outputs (batch, time, ...) of one step after the other, without gradients; the last state."""
+    outputs = []
+    with torch.no_grad():
+        for position in inputs.unbind(1):
+            output, state = step(position, state)
+            outputs.append(output)
+    return torch.stack(outputs, 1), state
+
+
 def sequences(
     kind: str, batch: int, length: int, seed: int = 0, dtype: torch.dtype = torch.float64
 ) -> Tensor:

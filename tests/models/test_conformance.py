@@ -39,6 +39,7 @@ from tests.models.built import (
     configuration,
     constructor,
     hyperparameters,
+    in_steps,
     model_or_skip,
     rounded,
     sequences,
@@ -231,16 +232,11 @@ def test_safetensors_restore_the_model(name: str, kind: str) -> None:
 @on_every_model
 def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
-    inputs, step = sequences(kind, 3, 23), offered(model, "step")
-    state, outputs = None, []
+    inputs = sequences(kind, 3, 23)
+    outputs, _ = in_steps(offered(model, "step"), inputs)
     with torch.no_grad():
-        for position in inputs.unbind(1):
-            output, state = step(position, state)
-            outputs.append(output)
         expected = model(inputs)
-    assert_near(
-        torch.stack(outputs, 1), expected, name="steps, and the forward pass", **rounded(name, kind)
-    )
+    assert_near(outputs, expected, name="steps, and the forward pass", **rounded(name, kind))
 
 
 @on_every_kind
@@ -262,14 +258,12 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
     prefill, step = offered(model, "prefill"), offered(model, "step")
     inputs = sequences(kind, 3, length + 5)
     with torch.no_grad():
-        output, state = prefill(inputs[:, :length])
-        outputs = [output]
-        for position in inputs[:, length:].unbind(1):
-            output, state = step(position, state)
-            outputs.append(output)
+        first, state = prefill(inputs[:, :length])
         expected = model(inputs)[:, length - 1 :]
+    outputs, _ = in_steps(step, inputs[:, length:], state)
+    outputs = torch.cat((first[:, None], outputs), 1)
     what = "prefill and steps, and the forward pass"
-    assert_near(torch.stack(outputs, 1), expected, name=what, **rounded(name, kind))
+    assert_near(outputs, expected, name=what, **rounded(name, kind))
 
 
 @on_every_kind
@@ -277,10 +271,9 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, leng
 def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
-    inputs, state = sequences(kind, 2, 13), None
+    inputs = sequences(kind, 2, 13)
+    _, state = in_steps(step, inputs)
     with torch.no_grad():
-        for position in inputs.unbind(1):
-            _, state = step(position, state)
         _, filled = prefill(inputs)
     assert_near(filled, state, name="the state of a prefill, and of steps", **rounded(name, kind))
 
@@ -291,11 +284,9 @@ def test_states_have_the_batch_first(name: str, kind: str) -> None:
     """Sequences are chosen, repeated and reordered by index_select(0), as a beam search does."""
     model = model_or_skip(name, kind)
     step = offered(model, "step")
-    inputs, state = sequences(kind, 3, 8), None
-    rows = torch.tensor([2, 0, 2, 1])
+    inputs, rows = sequences(kind, 3, 8), torch.tensor([2, 0, 2, 1])
+    _, state = in_steps(step, inputs[:, :7])
     with torch.no_grad():
-        for position in inputs[:, :7].unbind(1):
-            _, state = step(position, state)
         if not all(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(state)):
             pytest.skip("the state is of a class that torch's pytree does not know")
         chosen = pytree.tree_map(lambda leaf: leaf.index_select(0, rows), state)
@@ -329,10 +320,7 @@ def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
     declared = [state_bytes(length) for length in (1, 20, 64)]
     assert all(type(size) is int and size > 0 for size in declared)
     assert declared == sorted(declared)
-    state = None
-    with torch.no_grad():
-        for position in sequences(kind, 1, 20, dtype=torch.float32).unbind(1):
-            _, state = step(position, state)
+    _, state = in_steps(step, sequences(kind, 1, 20, dtype=torch.float32))
     leaves = pytree.tree_leaves(state)
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         pytest.skip(

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, stack_module_state, vmap
 
 from models.gpt2 import GPT2, alibi_slopes
 from models.layers.rotary import rotate
@@ -249,20 +248,6 @@ def test_dropout_reaches_every_place_of_the_baseline():
         assert ((transformed - hidden) == 0).any()
     model.eval()
     assert torch.equal(model(sample()), model(sample()))
-
-
-def test_stacked_models_have_the_gradients_of_single_models():
-    models = [build(seed=seed) for seed in range(2)]
-    tokens = sample(time=9)
-
-    def loss(parameters: dict[str, Tensor]) -> Tensor:
-        return functional_call(models[0], parameters, (tokens,)).square().mean()
-
-    stacked = vmap(grad(loss))(stack_module_state(models)[0])
-    for index, model in enumerate(models):
-        single = torch.autograd.grad(model(tokens).square().mean(), list(model.parameters()))
-        for name, true in zip(dict(model.named_parameters()), single, strict=True):
-            assert_near(stacked[name][index], true, name=name, **NETWORK)
 
 
 @pytest.mark.parametrize(

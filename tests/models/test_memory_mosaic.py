@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, stack_module_state, vmap
 
 from models.layers.contextual_memory import read_past, read_past_reference, unit
 from models.memory_mosaic import MemoryMosaic
@@ -178,13 +177,6 @@ def test_past_logits_do_not_change_by_a_bit_when_the_future_does(time):
             assert not torch.equal(after[:, t + 1], before[:, t + 1])
 
 
-def test_prefix_has_the_logits_of_the_whole():
-    model, tokens = build(), sample(time=70)
-    whole = model(tokens)
-    for time in (1, 2, 16, 33, 69):
-        assert_near(model(tokens[:, :time]), whole[:, :time], **NETWORK)
-
-
 @pytest.mark.parametrize("specification", [TOKENS, CHANNELS], ids=["tokens", "channels"])
 def test_steps_equal_the_forward_pass_and_keep_the_stated_bytes(specification):
     model, inputs = build(specification).eval(), sample(specification, time=20)
@@ -201,21 +193,6 @@ def test_steps_equal_the_forward_pass_and_keep_the_stated_bytes(specification):
             )
             assert model.state_bytes(t + 1) == kept
     assert model.state_bytes(0) == 0
-
-
-def test_stacked_models_have_the_gradients_of_single_models():
-    models = [build(seed=seed) for seed in range(3)]
-    tokens = torch.stack([sample(seed=seed, time=18) for seed in range(3)])
-
-    def loss(parameters: dict[str, Tensor], tokens: Tensor) -> Tensor:
-        return functional_call(models[0], parameters, (tokens,)).square().sum()
-
-    stacked = vmap(grad(loss))(stack_module_state(models)[0], tokens)
-    for index, model in enumerate(models):
-        total = model(tokens[index]).square().sum()
-        single = torch.autograd.grad(total, list(model.parameters()))
-        for name, true in zip(dict(model.named_parameters()), single, strict=True):
-            assert_near(stacked[name][index], true, name=name, **NETWORK)
 
 
 @pytest.mark.parametrize("implementation", ["fast", "reference"])

@@ -22,6 +22,7 @@ from models.layers.scaled_sums import ScaledSum, scaled_sums
 from models.memory_mosaic_v2 import MemoryMosaicV2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
+from tests.models.built import in_steps
 from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=64, vocabulary=11)
@@ -254,12 +255,7 @@ def test_every_part_has_its_switch() -> None:
             window=4, delay=3,
         ).double().eval()  # fmt: skip
         sizes.add(sum(p.numel() for p in made.parameters()))
-        state, rows = None, []
-        with torch.no_grad():
-            for token in tokens.unbind(1):
-                row, state = made.step(token, state)
-                rows.append(row)
-            assert_near(torch.stack(rows, 1), made(tokens), **SUMS)
+        assert_near(in_steps(made.step, tokens)[0], made(tokens), **SUMS)
     assert len(sizes) == 16  # the two memories alone are of one size
 
 

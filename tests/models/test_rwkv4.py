@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.layers.scaled_sums import ScaledSum
-from models.rwkv4 import RWKV4, ChannelMixing, TimeMixing, TimeMixingState, weighted_average
+from models.rwkv4 import RWKV4, ChannelMixing, TimeMixing, weighted_average
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
 from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
@@ -171,26 +170,6 @@ def test_channel_mixing_writes_as_loudly_as_an_mlp() -> None:
     for name, parameter in made.named_parameters():
         if name.endswith("output_projection.weight"):
             assert parameter.std().item() == pytest.approx(0.02 / math.sqrt(8), rel=0.05)
-
-
-def test_a_state_is_what_steps_leave() -> None:
-    torch.manual_seed(0)
-    mixer = disturbed(TimeMixing(4))
-    hidden = torch.randn(2, 20, 4, dtype=torch.float64)
-    state: TimeMixingState | None = None
-    with torch.no_grad():
-        for position in hidden.unbind(1):
-            _, state = mixer.step(position, state)
-        _, filled = mixer.prefill(hidden)
-    assert state is not None
-    assert isinstance(filled.sums, ScaledSum)
-    for one in (state, filled):
-        assert one.sums.total.shape == (2, 4, 2)
-    assert_near(
-        filled.sums.scale.exp() * filled.sums.total,
-        state.sums.scale.exp() * state.sums.total,
-        **SUMS,
-    )
 
 
 def test_unknown_vectors_are_refused() -> None:

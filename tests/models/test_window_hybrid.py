@@ -17,7 +17,7 @@ from models.rwkv4 import TimeMixing
 from models.specification import SequenceSpecification
 from models.window_hybrid import MIXERS, MixerName, WindowAttention, WindowHybrid
 from tests.closeness import assert_near
-from tests.models.built import constructor, hyperparameters
+from tests.models.built import constructor, hyperparameters, in_steps
 from tests.models.derivatives import assert_derivatives_near, disturbed, leaves_of, with_gradients
 
 TOKENS = SequenceSpecification(maximum_length=64, vocabulary=11)
@@ -91,13 +91,8 @@ def test_steps_far_beyond_the_window_equal_the_parallel_form() -> None:
     torch.manual_seed(0)
     mixer = disturbed(WindowAttention(8, heads=2, window=5))
     hidden = torch.randn(2, 41, 8, dtype=torch.float64)
-    state, rows = None, []
-    with torch.no_grad():
-        for position in hidden.unbind(1):
-            row, state = mixer.step(position, state)
-            rows.append(row)
-        assert_near(torch.stack(rows, 1), mixer(hidden), **SUMS)
-    assert state is not None
+    outputs, state = in_steps(mixer.step, hidden)
+    assert_near(outputs, mixer(hidden), **SUMS)
     assert state.keys.shape == (2, 2, 5, 4)
 
 
@@ -114,12 +109,8 @@ def test_any_mixer_alternates_with_windows(mixer: Any) -> None:
     assert types(made) == [kind, WindowAttention] * 2
     made = made.double().eval()
     tokens = torch.randint(0, 11, (2, 40))
-    state, rows = None, []
-    with torch.no_grad():
-        for token in tokens.unbind(1):
-            row, state = made.step(token, state)
-            rows.append(row)
-        assert_near(torch.stack(rows, 1), made(tokens), terms=1000, condition=1000.0)
+    outputs, _ = in_steps(made.step, tokens)
+    assert_near(outputs, made(tokens), terms=1000, condition=1000.0)
 
 
 def test_names_of_mixers_are_those_of_the_type() -> None:

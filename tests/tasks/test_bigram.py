@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from tasks.bigram.metrics import measure
 from tasks.bigram.sequences import Sequences
 from tasks.bigram.table import Table, count, dirichlet
 from tests.closeness import assert_near
+from tests.conftest import Command
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, Any] = {"length": 48, "validation_size": 40, "test_size": 40}
@@ -62,16 +61,12 @@ def test_counts_are_those_of_a_loop(text: str) -> None:
     assert table.of_next.sum(1) == pytest.approx(1)
 
 
-def test_the_command_makes_a_table_that_a_text_gives_too(tmp_path: Path) -> None:
+def test_the_command_makes_a_table_that_a_text_gives_too(
+    run_command: Command, tmp_path: Path
+) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat\n", encoding="utf-8")
-    made = subprocess.run(
-        [sys.executable, "-m", "tasks.bigram", str(text)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = run_command("-m", "tasks.bigram", str(text))
     content = json.loads(made.stdout)
     task = Bigram(source="text", text=str(text), number_of_triggers=2)
     assert content["characters"] == "\n acehmnost"

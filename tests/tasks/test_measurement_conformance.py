@@ -10,7 +10,6 @@ import math
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,15 +22,10 @@ from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 from tests.conftest import told_by_a_process
 from tests.tasks.predictors import refusals
+from tests.tasks.test_task_conformance import disturb
 
 NAMES = [name for name in choices("tasks") if models_of(name) != "models"]
 pytestmark = pytest.mark.parametrize("name", NAMES)
-
-
-def disturb(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the global state is what is disturbed
-    torch.manual_seed(seed)
 
 
 def first_model(name: str) -> str:
@@ -97,7 +91,8 @@ SCRIPT = """
 import json, sys
 from bench.training.building import build_measurement
 from settings.config import compose
-from tests.tasks.test_measurement_conformance import disturb, first_model
+from tests.tasks.test_measurement_conformance import first_model
+from tests.tasks.test_task_conformance import disturb
 disturb(99)
 hashes = {}
 for name in sys.argv[1:]:

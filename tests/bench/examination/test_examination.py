@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
-from tests.bench.examination.generated import InBlocks
+from tests.bench.examination.generated import (
+    Dropping,
+    Guest,
+    InBlocks,
+    InPlace,
+    Keeps,
+    NoNumbers,
+    ahead,
+)
 from tests.bench.examination.strangers import (
     FAULTS,
     LONGEST,
@@ -24,13 +33,8 @@ from tests.bench.examination.strangers import (
     TOKENS,
     VOCABULARY,
     BehindAClosedDoor,
-    Dropped,
     HiddenLeak,
-    Honest,
-    NoNumbers,
-    Remembers,
-    WritesIntoInputs,
-    following,
+    Made,
 )
 
 BATCH = 8
@@ -53,9 +57,9 @@ def tokens(length: int = 29) -> Tensor:
     return torch.randint(0, VOCABULARY, (BATCH, length), generator=generator)
 
 
-def made(kind: type[Honest]) -> Honest:
+def made(kind: Made) -> Guest:
     torch.manual_seed(0)
-    return kind()
+    return kind(TOKENS)
 
 
 def examined(model: nn.Module, *, trained: bool = False, length: int = 29) -> Examined:
@@ -90,7 +94,7 @@ def test_what_opens_with_training_is_named_with_the_trained_weights() -> None:
 def test_a_leak_is_told_from_rounding_by_its_size(leak: float) -> None:
     """Rounding of these outputs is below 1e-5 of them."""
 
-    class Weak(Honest):
+    class Weak(Guest):
         def added(self, vectors: Tensor) -> Tensor:
             return leak * vectors.flip(1)
 
@@ -98,12 +102,12 @@ def test_a_leak_is_told_from_rounding_by_its_size(leak: float) -> None:
         examined(made(Weak), trained=True)
 
 
-class WrongShape(Honest):
+class WrongShape(Guest):
     def forward(self, inputs: Tensor) -> Tensor:
         return super().forward(inputs)[:, -1]
 
 
-class NoTensor(Honest):
+class NoTensor(Guest):
     def forward(self, inputs: Tensor) -> Tensor:
         return (super().forward(inputs), None)  # type: ignore[return-value]
 
@@ -115,7 +119,7 @@ class NoTensor(Honest):
         (NoTensor, r"forward gave tuple for inputs"),
     ],
 )
-def test_a_wrong_shape_is_told(kind: type[Honest], sentence: str) -> None:
+def test_a_wrong_shape_is_told(kind: Made, sentence: str) -> None:
     with pytest.raises(UnfitModel, match=sentence):
         examined(made(kind))
 
@@ -149,11 +153,10 @@ def test_cuts_come_behind_the_positions_that_are_scored() -> None:
     """A leak at the few positions where it pays, told by the token that asks there."""
     question, length = 3, 41
 
-    class AtQuestions(Honest):
+    class AtQuestions(Guest):
         def forward(self, inputs: Tensor) -> Tensor:
             asked = (inputs == question).unsqueeze(2)
-            ahead = torch.nn.functional.pad(self.embedding(inputs), (0, 0, -1, 1))
-            return super().forward(inputs) + self.out(ahead) * asked
+            return super().forward(inputs) + self.out(ahead(self.embedding(inputs))) * asked
 
     inputs = tokens(length).where(tokens(length) != question, 4)
     inputs[:, 20] = question
@@ -175,20 +178,20 @@ def test_blocks_are_seen_wherever_they_begin(block: int, length: int) -> None:
 
 
 def test_what_only_a_large_batch_shows_is_named() -> None:
-    class Many(Honest):
+    class Many(Guest):
         def added(self, vectors: Tensor) -> Tensor:
-            return following(vectors) if len(vectors) > 16 else torch.zeros_like(vectors)
+            return ahead(vectors) if len(vectors) > 16 else torch.zeros_like(vectors)
 
     batch = tokens().repeat(4, 1)
     with pytest.raises(UnfitModel, match=r"size of its batch: among 32 sequences .* among 16"):
         examine(made(Many), TOKENS, batch)
-    assert "causal by values" in examine(made(Dropped), TOKENS, batch).passed
+    assert "causal by values" in examine(made(Dropping), TOKENS, batch).passed
 
 
 def test_what_only_batches_larger_than_those_of_the_training_show_is_named() -> None:
-    class Hundreds(Honest):
+    class Hundreds(Guest):
         def added(self, vectors: Tensor) -> Tensor:
-            return following(vectors) if len(vectors) > 200 else torch.zeros_like(vectors)
+            return ahead(vectors) if len(vectors) > 200 else torch.zeros_like(vectors)
 
     with pytest.raises(UnfitModel, match="sees the future with its trained weights"):
         examine(made(Hundreds), TOKENS, tokens(), trained=True)
@@ -205,9 +208,9 @@ def test_the_same_seed_asks_the_same() -> None:
 
 
 def test_parameters_without_use_are_named_with_trained_weights() -> None:
-    class Idle(Honest):
-        def __init__(self) -> None:
-            super().__init__()
+    class Idle(Guest):
+        def __init__(self, specification: SequenceSpecification) -> None:
+            super().__init__(specification)
             self.idle = nn.Linear(3, 3)
 
     assert examined(made(Idle)).unused == []
@@ -234,12 +237,12 @@ def test_channels_are_examined_as_tokens_are() -> None:
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_short_sequences_can_be_examined(length: int) -> None:
     specification = SequenceSpecification(length, vocabulary=VOCABULARY)
-    passed = examine(Honest(specification), specification, tokens(length)[:1]).passed
+    passed = examine(Guest(specification), specification, tokens(length)[:1]).passed
     assert "causal by values" in passed
 
 
 def test_a_model_that_takes_some_lengths_only_is_examined_at_these() -> None:
-    class InPairs(Honest):
+    class InPairs(Guest):
         def forward(self, inputs: Tensor) -> Tensor:
             if inputs.shape[1] != 30:
                 raise ValueError("30 positions, please")
@@ -258,7 +261,7 @@ def test_the_work_is_a_share_of_the_training() -> None:
 
 
 def test_a_model_that_writes_into_its_inputs_gets_copies() -> None:
-    model = made(WritesIntoInputs)
+    model = made(partial(InPlace, largest=6))
     assert examined(model).writes
     given = tokens()
     give_copies(model)
@@ -282,11 +285,11 @@ def test_answers_are_looked_at_while_a_task_evaluates() -> None:
 
 
 def test_what_an_evaluation_leaves_in_a_model_is_told() -> None:
-    model = made(Dropped)
+    model = made(Dropping)
     answers = Answers(model, tokens(), 0)
     model(tokens(7))
     answers.refuse_others()
-    remembering = made(Remembers)
+    remembering = made(Keeps)
     answers = Answers(remembering, tokens(), 0)
     with pytest.raises(UnfitModel, match=re.escape("after the evaluation the same inputs")):
         answers.refuse_others()

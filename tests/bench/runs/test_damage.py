@@ -34,9 +34,9 @@ from tasks.text.errors import TextError
 from tasks.text.preparation import prepare
 from tasks.text.stream import TokenStream
 from tasks.text.tokenizers import load_tokenizer
+from tests.bench.damage import FLIPS, flips
 from tests.bench.runs.test_runs import only_record, weights, words
 from tests.conftest import Command
-from tests.damage import FLIPS, flips
 from tests.power_cut import PowerCut, restore
 from tests.watching import time_limit
 

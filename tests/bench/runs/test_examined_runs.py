@@ -18,12 +18,12 @@ from ground.progress import silent
 from settings.config import compose
 from tests.conftest import Command
 
-STRANGERS = "tests.bench.examination.strangers"
+GENERATED = "tests.bench.examination.generated"
 SHORT = ["tasks=state_tracking", "preset=smoke", "training.warmup_steps=1"]
 
 
 def words(kind: str, store: Path, *more: str) -> list[str]:
-    model = f"models={STRANGERS}.{kind}" if kind[0].isupper() else f"models={kind}"
+    model = f"models={GENERATED}.{kind}" if kind[0].isupper() else f"models={kind}"
     return [*SHORT, model, f"store={store}", "training.lr=0.3", "training.steps=25", *more]
 
 
@@ -33,7 +33,7 @@ def only_record(store: Path) -> RunRecord:
 
 
 def test_a_leak_is_known_before_anything_is_trained(run_here: Command, tmp_path: Path) -> None:
-    done = run_here(train.main, *words("NextInBlock", tmp_path, "training.steps=100000"))
+    done = run_here(train.main, *words("InBlocks", tmp_path, "training.steps=100000"))
     assert done.returncode == 1
     record = only_record(tmp_path)
     assert record.outcome == "failed"
@@ -42,7 +42,7 @@ def test_a_leak_is_known_before_anything_is_trained(run_here: Command, tmp_path:
 
 
 def test_a_leak_that_opens_in_training_has_no_score(run_here: Command, tmp_path: Path) -> None:
-    done = run_here(train.main, *words("OpensInTraining", tmp_path))
+    done = run_here(train.main, *words("Opening", tmp_path))
     assert done.returncode == 1, done.stderr
     record = only_record(tmp_path)
     assert record.outcome == "failed"
@@ -106,21 +106,21 @@ def test_no_numbers_in_an_evaluation_end_a_run(run_here: Command, tmp_path: Path
 
 @pytest.mark.bitwise
 def test_writing_into_inputs_changes_no_target(run_here: Command, tmp_path: Path) -> None:
-    class_and_record: dict[str, Any] = {}
-    for kind in ("WritesIntoInputs", "ReadsACopy"):
-        store = tmp_path / kind
-        text = ["tasks=bigram", f"models={STRANGERS}.{kind}", "training.steps=10"]
-        rest = ["preset=smoke", "training.warmup_steps=1", f"store={store}"]
+    records: list[Any] = []
+    for writes in ("true", "false"):
+        store = tmp_path / writes
+        text = ["tasks=bigram", f"models={GENERATED}.InPlace", f"models.writes={writes}"]
+        rest = ["preset=smoke", "training.steps=10", "training.warmup_steps=1", f"store={store}"]
         assert run_here(train.main, *text, *rest).returncode == 0
-        class_and_record[kind] = only_record(store)
-    writing, reading = class_and_record.values()
+        records.append(only_record(store))
+    writing, reading = records
     assert writing.metrics == reading.metrics
     assert writing.weights_sha256 == reading.weights_sha256
     assert "inputs unchanged" not in writing.examination.trained
     assert "inputs unchanged" in reading.examination.trained
 
 
-@pytest.mark.parametrize(("kind", "trained"), [("NextInBlock", False), ("Honest", True)])
+@pytest.mark.parametrize(("kind", "trained"), [("InBlocks", False), ("Guest", True)])
 def test_trainings_together_are_examined_before(kind: str, trained: bool, tmp_path: Path) -> None:
     runs = [
         compose(words(kind, tmp_path, "sweep.stack=2", f"training.lr={lr}")) for lr in (0.01, 0.02)

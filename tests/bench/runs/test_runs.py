@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -225,7 +224,9 @@ def test_a_model_of_another_package_and_its_failures(
     assert len(list((store / "records").glob("*.json"))) == 4
 
 
-def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence_and_loses_nothing(
+    run_command: Command, tmp_path: Path
+) -> None:
     """A file-size limit stands in for the disk: the kernel refuses the write in the same place."""
     command = [sys.executable, "-m", "bench.train", *words(tmp_path, "training.steps=20")]
     limited = (
@@ -234,15 +235,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         f"sys.exit(subprocess.call({command!r}, restore_signals=False))\n"
     )
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", limited],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("-c", limited, env={"PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 1, done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith("error: File too large")
     assert "Traceback" not in done.stderr

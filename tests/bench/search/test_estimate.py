@@ -16,7 +16,7 @@ from bench.sweep import main
 from ground.errors import OK, RUN_FAILED
 from ground.progress import silent
 from settings.config import compose
-from tests.bench.test_sweep import TINY
+from tests.bench.conftest import TINY
 
 
 def test_dry_run_of_what_cannot_run_fails(capsys):

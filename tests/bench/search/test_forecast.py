@@ -16,7 +16,7 @@ from bench.training.flops import count_training_flops
 from bench.training_speed import main as training_speed
 from ground.errors import OK, UserError
 from settings.config import compose
-from tests.bench.test_sweep import TINY
+from tests.bench.conftest import TINY
 
 WORDS = [*TINY, "models=gpt2", "models.heads=2", "training.validate_every=2"]
 SPACE = "sweep.search_space={models.width:[8,16],training.lr:[1e-3,1e-4,1e-5]}"

@@ -12,9 +12,9 @@ from bench.search import placement
 from bench.search.jobs import Job, execute
 from bench.sweep import run_sweep
 from ground.progress import silent
+from tests.bench.conftest import TINY, outcome, states
+from tests.bench.damage import FLIPS, flips
 from tests.bench.search.test_study import SPACE, open_study, random_order, run_all
-from tests.bench.test_sweep import TINY, outcome, states
-from tests.damage import FLIPS, flips
 
 Lines = list[bytes]
 

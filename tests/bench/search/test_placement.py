@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import joblib
@@ -14,6 +12,7 @@ from bench.search.placement import _cluster, _packages, workers_at_once
 from ground.errors import UserError
 from ground.progress import silent
 from settings.config import compose
+from tests.conftest import Command
 
 LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
 
@@ -49,7 +48,7 @@ def test_runs_are_made_by_all_cores_unless_that_would_change_them(
     assert workers_at_once(compose([*LAPTOP, *words]), at_most) == workers
 
 
-def test_a_process_that_may_use_one_core_starts_no_workers() -> None:
+def test_a_process_that_may_use_one_core_starts_no_workers(run_command: Command) -> None:
     """By the real count, which knows what the process is bound to."""
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -59,7 +58,7 @@ def test_a_process_that_may_use_one_core_starts_no_workers() -> None:
     )
     if not hasattr(os, "sched_setaffinity"):
         pytest.skip("this system binds no process to a core")
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    shown = run_command("-c", code)
     assert shown.stdout == "0\n", shown.stderr
 
 

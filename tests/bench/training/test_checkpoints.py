@@ -16,7 +16,7 @@ from bench.training.training import TrainingReport
 from ground.errors import UserError
 from ground.files import read_sealed, write_sealed
 from settings.config import compose
-from tests.damage import FLIPS, flips
+from tests.bench.damage import FLIPS, flips
 from tests.models.built import CHANNELS_ALONE, NAMES, hyperparameters
 
 pytestmark = pytest.mark.bitwise  # a training that was stopped ends with the same bits

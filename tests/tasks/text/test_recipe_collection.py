@@ -23,6 +23,7 @@ from tasks.text.recipe.filters import NEAR_DUPLICATE
 from tasks.text.recipe.prompts import Prompt, draw_prompt, load_lists
 from tasks.text.recipe.writers import Answer
 from tasks.text.tokenizers import load_tokenizer
+from tests.conftest import Command
 
 LISTS = load_lists()
 FINAL = ("stories.jsonl", "prompts.jsonl", "report.json")
@@ -223,7 +224,7 @@ def test_the_corpus_reader_understands_the_stories(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
-    count = 2500
+    count = 1000
 
     def command(out: Path) -> list[str]:
         words = ["writer=grammar", f"stories={count}", f"out={out}"]
@@ -231,7 +232,7 @@ def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
 
     killed = tmp_path / "killed"
     answers = killed / "answers.jsonl"
-    for size in (1, 200_000, 600_000):
+    for size in (1, 80_000, 240_000):
         process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and not (answers.exists() and answers.stat().st_size >= size):
             time.sleep(0.002)
@@ -245,7 +246,7 @@ def test_kill_at_any_moment_and_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_help_needs_nothing_heavy() -> None:
+def test_help_needs_nothing_heavy(run_command: Command) -> None:
     listing = (
         "import sys, runpy\n"
         "sys.argv = ['recipe', '--help']\n"
@@ -254,13 +255,15 @@ def test_help_needs_nothing_heavy() -> None:
         "heavy = {'torch', 'numpy', 'openai', 'transformers', 'yaml', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    ended = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True)
+    ended = run_command("-c", listing)
     assert ended.returncode == 0, ended.stderr
     assert "key_variable=" in ended.stdout
 
 
 @pytest.mark.processes
-def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence_and_loses_nothing(
+    run_command: Command, tmp_path: Path
+) -> None:
     words = ["writer=grammar", "stories=300", f"out={tmp_path}"]
     # A limit on the size of files fails writes in the middle of a line, as a full disk does.
     limited = (
@@ -269,9 +272,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         "from tasks.text.recipe.__main__ import main\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", limited, *words], capture_output=True, text=True, check=False
-    )
+    ended = run_command("-c", limited, *words)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
     assert "nothing that was already written is lost" in ended.stderr
