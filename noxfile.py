@@ -278,6 +278,12 @@ def speed(session: nox.Session) -> None:
     python(session, "-m", "bench.speed", *session.posargs)
 
 
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """What a GPU is wanted for, by the clock; -- minutes=12, or device=cpu for a rehearsal."""
+    python(session, "-m", "bench.gpu", *session.posargs)
+
+
 def add_reproduction(name: str) -> None:
     """A session ``reproduce_<name>`` for one module in reproduce/."""
 

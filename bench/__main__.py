@@ -25,6 +25,7 @@ COMMANDS = {
     "python -m bench.training_speed": "training steps of a task, against a plain loop",
     "python -m bench.speed": "steps and tokens per second of models, interleaved",
     "python -m bench.waits": "what commands cost that train nothing, beside an older checkout",
+    "python -m bench.gpu": "what a GPU is wanted for, in so many minutes, without a network",
     "python -m reproduce": "a published figure or table, with the verdict of each claim",
     "python -m leaderboards.build": "regenerate the leaderboard from records",
     "python -m leaderboards.serve": "open the leaderboard in a browser",

@@ -22,6 +22,7 @@ from bench import (
     train,
     training_speed,
 )
+from bench.gpu import __main__ as gpu
 from leaderboards import add, build, export, readme, serve, submit, verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
@@ -93,6 +94,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
         [*RUN, "rounds=1", "timed_steps=1"],
         ["starts=0"],
     ),
+    "bench.gpu": (gpu.main, ["minutes=1", "device=cpu", "parts=launches"], ["dry_run=true"]),
     "bench.equivalence": (equivalence.main, ["models=gpt2", "preset=smoke"], ["tasks=none"]),
     "leaderboards.add": (add.main, ["regbench", "x.json"], ["to=to"]),
     "leaderboards.build": (

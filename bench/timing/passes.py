@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
 from bench.timing.tables import SHAPES
@@ -58,6 +59,8 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
     device = resolve_device(settings.device)
+    if settings.graphs and device.type != "cuda":
+        raise UserError(NO_GRAPHS)
     shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
     names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
     measurement: dict[str, Any] = {
@@ -143,13 +146,32 @@ class _Model:
         self.state: Any = None
         loss = self.task.training_loss
         self.loss = compiled(loss, device) if settings.compile else loss
+        self.graphs = settings.graphs
+        self.replay: Callable[[], object] | None = None  # once it is captured
 
     def training(self) -> float:
         """Forward and backward; no gradients are left."""
         with compiler_in_sentences(MOST_PROGRAMS):
-            seconds = self._timed(lambda: self.loss(self.model, self.batch).backward())
-        self.model.zero_grad(set_to_none=True)
+            if self.graphs and self.replay is None:
+                self.replay = captured(self._training_pass, self._forget_gradients)
+            seconds = self._timed(self.replay or self._training_pass)
+        self._forget_gradients()
         return seconds
+
+    def _training_pass(self) -> None:
+        with self.cast():
+            self.loss(self.model, self.batch).backward()
+
+    def _forget_gradients(self) -> None:
+        self.model.zero_grad(set_to_none=True)
+
+    def launches(self) -> dict[str, Any]:
+        """What a pass of training launches that is neither compiled nor captured."""
+        loss = self.task.training_loss
+        with self.cast():
+            counted = count_launches(lambda: loss(self.model, self.batch).backward(), self.device)
+        self._forget_gradients()
+        return counted
 
     def kept_for_backward(self) -> int:
         """Bytes of all that the forward pass of training keeps for the backward pass, parameters
@@ -249,6 +271,8 @@ def _measure_models(
     for (name, dropout), one in models.items():  # also warms up
         own = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
         rows.append({**own, **_sizes(one, settings.passes, device)})
+        if settings.count_launches:
+            rows[-1]["launches"] = one.launches()
         alive()
     times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
     first, reference = settings.dropout[0], settings.reference

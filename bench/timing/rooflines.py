@@ -8,7 +8,6 @@ one step.
 
 from __future__ import annotations
 
-import copy
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +15,8 @@ from typing import Any
 from bench.roofline.here import WITHIN, measure_here
 from bench.roofline.seconds import seconds
 from bench.roofline.training import Counter
-from bench.timing.steps import SHORTEST, WARM_UP, engine_block, machine, timed
-from bench.training.building import build_model, build_task, prepare_data, resolve_device
+from bench.timing.steps import machine, seconds_of_a_step
+from bench.training.building import prepare_data, resolve_device
 from bench.training.training import set_numerics
 from ground.progress import Report
 from settings.settings import Configuration
@@ -41,7 +40,7 @@ def compare_estimate(
         here = measure_here(device, threads)
         rates.append(here.corners["float32"][1])
         for place, (configuration, work) in enumerate(zip(configurations, counted, strict=True)):
-            measured[place].append(_step(configuration, timed_steps))
+            measured[place].append(seconds_of_a_step(configuration, timed_steps))
             parts = (seconds(one, here, "float32").likely for one in (work.step, work.update))
             estimated[place].append(sum(parts) + work.batch_seconds)
             report(
@@ -78,17 +77,6 @@ def compare_estimate(
         "models": rows,
         **machine(device),
     }
-
-
-def _step(configuration: Configuration, timed_steps: int) -> float:
-    """Mean seconds of a step under the engine, after those that warm up."""
-    device, seed = resolve_device(configuration.device), configuration.seed
-    task = copy.copy(build_task(configuration))
-    task.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
-    model = build_model(configuration, task, seed)
-    training = timed(configuration.training, timed_steps)
-    ends = engine_block(model, task, training, seed, device, lambda: None)[WARM_UP - 1 : -1]
-    return max(ends[-1] - ends[0], SHORTEST) / (len(ends) - 1)
 
 
 def _plain(rates: Any) -> dict[str, Any]:

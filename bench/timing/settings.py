@@ -27,6 +27,8 @@ class SpeedSettings(Settings):
     threads: int = Field(ge=1, le=LARGEST_THREADS)
     precision: Literal["float32", "bfloat16"]
     compile: bool
+    graphs: bool
+    count_launches: bool
     device: Literal["auto", "cpu", "cuda"]
     seed: int = Field(ge=0, lt=2**32)
     engine: bool

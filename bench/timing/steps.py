@@ -219,6 +219,18 @@ def engine_block(
     return ends
 
 
+def seconds_of_a_step(configuration: Configuration, timed_steps: int) -> float:
+    """Mean seconds of a training step under the engine, after those that warm up. Its data are
+    there."""
+    device, seed = resolve_device(configuration.device), configuration.seed
+    task = copy.copy(build_task(configuration))
+    task.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    model = build_model(configuration, task, seed)
+    training = timed(configuration.training, timed_steps)
+    ends = engine_block(model, task, training, seed, device, lambda: None)[WARM_UP - 1 : -1]
+    return max(ends[-1] - ends[0], SHORTEST) / (len(ends) - 1)
+
+
 def _plain_block(
     model: nn.Module,
     task: Task,

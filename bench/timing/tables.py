@@ -29,6 +29,9 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
             shares = (f"{r['share']:.1%}", f"{r['own_share']:.1%}")
             table.add_row(r["region"], f"{r['calls']:g}", *shares)
         screen.print(table)
+    if settings["count_launches"]:
+        for row in measurement["models"]:
+            screen.print(_describe_launches(row), soft_wrap=True)
     if engine := measurement.get("engine"):
         screen.print(describe_engine(engine), soft_wrap=True)
 
@@ -40,11 +43,9 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
     times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
-    how = (
-        "Passes of training were compiled; FLOPs and bytes are those without. "
-        if settings["compile"]
-        else ""
-    )
+    forms = {"compile": "compiled", "graphs": "captured as graphs"}
+    taken = " and ".join(form for key, form in forms.items() if settings[key])
+    how = f"Passes of training were {taken}; FLOPs and bytes are those without. " if taken else ""
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -111,6 +112,18 @@ def _by_length(measurement: Mapping[str, Any], vocabulary: int, kind: str) -> Ta
         cells = [f"{1e6 / r[kind]['tokens_per_second']:,.1f}" if kind in r else "" for r in same]
         table.add_row(row["model"], *cells)
     return table
+
+
+def _describe_launches(row: Mapping[str, Any]) -> str:
+    """What a pass of training of one model launches, in words."""
+    launches = row["launches"]
+    kernels = launches["kernels"]
+    on_device = "" if kernels is None else f", {kernels:,} kernels on the device"
+    return (
+        f"a training pass of {row['model']} at length {row['length']}, vocabulary "
+        f"{row['vocabulary']}, dropout {row['dropout']:g}: {launches['operators']:,} operator "
+        f"calls that launch a kernel and {launches['views']:,} views{on_device}"
+    )
 
 
 def describe_engine(engine: Mapping[str, Any]) -> str:

@@ -226,6 +226,7 @@ def test_a_model_of_another_package_takes_part(
         ["-m", "bench.prepare", "--help"],
         ["-m", "bench.speed", "--help"],
         ["-m", "bench.training_speed", "--help"],
+        ["-m", "bench.gpu", "--help"],
         ["-m", "tasks.text.recipe", "--help"],
         ["-m", "reproduce"],
         ["-m", "leaderboards.build", "--help"],

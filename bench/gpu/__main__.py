@@ -1,0 +1,80 @@
+"""A GPU against the clock: ``python -m bench.gpu minutes=12``."""
+
+from __future__ import annotations
+
+import time
+
+from ground.errors import OK, RUN_FAILED, UserError, command
+from ground.words import wants_help
+
+HELP = """\
+usage: python -m bench.gpu [minutes=12] [key=value ...]
+
+Everything that a GPU is wanted for, on a bare machine without a network, in as many minutes: tests
+of kernels and models on the device; a Memory Mosaic of 12 x 768 against GPT2, plain, compiled and
+as captured graphs; launches counted; stacked trainings against single ones; RegBench and recall
+at one budget, many trainings at a time. Each part is a process with a limit; what fails is
+noted with its reason, and the next part begins. A sweep begins only if it is forecast to end in
+time, and what runs at the end keeps its checkpoints. The same command goes on where an earlier
+one stopped: parts that came to no end then are tried last.
+
+  minutes=12       after which it has ended
+  store=FOLDER     default runs/gpu: records as of bench.sweep, parts/, summary.json and summary.md
+  device=cuda      cpu: a rehearsal at a tenth of the size; what needs CUDA is skipped
+  scale=S          the factor of all sizes (default 1; on a CPU 0.1)
+  "parts=[a,b]"    these alone; dry_run=true names all
+  "models=[a,b]"   of RegBench and recall these alone
+  again=true       also the parts that are done
+  workers=N        processes of a sweep (default: cores, on a GPU at most 16)
+  mps=true         they share the GPU by nvidia-cuda-mps-control, where that is there and works
+  pack_mib=N       at the end all of the store in archives of at most so many MiB, in pack/
+  dry_run=true     print the parts, their limits and their commands, and run nothing
+
+exit code: 0; 1 when a part failed (the others were done all the same)
+example: python -m bench.gpu minutes=12 pack_mib=16"""
+
+
+def main(words: list[str]) -> int:
+    """Do all parts in time."""
+    begin = time.monotonic()
+    if wants_help(words):
+        print(HELP)
+        return OK
+    from bench.gpu.calls import command_of, run_parts
+    from bench.gpu.packing import pack
+    from bench.gpu.parts import parts_of
+    from bench.gpu.request import GpuRequest, read_words
+    from bench.gpu.summary import describe_end
+    from ground.places import shown
+
+    request = read_words(words, GpuRequest)
+    parts = parts_of(request)
+    if request.dry_run:
+        for part in parts:
+            seconds = 60 * request.minutes * part.share
+            print(f"{part.name}, at most {seconds:.0f} s:\n  {command_of(part)}")
+        return OK
+    if request.device == "cuda":
+        _refuse_without_cuda()
+    results = run_parts(request, parts, begin)
+    if request.pack_mib is not None:
+        archives, too_large = pack(request.store, request.pack_mib)
+        print(f"packed as {', '.join(map(shown, archives))}")
+        for path in too_large:
+            print(f"not packed, since it is larger than pack_mib={request.pack_mib}: {shown(path)}")
+    print(describe_end(request, results))
+    return RUN_FAILED if any(result.outcome == "failed" for result in results) else OK
+
+
+def _refuse_without_cuda() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            "there is no CUDA GPU here, or PyTorch is built without CUDA: device=cpu rehearses at "
+            "a tenth of the size"
+        )
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,135 @@
+"""One call: its parts one after the other, each in a process of its own, until the time is over."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.parts import Part
+from bench.gpu.request import GpuRequest
+from bench.gpu.results import SETTLED, Outcome, Result, read_results
+from bench.gpu.summary import print_result, write_summary
+from ground.children import SECONDS_TO_STOP, Ended, describe, run_to_end
+from ground.errors import UserError
+from ground.files import ROOT
+from ground.processes import module_command
+from ground.words import word
+
+PARTS, RAW = "parts", "raw"  # folders of the store, and of that
+RESERVE = 0.05  # of the time, at most what a child has to stop: for the last checkpoints
+LEAST_SECONDS = 1.0
+NO_TIME = "no time was left for it"
+
+
+def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[Result]:
+    """Do those parts that are not done, in time, and keep the summary as of now; what came of each.
+
+    Args:
+        begin: from when the minutes count, by ``time.monotonic``.
+
+    Raises:
+        UserError: the store has results of another device or size.
+    """
+    folder = request.store / PARTS
+    results = read_results(folder)
+    _refuse_other_sizes(results.values(), request)
+    seconds = 60 * request.minutes
+    reserve = min(SECONDS_TO_STOP, RESERVE * seconds)
+    for part in in_order(parts, {} if request.again else results):
+        left = begin + seconds - reserve - time.monotonic()
+        if part.not_on_cpu is not None and request.device == "cpu":
+            result = _unrun(part, request, "skipped", part.not_on_cpu)
+        elif left < LEAST_SECONDS:
+            result = results.get(part.name) or _unrun(part, request, "left", NO_TIME)
+        else:
+            result = _run(part, request, min(left, part.share * seconds), reserve, folder)
+        results[part.name] = result
+        result.write(folder)
+        print_result(result)
+        names = [*dict.fromkeys([*(part.name for part in parts), *results])]
+        write_summary(request, [results[name] for name in names if name in results])
+    return [results[part.name] for part in parts]
+
+
+def in_order(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Part]:
+    """The parts that are to be done: those that came to no end in an earlier call are last."""
+
+    def came_to_no_end(part: Part) -> bool:
+        return part.name in results and results[part.name].outcome in ("failed", "over its limit")
+
+    settled = [name for name, result in results.items() if result.outcome in SETTLED]
+    return sorted((part for part in parts if part.name not in settled), key=came_to_no_end)
+
+
+def command_of(part: Part) -> str:
+    """The command line of a part, for a person."""
+    return shlex.join(["python", "-m", part.module, *part.words])
+
+
+def _refuse_other_sizes(results: Iterable[Result], request: GpuRequest) -> None:
+    """What is done is done for one device and one size."""
+    for result in results:
+        if (result.device, result.scale) != (request.device, request.size):
+            raise UserError(
+                f"{request.store} holds results of device={result.device} scale={result.scale:g}: "
+                "give these, or another store=FOLDER"
+            )
+
+
+def _unrun(part: Part, request: GpuRequest, outcome: Outcome, reason: str) -> Result:
+    return Result(part.name, part.title, request.device, request.size, outcome, reason)
+
+
+def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: Path) -> Result:
+    """A part in a process of its own, and what came of it."""
+    output = folder / RAW / f"{part.name}.json"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.unlink(missing_ok=True)
+    words = [*part.words, word("output", str(output))]
+    if part.sweeps:
+        words.append(word("until", time.time() + limit))  # its imports count
+    started_at, begin = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    whole = limit + reserve if part.sweeps else limit  # sweeps end by themselves
+    ended = run_to_end(module_command(part.module, words), whole, ROOT)
+    seconds = time.monotonic() - begin
+    numbers: dict[str, Any] = {}
+    unread = "" if output.exists() else "it wrote no result"
+    if output.exists():
+        try:
+            numbers = dict(part.read(output))
+        except (LookupError, ValueError, TypeError) as error:
+            unread = f"its result cannot be read: {error!r}"
+    outcome, reason = _outcome(part, ended, numbers, unread, limit)
+    return Result(
+        part.name,
+        part.title,
+        request.device,
+        request.size,
+        outcome,
+        reason,
+        seconds,
+        limit,
+        command_of(part),
+        started_at,
+        numbers,
+    )
+
+
+def _outcome(
+    part: Part, ended: Ended, numbers: Mapping[str, Any], unread: str, limit: float
+) -> tuple[Outcome, str]:
+    """What came of a part, and why it is not done."""
+    if ended.over_limit and not (part.sweeps and numbers):
+        return "over its limit", f"its {limit:.0f} s were over"
+    if ended.code and not ended.over_limit:
+        return "failed", f"{ended.sentence} ({describe(ended)})"
+    if unread:
+        return "failed", unread
+    left = [row for row in numbers["rows"] if row["left_since"]] if part.sweeps else []
+    if left:
+        return "left", f"{len(left)} of {len(numbers['rows'])} rows"
+    return "done", ""

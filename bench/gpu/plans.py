@@ -1,0 +1,177 @@
+"""Sweeps that are to be made, row by row: what of them stands, and what each would take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from bench.gpu.request import SweepsRequest
+from bench.records.schema import FINISHED, RunRecord, read_records
+from bench.records.store import COMMITTED, Store
+
+PLANS = Path(__file__).with_suffix(".yaml")
+WIDTH = "models.width"
+WIDTHS = 16  # a smaller width is a multiple of it, which all models take
+LEAST = 2  # of a size that shrinks
+AUTOMATA = "tasks.training_automata"
+NOT_REACHED = "the time ended before it was looked at"
+COMMITTED_ROW, STORED_ROW = "on the committed board", "in the store"
+
+
+@dataclass
+class Row:
+    """One model in one sweep.
+
+    Attributes:
+        sweep: its place among the sweeps of the plan.
+        conditions: dotted key -> value, which the configuration of each of its runs has.
+        rates: learning rates of its trials.
+        finals: final runs.
+        stands: where all of its final runs are, if they are.
+        runs_there: trials and final runs that the store has.
+        tried: whether a sweep of this call had it.
+        reason: why it was left or failed.
+        metrics: means over its final runs.
+    """
+
+    sweep: int
+    model: str
+    conditions: Mapping[str, Any]
+    rates: Sequence[float]
+    finals: int
+    stands: str | None = None
+    runs_there: int = 0
+    tried: bool = False
+    reason: str = NOT_REACHED
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """Steps of one training."""
+        return int(self.conditions["training.steps"])
+
+    @property
+    def trainings(self) -> int:
+        """Those that are missing: the chosen trial is also the first final run."""
+        return max(1, len(self.rates) + self.finals - 1 - self.runs_there)
+
+    @property
+    def title(self) -> str:
+        """Its model, and the number of languages where it has one."""
+        automata = self.conditions.get(AUTOMATA)
+        return self.model if automata is None else f"{self.model} at N = {automata:,}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be trained on one task.
+
+    Attributes:
+        shared: words of all runs, but for the conditions of a sweep.
+        search: words that say how a sweep searches.
+    """
+
+    task: str
+    preset: str
+    shared: Sequence[str]
+    search: Sequence[str]
+    rows: Sequence[Row]
+
+    def run_words(self, row: Row) -> list[str]:
+        """The words of a run of a row, but for its model and the machine."""
+        return [*self.shared, *_words(row.conditions)]
+
+    def sweep_words(self, rows: Sequence[Row]) -> list[str]:
+        """The words of the sweep that has these rows, but for the machine."""
+        models = ",".join(row.model for row in rows)
+        rates = ",".join(map(str, rows[0].rates))
+        space = f"sweep.search_space={{training.lr:[{rates}]}}"
+        return [*self.run_words(rows[0]), f"models=[{models}]", *self.search, space]
+
+
+def read_plan(request: SweepsRequest) -> Plan:
+    """The plan of ``plans.yaml`` at the size of a request."""
+    content = _plans()[request.plan]
+    sizes = dict(content["sizes"])
+    if request.scale < 1:
+        sizes |= content["smaller"]
+    fixed = content["fixed"] | {k: scaled(k, v, request.scale) for k, v in sizes.items()}
+    search = content["search"]
+    finals = search["seeds"] * search.get("data_seeds", 1)
+    conditions = {k: v for k, v in fixed.items() if k.startswith(("tasks.", "training."))}
+    shared = _words({k: v for k, v in fixed.items() if k not in conditions})
+    rows = []
+    for place, sweep in enumerate(content["sweeps"]):
+        own = dict(conditions)
+        if AUTOMATA in sweep:
+            own[AUTOMATA] = scaled(AUTOMATA, sweep[AUTOMATA], request.scale)
+        rates = sweep["training.lr"]
+        for model in sweep["models"]:
+            if not request.models or model in request.models:
+                rows.append(Row(place, model, own, rates, finals))
+    return Plan(fixed["tasks"], fixed["preset"], shared, _words(search), rows)
+
+
+def _words(values: Mapping[str, Any]) -> list[str]:
+    """Words of names and numbers, which need no quotes."""
+    return [f"{key}={value}" for key, value in values.items()]
+
+
+def planned_models() -> list[str]:
+    """Every model that some plan trains."""
+    models = [m for plan in _plans().values() for sweep in plan["sweeps"] for m in sweep["models"]]
+    return list(dict.fromkeys(models))
+
+
+def _plans() -> dict[str, Any]:
+    plans: dict[str, Any] = yaml.safe_load(PLANS.read_text(encoding="utf-8"))
+    return plans
+
+
+def scaled(key: str, size: int, scale: float) -> int:
+    """A size in a rehearsal."""
+    if key == WIDTH:
+        return max(WIDTHS, round(size * scale / WIDTHS) * WIDTHS)
+    return max(LEAST, round(size * scale))
+
+
+def committed_records(plan: Plan) -> list[RunRecord]:
+    """Those of the project on the task and at the preset of a plan."""
+    return [*read_records([COMMITTED / plan.task / plan.preset])]
+
+
+def look_up(plan: Plan, store: Path, committed: Sequence[RunRecord]) -> None:
+    """Note in each row where it stands, what of it is in the store, and its numbers on the test
+    split."""
+    own = Store(store)
+    stored, trials = [*read_records([own.records])], [*read_records([own.trials])]
+    for row in plan.rows:
+        row.stands = None
+        for place, records in ((COMMITTED_ROW, committed), (STORED_ROW, stored)):
+            finals = [r for r in records if r.role == "final" and _is_of(r, row)]
+            if len(finals) >= row.finals and all(r.outcome in FINISHED for r in finals):
+                row.stands, row.metrics = place, _means(finals)
+                break
+        there = {record.run_id for record in (*stored, *trials) if _is_of(record, row)}
+        row.runs_there = len(there)
+
+
+def _is_of(record: RunRecord, row: Row) -> bool:
+    """Whether a record is of a model, of a sweep and of a rate of the row."""
+    if record.model != row.model or record.role not in ("final", "trial"):
+        return False
+    parts = [(key.partition("."), value) for key, value in row.conditions.items()]
+    return all(record.config[group].get(key) == value for (group, _, key), value in parts)
+
+
+def _means(records: Sequence[RunRecord]) -> dict[str, float]:
+    """Of each number on the test split, and the learning rate that was chosen."""
+    tests = [record.metrics["test"] for record in records if record.outcome == "ok"]
+    names = sorted(tests[0]) if tests else []
+    means = {name: fmean(test[name] for test in tests) for name in names}
+    return {"training.lr": records[0].config["training"]["lr"], **means}
