@@ -40,13 +40,12 @@ HEAD = """\
 """
 NUMBERS = "numbers of judging"  # beside the figures
 HELP = """\
-usage: python -m reproduce claims [update=true | page=FILE]
+usage: python -m reproduce claims [update=true]
 
   say which claims, and which numbers of the code that judges them all, differ from
   judging/frozen.yaml (exit code 4)
   update=true   write them there, so that what differs is set now, and judge the committed records
-                of every file in leaderboards/verdicts again
-  page=FILE     write there every claim of these files that was set after its first run had begun"""
+                of every file in leaderboards/verdicts again"""
 
 
 class Hashes(NamedTuple):
@@ -247,8 +246,7 @@ def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) 
         if lines:
             print(
                 "commit it before the runs; a claim whose runs are older has to be named in "
-                "docs/decisions.md, and `python -m reproduce claims page=docs/set_after_runs.md` "
-                "writes the page that lists them"
+                "judging/history.yaml, with the reason"
             )
     elif lines:
         command = "`python -m reproduce claims update=true` sets them now"

@@ -9,18 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import refuse_no_numbers, refuse_other_shape, without_numbers
+from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
 from bench.examination.reader import Buffers, Reader, offers_hidden
-from bench.examination.rounding import (
-    Difference,
-    Pair,
-    is_rounding,
-    largest_difference,
-    moved,
-    sizes_of,
-    sum_lengths,
-)
+from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import FEWEST_ROWS, UNCHANGED, Sequences, Source, cut_between
 from bench.records.schema import Passed
 from bench.training.unfit import UnfitModel
@@ -32,11 +25,12 @@ LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
 FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors otherwise
 SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
 SMALL_BATCH = 2**13  # positions of a training batch that is looked at as a whole in any case
+MANY_ROWS, FEW_POSITIONS = 521, 8  # a batch of more rows than an evaluation has; short, to be cheap
 MOVE = 0.1  # of a parameter, and in place of a zero
 MOVED = ", once its parameters are moved from their initial values, as by training"
 
 
-class Examiner:
+class Examiner(Comparisons):
     """One examination on its way; see :func:`bench.examination.examination.examine`."""
 
     def __init__(
@@ -49,18 +43,16 @@ class Examiner:
         trained: bool,
         asked: Tensor | None,
     ) -> None:
-        self.model, self.specification = model, specification
-        self.trained = trained
-        self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
-        self.source = Source(inputs, specification, self.generator, asked)
-        self.result = Examined()
-        self.random = False  # whether outputs in eval mode depend on random numbers
-        self.state = " with its trained weights" if trained else ""  # ends the sentences
         most = LARGEST_OUTPUT // (specification.output_size * FEWEST_ROWS)
         by_hidden = inputs.shape[1] > most and offers_hidden(model)
         if by_hidden:  # large vocabularies; the tasks do not ask for all logits either
             most = LARGEST_OUTPUT
-        self.reader = Reader(seed, by_hidden)
+        super().__init__(model, Reader(seed, by_hidden), trained)
+        self.specification, self.trained = specification, trained
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
+        self.source = Source(inputs, specification, self.generator, asked)
+        self.result = Examined()
+        self.random = False  # whether outputs in eval mode depend on random numbers
         self.length = max(1, min(inputs.shape[1], most))
         self.positions, self.most = positions, most
         self.rows = self._rows_of(self.length)
@@ -94,7 +86,9 @@ class Examiner:
         if self.result.unused and long.length > self.length:  # some are for long sequences alone
             by_parameters = self._gradients(self.model, long)[2]
             self.result.unused = without_gradient(self.model, by_parameters)
-        if not self.trained:
+        if self.trained:
+            self._many_rows()
+        else:
             self._moved(sequences)
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
@@ -153,74 +147,10 @@ class Examiner:
         state = f",{self.state}" if self.state else ""
         refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", state)
         others, again = self.reader.read(self.model, changed), self.reader.read(self.model, inputs)
-        self._same_twice(sequences, outputs, again)
-        self._compare_changed(sequences, outputs, others)
+        self.same_twice(sequences, outputs, again)
+        self.compare_changed(sequences, outputs, others)
         self._pass("numbers", "same outputs twice", "independent of the batch", "causal by values")
         return outputs
-
-    def _same_twice(
-        self, sequences: Sequences, outputs: Tensor, again: Tensor, training: bool = False
-    ) -> None:
-        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            first = self.reader.read(model, sequences.inputs, training)
-            self.reader.read(model, sequences.changed, training)
-            return first, self.reader.read(model, sequences.inputs, training), sizes_of(first)
-
-        difference = self._differ(pair, sequences.length, (outputs, again, sizes_of(outputs)))
-        if difference is None:
-            return
-        mode = "in training mode " if training else ""
-        also = ", or draws from a generator of its own" if training else ""
-        raise UnfitModel(
-            f"the model keeps something between calls{also}: {mode}the same inputs, with the same "
-            f"seeds, give other outputs after another call ({difference}){self.state}; a sequence "
-            "starts with its call to forward"
-        )
-
-    def _compare_changed(
-        self, sequences: Sequences, outputs: Tensor, others: Tensor, training: bool = False
-    ) -> None:
-        """Nothing before a cut may have changed."""
-        kept = sequences.before_the_cut().unsqueeze(2)
-
-        def within(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            return first, torch.where(kept, second, first), sizes_of(first)
-
-        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            first = self.reader.read(model, sequences.inputs, training)
-            return within(first, self.reader.read(model, sequences.changed, training))
-
-        difference = self._differ(pair, sequences.length, within(outputs, others))
-        if difference is None:
-            return
-        mode = " in training mode" if training else ""
-        if self._row_alone_changes(sequences, difference.row, training):
-            raise UnfitModel(
-                f"the model sees the future{mode}{self.state}: other inputs from position "
-                f"{sequences.cuts[difference.row]} on change its output at position "
-                f"{difference.position} ({difference}); outputs at t may depend on inputs at "
-                "positions <= t only"
-            )
-        raise UnfitModel(
-            f"an output of the model depends on the other sequences of its batch{mode}"
-            f"{self.state}: other values there change it at position {difference.position} "
-            f"({difference})"
-        )
-
-    def _row_alone_changes(self, sequences: Sequences, row: int, training: bool) -> bool:
-        """Whether it is the future of a row, and not the rows beside it, that changes its past."""
-        cut, here = sequences.cuts[row], slice(row, row + 1)
-        if cut in (0, sequences.length):
-            return False
-        changed = sequences.inputs.clone()  # some models take no batch of one in training mode
-        changed[here] = sequences.changed[here]
-
-        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            first = self.reader.read(model, sequences.inputs, training)
-            second = self.reader.read(model, changed, training)
-            return first[here, :cut], second[here, :cut], sizes_of(first)[here, :cut]
-
-        return self._differ(pair, sequences.length) is not None
 
     def _prefix(self, sequences: Sequences, outputs: Tensor, cut: int) -> None:
         """The first positions of one sequence alone, in eval mode."""
@@ -240,11 +170,11 @@ class Examiner:
             whole = self.reader.read(model, sequences.inputs)
             return self.reader.read(model, start), whole[row, :cut], sizes_of(whole)[row, :cut]
 
-        difference = self._differ(pair, sequences.length, (alone, outputs[row, :cut], sizes))
+        difference = self.differ(pair, sequences.length, (alone, outputs[row, :cut], sizes))
         if difference is None:
             self._pass("causal by prefixes")
             return
-        if self._differs_alone(sequences):
+        if self.differs_alone(sequences):
             raise UnfitModel(
                 "an output of the model depends on the other sequences of its batch"
                 f"{self.state}: alone a sequence gives another one ({difference})"
@@ -255,16 +185,6 @@ class Examiner:
             f"{sequences.length} positions ({difference}); outputs at t may depend on inputs at "
             "positions <= t only"
         )
-
-    def _differs_alone(self, sequences: Sequences) -> bool:
-        row = slice(UNCHANGED, UNCHANGED + 1)
-
-        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            together = self.reader.read(model, sequences.inputs)
-            alone = self.reader.read(model, sequences.inputs[row])
-            return alone, together[row], sizes_of(together)[row]
-
-        return self._differ(pair, sequences.length) is not None
 
     def _whole_batch(self, sequences: Sequences) -> None:
         """A sequence in a batch as large as those of the training, in eval mode."""
@@ -279,7 +199,7 @@ class Examiner:
             outputs = self.reader.read(model, sequences.inputs)
             return self.reader.read(model, batch)[rows], outputs, sizes_of(outputs)
 
-        difference = self._differ(pair, length)
+        difference = self.differ(pair, length)
         if difference is not None:
             raise UnfitModel(
                 f"an output of the model depends on the size of its batch{self.state}: among "
@@ -287,19 +207,23 @@ class Examiner:
                 f"position {difference.position} ({difference})"
             )
 
-    def _differ(
-        self, pair: Pair, length: int, known: tuple[Tensor, Tensor, Tensor] | None = None
-    ) -> Difference | None:
-        """The largest difference of two outputs, or None where it is rounding.
-
-        Args:
-            known: what ``pair`` gives by the model, if it was computed already.
-        """
-        terms = sum_lengths(self.model, length)
-        difference = largest_difference(*(known or pair(self.model)), terms)
-        if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
-            return None
-        return difference
+    def _many_rows(self) -> None:
+        """Evaluations have larger batches than trainings: other values in one of those as well."""
+        length = min(FEW_POSITIONS, self.length)
+        rows = MANY_ROWS
+        if not self.reader.by_hidden:
+            rows = min(rows, LARGEST_OUTPUT // (length * self.specification.output_size))
+        if rows <= self.rows:
+            return
+        sequences = self.source.draw(rows, length)
+        try:
+            outputs = self.reader.read(self.model, sequences.inputs)
+        except UnfitModel:
+            raise
+        except Exception:  # not every model takes every length, and the task may not ask for it
+            return
+        others = self.reader.read(self.model, sequences.changed)
+        self.compare_changed(sequences, outputs, others)
 
     def _hidden(self, sequences: Sequences) -> None:
         """Outputs by ``hidden`` are those of ``forward``."""
@@ -316,7 +240,7 @@ class Examiner:
                 vectors = self.reader.call(own, inputs, hidden=True)
                 return vectors @ own.output_matrix.T, outputs, sizes_of(outputs)
 
-        difference = self._differ(pair, inputs.shape[1])
+        difference = self.differ(pair, inputs.shape[1])
         if difference is not None:
             raise UnfitModel(
                 f"hidden and output_matrix give other outputs than forward{self.state} "
@@ -329,8 +253,8 @@ class Examiner:
         outputs = self.reader.read(self.model, sequences.inputs, True)
         others = self.reader.read(self.model, sequences.changed, True)
         again, by_inputs, by_parameters = self._gradients(self.model, sequences)
-        self._same_twice(sequences, outputs, again, True)
-        self._compare_changed(sequences, outputs, others, True)
+        self.same_twice(sequences, outputs, again, True)
+        self.compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:
             self.result.unused = without_gradient(self.model, by_parameters)
@@ -367,7 +291,7 @@ class Examiner:
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             return within(self._gradients(model, sequences)[1])
 
-        difference = self._differ(pair, 2 * sequences.length, within(by_inputs))
+        difference = self.differ(pair, 2 * sequences.length, within(by_inputs))
         if difference is None:
             self._pass("causal by gradients")
             return
@@ -392,7 +316,7 @@ class Examiner:
             if bool(without_numbers(outputs).any()):  # the move, and no training, has broken it
                 return
             others = self.reader.read(self.model, sequences.changed, True)
-            self._compare_changed(sequences, outputs, others, True)
+            self.compare_changed(sequences, outputs, others, True)
             outputs = self.reader.read(self.model, sequences.inputs)
             self._prefix(sequences, outputs, self._cut_inside(sequences.length))
             self._hidden(sequences)

@@ -1,12 +1,13 @@
-"""``python -m tests.public_packages.examine SLUG PART FILE``: one package, in its own process.
+"""``python -m tests.public_packages.examine SLUG PART FILE LIMIT``: one package by itself.
 
 The package must be importable. PART is "behaviour" or "trainings"; what came out is written to FILE
-after each step, so that a process which is stopped by its time limit leaves what it has.
+after each step, so that a process which is stopped after LIMIT CPU-seconds leaves what it has.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from pathlib import Path
@@ -146,7 +147,8 @@ def examine_trainings(contender: Contender, row: Row, rivals: Path) -> None:
 
 
 def main() -> None:
-    slug, part, file = sys.argv[1:]
+    slug, part, file, limit = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 10))
     (contender,) = [c for c in CONTENDERS if c.slug == slug]
     torch.set_num_threads(1)
     row = Row(Path(file))

@@ -185,6 +185,15 @@ def test_what_only_a_large_batch_shows_is_named() -> None:
     assert "causal by values" in examine(made(Dropped), TOKENS, batch).passed
 
 
+def test_what_only_batches_larger_than_those_of_the_training_show_is_named() -> None:
+    class Hundreds(Honest):
+        def added(self, vectors: Tensor) -> Tensor:
+            return following(vectors) if len(vectors) > 200 else torch.zeros_like(vectors)
+
+    with pytest.raises(UnfitModel, match="sees the future with its trained weights"):
+        examine(made(Hundreds), TOKENS, tokens(), trained=True)
+
+
 def test_the_same_seed_asks_the_same() -> None:
     def sentence(seed: int) -> str:
         with pytest.raises(UnfitModel) as caught:
