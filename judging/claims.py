@@ -80,10 +80,10 @@ class Claim:
     @property
     def hashes(self) -> Hashes:
         """By which a change of it is seen."""
-        said = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
+        words = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
         beside, test = self.control.parts if self.control else ([], None)
-        own = [self.rule.judge, test, *([self.ranks] if self.ranks else [])]
-        return Hashes.of(self.name, [said, beside], own)
+        test_code = [self.rule.judge, test, *([self.ranks] if self.ranks else [])]
+        return Hashes.of(self.name, [words, beside], test_code)
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``, twins of runs included."""
@@ -110,7 +110,7 @@ class Claim:
         if not (lacking := not_ranked(rows)):
             return finding
         if self.of_each and finding.verdict == CONTRADICTED:
-            out = {one.run_id for row in rows if not_ranked([row]) for one in row[1]}
+            out = {record.run_id for row in rows if not_ranked([row]) for record in row[1]}
             ranked = [record for record in runs if record.run_id not in out]
             if self.rule.judge(ranked, LEVEL).verdict == CONTRADICTED:
                 evidence = f"{finding.evidence}; {lacking}, but the others contradict it alone"
@@ -143,7 +143,7 @@ class ClaimResult:
     def to_json(self, cost: Callable[[str], str]) -> dict[str, Any]:
         """The entry of a verdict file; of what is not asked here with the cost of asking."""
         at = self.finding.asked_at
-        asked = {"asked_at": at, "cost": cost(at)} if at else {}
+        ask_at_cost = {"asked_at": at, "cost": cost(at)} if at else {}
         effect, frozen = self.finding.effect, entry_of(self.claim.hashes)
         return {
             "name": self.claim.name,
@@ -160,7 +160,7 @@ class ClaimResult:
             "set": None if frozen is None else frozen.since,
             "after_runs": self.after_runs,
             **({} if self.confirmed is None else {"confirmed": self.confirmed}),
-            **asked,
+            **ask_at_cost,
         }
 
 

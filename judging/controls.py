@@ -138,10 +138,10 @@ class Untrained:
 
     def judged(self, rule: Rule, records: Records, level: float) -> Finding:
         """What the claim's own test says of the twins, as if they were the runs."""
-        found = self.in_place(records)
-        if all(record.role == "baseline" for record in found):
+        in_place = self.in_place(records)
+        if all(record.role == "baseline" for record in in_place):
             return Finding(UNDECIDED, "no runs", 0)
-        return rule.judge(found, level)
+        return rule.judge(in_place, level)
 
     def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
         """What is left of a reproduced claim: a test that its control passes tells nothing. A
@@ -153,28 +153,31 @@ class Untrained:
         test = partial(self.judged, rule, records)
         if finding.verdict == REPRODUCED:
             return _beside(finding, self.label, test, level, finding.seeds)
-        if finding.verdict != CONTRADICTED or (own := test(level)).verdict != CONTRADICTED:
+        if finding.verdict != CONTRADICTED or (of_control := test(level)).verdict != CONTRADICTED:
             return finding
         label = f"{self.label[:1].upper()}{self.label[1:]}"
-        so = f"{finding.evidence}. {label} contradicts it too ({own.evidence})"
+        so = f"{finding.evidence}. {label} contradicts it too ({of_control.evidence})"
         return replace(finding, evidence=so)
 
     def in_place(self, records: Records) -> list[RunRecord]:
         """Predictors as they are, and every run that has a twin with what the twin measured: its
         settings stay, since a rule asks for them. A twin that failed says nothing."""
-        found = []
+        stood_in = []
         for run, twin in self._pairs(records):
             if twin is run:
-                found.append(run)
+                stood_in.append(run)
             elif twin is not None and twin.outcome == "ok":
-                found.append(run.model_copy(update={k: getattr(twin, k) for k in MEASURED}))
-        return found
+                stood_in.append(run.model_copy(update={k: getattr(twin, k) for k in MEASURED}))
+        return stood_in
 
     def twins(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
         """Those of a pool that are twins of these runs, sorted by run id."""
         pairs = self._pairs([*runs, *filter(is_twin, pool)])
-        found = {twin.run_id: twin for run, twin in pairs if twin is not None and twin is not run}
-        return [found[run_id] for run_id in sorted(found)]
+        twin_by_id = {}
+        for run, twin in pairs:
+            if twin is not None and twin is not run:
+                twin_by_id[twin.run_id] = twin
+        return [twin_by_id[run_id] for run_id in sorted(twin_by_id)]
 
     def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
         """Each run with its twin, if it has one; a predictor is its own."""
@@ -185,18 +188,20 @@ class Untrained:
             if run.role == "baseline":
                 yield run, run
             else:
-                of_run = (one for one in pool[_place(run)] if self._is_twin_of(one, run))
+                of_run = (twin for twin in pool[_place(run)] if self._is_twin_of(twin, run))
                 yield run, next(of_run, None)
 
     def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
         """Whether they differ in nothing but the length of the training and what was searched."""
         keys = (word.partition("=")[0] for word in self._words(run.task, run.model))
         free = {*keys, *(run.study.search_space if run.study else ())}
-        own, other = flat(run.config, run.config), flat(twin.config, twin.config)
-        same_data = run.provenance.data == twin.provenance.data or bool(
-            {run.task, run.model} & self.keys.keys()
-        )
-        return same_data and all(other.get(k) == v for k, v in own.items() if k not in free)
+        settings, twin_settings = flat(run.config, run.config), flat(twin.config, twin.config)
+        # The words that make the twin of a measurement may change its data.
+        by_itself = bool({run.task, run.model} & self.keys.keys())
+        if run.provenance.data != twin.provenance.data and not by_itself:
+            return False
+        compared = settings.keys() - free
+        return all(twin_settings.get(key) == settings[key] for key in compared)
 
     def _words(self, task: str, model: str, usual: str = STEP) -> list[str]:
         return self.keys.get(task, self.keys.get(model, usual)).split()
@@ -206,15 +211,17 @@ class Untrained:
     ) -> list[Configuration]:
         """The twins of these command lines, each once: of single runs, and of each model of a sweep
         with as many seeds as its final runs."""
-        found: dict[str, Configuration] = {}
+        configuration_by_run: dict[str, Configuration] = {}
         for words in runs:
-            found |= self._of(words, swept=False)
+            configuration_by_run |= self._of(words, swept=False)
         for words in sweeps:
             plan = make_plan(words)
-            for entry in (one for one in plan.entries if not one.guest):  # none judges a guest
+            for entry in plan.entries:
+                if entry.guest:  # no claim judges one
+                    continue
                 first = [word(key, values[0]) for key, values in entry.space.items()]
-                found |= self._of([*entry.words, *first], swept=True)
-        return list(found.values())
+                configuration_by_run |= self._of([*entry.words, *first], swept=True)
+        return list(configuration_by_run.values())
 
     def _of(self, words: Sequence[str], swept: bool) -> dict[str, Configuration]:
         usual = compose_seeded(words)
@@ -224,7 +231,10 @@ class Untrained:
             return {}
         first = compose_seeded([*words, *short])
         runs = first.final_runs() if swept else [first]
-        return {f"{one.task} {one.model} {one.seed} {one.resolved()}": one for one in runs}
+        configuration_by_run = {}
+        for run in runs:
+            configuration_by_run[f"{run.task} {run.model} {run.seed} {run.resolved()}"] = run
+        return configuration_by_run
 
 
 UNTRAINED = Untrained()
@@ -239,21 +249,21 @@ def _beside(
     Args:
         test: of the control, at a level.
     """
-    verdict, own = UNDECIDED, test(level)
-    if own.verdict == REPRODUCED:
+    verdict, of_control = UNDECIDED, test(level)
+    if of_control.verdict == REPRODUCED:
         so = "holds too, so that the claim tells nothing"
-    elif own.verdict == NOT_ASKED:
-        so = f"could not be judged ({own.evidence})"
-    elif own.seeds == 0:
+    elif of_control.verdict == NOT_ASKED:
+        so = f"could not be judged ({of_control.evidence})"
+    elif of_control.seeds == 0:
         so = "was not run"
-    elif own.seeds < seeds:
-        so = f"was run for {own.seeds} of {seeds} seeds only"
-    elif own.verdict == CONTRADICTED:
-        verdict, so = REPRODUCED, f"fails as it must ({own.evidence})"
+    elif of_control.seeds < seeds:
+        so = f"was run for {of_control.seeds} of {seeds} seeds only"
+    elif of_control.verdict == CONTRADICTED:
+        verdict, so = REPRODUCED, f"fails as it must ({of_control.evidence})"
     elif test(min(level, LEANING)).verdict == REPRODUCED:
-        so = f"does not surely fail: it would pass at {LEANING:.0%} ({own.evidence})"
+        so = f"does not surely fail: it would pass at {LEANING:.0%} ({of_control.evidence})"
     else:
-        verdict, so = REPRODUCED, f"does not pass, as it must not ({own.evidence})"
+        verdict, so = REPRODUCED, f"does not pass, as it must not ({of_control.evidence})"
     evidence = f"{finding.evidence}. The control, {label}, {so}"
     return replace(finding, verdict=verdict, evidence=evidence)
 

@@ -48,17 +48,17 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
     if not any(is_trained(record) for record in records):
         return ()
     searched = [record for record in records if record.study] or records
-    found = {mark for record in searched for mark in _choice(record)}
+    lacking = {mark for record in searched for mark in _choice(record)}
     if searched_elsewhere and not any(record.study for record in records):
         why = (
             "no search of its own; what that of this model, of the same size, chose is another row"
         )
-        found = {Mark(NOT_CHOSEN, why)}
+        lacking = {Mark(NOT_CHOSEN, why)}
     converged, why = convergence(records)
     if not converged:
-        found.add(Mark(IMPROVING, why))
-    if found:
-        return tuple(sorted(found, key=lambda mark: (WORDS.index(mark.word), mark.why)))
+        lacking.add(Mark(IMPROVING, why))
+    if lacking:
+        return tuple(sorted(lacking, key=lambda mark: (WORDS.index(mark.word), mark.why)))
     study = searched[0].study
     count = len(_tried(study)) if study else 0
     by_all = study is not None and _over_seeds(study)
@@ -70,13 +70,13 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
 def not_ranked(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> str:
     """The rows that no table ranks, by their labels, and why: "GPT2 is still improving". Empty if
     all are tuned, and at smoke, which tests the machinery and tunes nothing."""
-    found = []
+    sentences = []
     for label, records in rows:
-        own = [record for record in records if record.preset != "smoke"]
-        if words := [one.word for one in marks(own) if one.word != TUNED]:
+        beyond_smoke = [record for record in records if record.preset != "smoke"]
+        if words := [mark.word for mark in marks(beyond_smoke) if mark.word != TUNED]:
             verb = "is" if words[0] in (IMPROVING, UNTUNED) else "is on an"
-            found.append(f"{label} {verb} {' and on an '.join(dict.fromkeys(words))}")
-    return ", ".join(found)
+            sentences.append(f"{label} {verb} {' and on an '.join(dict.fromkeys(words))}")
+    return ", ".join(sentences)
 
 
 def is_trained(record: RunRecord) -> bool:
@@ -92,18 +92,18 @@ def _choice(record: RunRecord) -> Iterator[Mark]:
     if study is None or len(tried) < 2:
         yield Mark(UNTUNED, f"{len(tried) or 'no'} setting tried" if study else "no search")
         return
-    own = {key: _value(record, key) for key in study.search_space}
-    values = [trial.score for trial in study.trials if trial.parameters == own]
-    known = [trial.score for trial in study.trials if trial.score is not None]
+    chosen = {key: _value(record, key) for key in study.search_space}
+    values = [trial.score for trial in study.trials if trial.parameters == chosen]
+    scores = [trial.score for trial in study.trials if trial.score is not None]
     best = max if record.headline.direction == "maximise" else min
-    if not known or best(known) not in values:
+    if not scores or best(scores) not in values:
         yield Mark(UNTUNED, "its setting is not the best of those that were tried")
         return
     for key in study.search_space:
         reached = [setting[key] for setting in tried if key in setting]
-        if side := _edge(own[key], reached, len(study.search_space[key])):
+        if side := _edge(chosen[key], reached, len(study.search_space[key])):
             listed = ", ".join(f"{value:g}" for value in sorted(set(reached)))
-            yield Mark(EDGE, f"{key}={own[key]:g} is the {side} value tried of {listed}")
+            yield Mark(EDGE, f"{key}={chosen[key]:g} is the {side} value tried of {listed}")
 
 
 def _over_seeds(study: Study) -> bool:
@@ -112,11 +112,11 @@ def _over_seeds(study: Study) -> bool:
 
 def _tried(study: Study) -> list[dict[str, Any]]:
     """The different settings that came to an end of their own, failures included."""
-    found: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
     for trial in study.trials:
-        if trial.outcome != "interrupted" and trial.parameters not in found:
-            found.append(trial.parameters)
-    return found
+        if trial.outcome != "interrupted" and trial.parameters not in settings:
+            settings.append(trial.parameters)
+    return settings
 
 
 def _value(record: RunRecord, key: str) -> Any:
@@ -144,15 +144,15 @@ def convergence(records: Sequence[RunRecord]) -> tuple[bool, str]:
     in between. The noise is not taken over seeds, since a seed that learns late is none.
     """
     finished = [record for record in records if record.outcome == "ok"]
-    known = [late for late in map(_late, finished) if late is not None]
-    if not finished or len(known) < len(finished):
+    shares_by_seed = [late for late in map(_late, finished) if late is not None]
+    if not finished or len(shares_by_seed) < len(finished):
         return False, (
             "nothing shows that it has stopped, with less than "
             f"{FEWEST} validations over the last {LAST:.0%} of the steps"
         )
-    fall, rise = (statistics.fmean(shares) for shares in zip(*known, strict=True))
-    said = f"{fall:.1%} of the whole fall of its validation loss came in the last {LAST:.0%}"
-    return fall <= max(STOPPED, rise), f"{said} of the steps"
+    fall, rise = (statistics.fmean(shares) for shares in zip(*shares_by_seed, strict=True))
+    sentence = f"{fall:.1%} of the whole fall of its validation loss came in the last {LAST:.0%}"
+    return fall <= max(STOPPED, rise), f"{sentence} of the steps"
 
 
 def _late(record: RunRecord) -> tuple[float, float] | None:
@@ -165,15 +165,15 @@ def _late(record: RunRecord) -> tuple[float, float] | None:
     late = [y for x, y in zip(curve.x, curve.y, strict=True) if x >= start]
     if len(late) < FEWEST or curve.x[-1] < steps:
         return None
-    kept = min(late) if training.get("select") == "best_validation" else late[-1]
+    kept_loss = min(late) if training.get("select") == "best_validation" else late[-1]
     # The first training loss stands for the validation before any step, which nobody measured.
     trained = record.curves.get("training_loss", curve)
-    whole = max([*trained.y[:1], curve.y[0]]) - kept
+    whole = max([*trained.y[:1], curve.y[0]]) - kept_loss
     if whole <= 0:
         return 0.0, 0.0
     path = [_at(curve, start), *late]
     rise = sum(max(after - before, 0.0) for before, after in pairwise(path))
-    return (path[0] - kept) / whole, rise / whole
+    return (path[0] - kept_loss) / whole, rise / whole
 
 
 def _at(curve: Curve, x: float) -> float:

@@ -104,9 +104,12 @@ def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, Entry]]:
 
 def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
     """Name of the number -> what is kept of it."""
-    kept = {name: Kept(**own) for name, own in _content(path).get(NUMBERS, {}).items()}
+    kept_numbers = {name: Kept(**entry) for name, entry in _content(path).get(NUMBERS, {}).items()}
     # YAML takes 1e-06, without a point, for a text.
-    return {name: one._replace(value=json.loads(str(one.value))) for name, one in kept.items()}
+    return {
+        name: number._replace(value=json.loads(str(number.value)))
+        for name, number in kept_numbers.items()
+    }
 
 
 def _content(path: Path) -> dict[str, dict[str, Any]]:
@@ -132,50 +135,50 @@ def entry_of(claim: Hashes) -> Entry | None:
 def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     """Whether a claim was set, or its test edited, after the first of these runs had begun: with
     one run seen, the tolerance could have been chosen to fit."""
-    found = entry_of(claim)
+    entry = entry_of(claim)
     starts = [began(record) for record in records]
     if not starts:
         return False
-    changed = found is None or not found.has_test(claim)
-    return found is None or changed or moment(found.since) >= min(starts)
+    changed = entry is None or not entry.has_test(claim)
+    return entry is None or changed or moment(entry.since) >= min(starts)
 
 
 def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     """The runs that began after a claim was last set, or its test edited, and repeat none;
     none of one that is not frozen as it is. They had no part in what it says."""
-    found = entry_of(claim)
-    if found is None or not found.has_test(claim):
+    entry = entry_of(claim)
+    if entry is None or not entry.has_test(claim):
         return []
-    since = moment(found.since)
+    since = moment(entry.since)
     return [record for record in records if began(record) > since]
 
 
 def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[str]:
     """What of ``known`` is not what the claims are now, in words."""
-    found = []
-    for figure, own in claims.items():
+    lines = []
+    for figure, claims_of_figure in claims.items():
         entries = known.get(figure, {})
-        for claim in own:
+        for claim in claims_of_figure:
             entry = entries.get(claim.name)
             if entry is None:
-                found.append(f"{figure}, {claim.name}: is new")
+                lines.append(f"{figure}, {claim.name}: is new")
             elif entry.words != claim.words:
-                found.append(f"{figure}, {claim.name}: was set anew")
+                lines.append(f"{figure}, {claim.name}: was set anew")
             elif not entry.has_test(claim):
-                found.append(f"{figure}, {claim.name}: its test was edited")
-        gone = set(entries) - {claim.name for claim in own}
-        found += [f"{figure}, {name}: is gone" for name in sorted(gone)]
-    return found + [f"{figure}: is gone" for figure in sorted(set(known) - set(claims))]
+                lines.append(f"{figure}, {claim.name}: its test was edited")
+        gone = set(entries) - {claim.name for claim in claims_of_figure}
+        lines += [f"{figure}, {name}: is gone" for name in sorted(gone)]
+    return lines + [f"{figure}: is gone" for figure in sorted(set(known) - set(claims))]
 
 
 def differing_numbers(now: Mapping[str, float], known: Mapping[str, Kept]) -> list[str]:
     """What of ``known`` is not what the numbers are now, in words."""
-    found = [
+    lines = [
         f"{name}: is {value}, was {known[name].value}" if name in known else f"{name}: is new"
         for name, value in now.items()
         if name not in known or known[name].value != value
     ]
-    return found + [f"{name}: is gone" for name in sorted(set(known) - set(now))]
+    return lines + [f"{name}: is gone" for name in sorted(set(known) - set(now))]
 
 
 def updated_numbers(
@@ -193,8 +196,11 @@ def updated(
 ) -> dict[str, dict[str, Entry]]:
     """What is to be kept: times stay where nothing differs."""
     return {
-        figure: {one.name: _entry(one, known.get(figure, {}).get(one.name), now) for one in own}
-        for figure, own in claims.items()
+        figure: {
+            claim.name: _entry(claim, known.get(figure, {}).get(claim.name), now)
+            for claim in claims_of_figure
+        }
+        for figure, claims_of_figure in claims.items()
     }
 
 
@@ -213,11 +219,11 @@ def write_frozen(
     lines = [HEAD, f"{NUMBERS}:\n"] if kept_numbers else [HEAD]
     for name, number in (kept_numbers or {}).items():
         lines.append(f"  {name}: {json.dumps(number._asdict())}\n")
-    for figure, own in sorted(entries.items()):
+    for figure, claims_of_figure in sorted(entries.items()):
         lines.append(f"{figure}:\n")
-        for name, entry in own.items():
-            kept = {key: value for key, value in entry._asdict().items() if value}
-            lines.append(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(kept)}\n")
+        for name, entry in claims_of_figure.items():
+            filled = {key: value for key, value in entry._asdict().items() if value}
+            lines.append(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(filled)}\n")
     write_atomically(path, "".join(lines).encode())
     _by_words.cache_clear()
 
@@ -225,27 +231,27 @@ def write_frozen(
 def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) -> int:
     """Compare the claims and the numbers of judging with what is kept, or keep them and judge what
     is committed again."""
-    known, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
-    found = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known)]
+    known_entries, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
+    lines = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known_entries)]
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
-    for line in found:
+    for line in lines:
         print(line)
     if words:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         kept_numbers = updated_numbers(own_numbers, known_numbers, now)
-        write_frozen(updated(claims, known, now), kept_numbers=kept_numbers)
+        write_frozen(updated(claims, known_entries, now), kept_numbers=kept_numbers)
         judge_again()
-        print(f"{FROZEN.name} holds {_counted(claims, own_numbers)}; {len(found)} changed")
-        if found:
+        print(f"{FROZEN.name} holds {_counted(claims, own_numbers)}; {len(lines)} changed")
+        if lines:
             print(
                 "commit it before the runs; a claim whose runs are older has to be named in "
                 "judging/history.yaml, with the reason"
             )
-    elif found:
-        how = "`python -m reproduce claims update=true` sets them now"
+    elif lines:
+        command = "`python -m reproduce claims update=true` sets them now"
         raise UserError(
-            f"{len(found)} claims or numbers of judging are not as they were frozen: {how}",
+            f"{len(lines)} claims or numbers of judging are not as they were frozen: {command}",
             VERIFICATION_FAILED,
         )
     else:

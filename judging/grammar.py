@@ -155,16 +155,16 @@ class Measured:
 
     def sample(self, records: Records) -> Sample:
         """The number of each seed, with its kind and test items."""
-        found, number = self.runs.of(records), self.number
+        records_of, number = self.runs.of(records), self.number
         name = number.read if isinstance(number.read, str) else ""
-        kind = number.kind or kind_of(found[0].task if found else self.runs.task, name)
+        kind = number.kind or kind_of(records_of[0].task if records_of else self.runs.task, name)
         return observe(
             self.label,
-            found,
+            records_of,
             number.value,
             kind,
             number.diverged,
-            _items(found, name, number),
+            _items(records_of, name, number),
             number.bounds,
         )
 
@@ -268,16 +268,17 @@ def each(
             are), such as one rule for every size that was run.
         numbers: names for numbers of the rules, for the words of a claim.
     """
-    known = () if callable(rules) else tuple(rules)
+    fixed_rules = () if callable(rules) else tuple(rules)
 
     def judge(records: Records, level: float) -> Finding:
-        found = rules(records) if callable(rules) else known
-        return verdicts.every([partial(rule.judge, records) for rule in found], level)
+        rules_now = rules(records) if callable(rules) else fixed_rules
+        return verdicts.every([partial(rule.judge, records) for rule in rules_now], level)
 
-    given = {(key, value) for rule in known for key, value in rule.numbers.items()}
-    often = Counter(key for key, _ in given)
-    once_each = {key: value for key, value in given if often[key] == 1}  # others name no one number
-    joined = "; ".join(dict.fromkeys(rule.text for rule in known))
+    named_numbers = {(key, value) for rule in fixed_rules for key, value in rule.numbers.items()}
+    often = Counter(key for key, _ in named_numbers)
+    # A key with two values names no one number, so that the words of a claim cannot have it.
+    once_each = {key: value for key, value in named_numbers if often[key] == 1}
+    joined = "; ".join(dict.fromkeys(rule.text for rule in fixed_rules))
     return Rule(text or joined, judge, {**once_each, **numbers})
 
 
@@ -299,13 +300,13 @@ def provided(premise: Rule, rule: Rule) -> Rule:
     has no sink where another has one. Unlike ``once`` it has an answer elsewhere: not enough."""
 
     def judge(records: Records, level: float) -> Finding:
-        found = premise.judge(records, level)
-        if found.verdict == verdicts.REPRODUCED:
+        premise_finding = premise.judge(records, level)
+        if premise_finding.verdict == verdicts.REPRODUCED:
             return rule.judge(records, level)
-        if found.verdict == verdicts.NOT_ASKED:
-            return found
-        evidence = f"{found.evidence}, so that the claim would say nothing"
-        return replace(found, verdict=verdicts.UNDECIDED, evidence=evidence)
+        if premise_finding.verdict == verdicts.NOT_ASKED:
+            return premise_finding
+        evidence = f"{premise_finding.evidence}, so that the claim would say nothing"
+        return replace(premise_finding, verdict=verdicts.UNDECIDED, evidence=evidence)
 
     return replace(rule, text=f"{rule.text}; judged where {premise.text}", judge=judge)
 
@@ -371,14 +372,14 @@ def largest_of(
     """
 
     def judge(records: Records, level: float) -> Finding:
-        found = sorted(parts(records), key=lambda part: -part[0])
-        finding = verdicts.every([partial(rule.judge, records) for _, rule in found], level)
-        if not found:
+        by_size = sorted(parts(records), key=lambda part: -part[0])
+        finding = verdicts.every([partial(rule.judge, records) for _, rule in by_size], level)
+        if not by_size:
             return finding
-        first, *others = (rule.judge(records, level) for _, rule in found)
+        first, *others = (rule.judge(records, level) for _, rule in by_size)
         failing = [other.evidence for other in others if other.verdict != verdicts.REPRODUCED]
-        shown = f"the largest of {len(found)} {what}: {first.evidence}"
-        return replace(finding, evidence="; ".join([shown, *failing]))
+        largest = f"the largest of {len(by_size)} {what}: {first.evidence}"
+        return replace(finding, evidence="; ".join([largest, *failing]))
 
     return Rule(text, judge)
 
@@ -387,7 +388,7 @@ def any_of(*belong: Callable[[RunRecord], object]) -> Callable[[Records], list[R
     """Selects the records of which one of these holds, such as ``Runs.has``, sorted by run id."""
 
     def select(records: Records) -> list[RunRecord]:
-        own = [record for record in records if any(holds(record) for holds in belong)]
-        return sorted(own, key=lambda record: record.run_id)
+        selected = [record for record in records if any(holds(record) for holds in belong)]
+        return sorted(selected, key=lambda record: record.run_id)
 
     return select

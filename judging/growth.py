@@ -33,15 +33,15 @@ class Growth:
 
     def draws(self, records: Records) -> list[Draw]:
         """N by size of each draw that has a number above 0 at every size."""
-        found: dict[tuple[int, int], Draw] = {}
+        draw_by_trial: dict[tuple[int, int], Draw] = {}
         sizes = set()
         for run in finished(list(filter(self.runs.has, records))):
             for size, row in self.read(run):
                 sizes.add(size)
                 for trial, number in enumerate(row):
                     if number:
-                        found.setdefault((run.seed, trial), {})[size] = number
-        return [own for _, own in sorted(found.items()) if {*own} == sizes]
+                        draw_by_trial.setdefault((run.seed, trial), {})[size] = number
+        return [draw for _, draw in sorted(draw_by_trial.items()) if {*draw} == sizes]
 
     def slope(self, draw: Draw) -> float:
         """Of log N on log size, or of log₂ N on size."""
@@ -64,6 +64,6 @@ class Growth:
 
         ends = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         text = f"{label}, is {ends} with its whole 95 % interval over draws"
-        own = lambda records: list(filter(self.runs.has, records))  # noqa: E731
-        rule = over_trials(each(rules, text), own, f"{self.runs.label} of every size")
+        runs_of = lambda records: list(filter(self.runs.has, records))  # noqa: E731
+        rule = over_trials(each(rules, text), runs_of, f"{self.runs.label} of every size")
         return once(measured(self.runs, self.runs.label, "laptop"), rule)

@@ -20,11 +20,10 @@ def where_passed(rule: Rule, passed: Mapping[str, Rule]) -> Rule:
         finding = rule.judge(records, level)
         if finding.verdict == CONTRADICTED:
             return finding
-        judged = ((reason, of.judge(records, level)) for reason, of in passed.items())
-        reason = next((reason for reason, one in judged if one.verdict != REPRODUCED), "")
-        if not reason:
-            return finding
-        evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
-        return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
+        for reason, premise in passed.items():
+            if premise.judge(records, level).verdict != REPRODUCED:
+                evidence = f"{finding.evidence}; but {reason}, and to fail alike shows nothing"
+                return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
+        return finding
 
     return replace(rule, judge=judge)

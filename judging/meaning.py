@@ -33,13 +33,13 @@ def meaning(value: object, known: Known = ()) -> Any:
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, Mapping):
-        return sorted([repr(key), meaning(one, known)] for key, one in value.items())
+        return sorted([repr(key), meaning(item, known)] for key, item in value.items())
     if isinstance(value, list | tuple):
-        return [meaning(one, known) for one in value]
+        return [meaning(item, known) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, partial):
-        return [meaning(one, known) for one in (value.func, value.args, value.keywords)]
+        return [meaning(part, known) for part in (value.func, value.args, value.keywords)]
     if isinstance(value, MethodType):
         return [meaning(value.__self__, known), value.__name__]
     if hasattr(value, "__wrapped__"):  # by a cache
@@ -51,15 +51,19 @@ def meaning(value: object, known: Known = ()) -> Any:
             return f"{MARK}{known.index(id(value))}"
         return _function(value, (*known, id(value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {one.name: (getattr(value, one.name), one) for one in dataclasses.fields(value)}
-        # A new field leaves what was there before as its default.
-        given = {name: own for name, (own, one) in fields.items() if own is not one.default}
-        return [type(value).__name__, meaning(given, known)]
+        changed_fields = {}
+        for entry in dataclasses.fields(value):
+            content = getattr(value, entry.name)
+            if content is not entry.default:  # a new field leaves what was there before as it was
+                changed_fields[entry.name] = content
+        return [type(value).__name__, meaning(changed_fields, known)]
     return getattr(value, "__qualname__", type(value).__name__)
 
 
 def _function(function: FunctionType, known: Known) -> list[Any]:
-    defaults = [meaning(one, known) for one in (function.__defaults__, function.__kwdefaults__)]
+    defaults = [
+        meaning(values, known) for values in (function.__defaults__, function.__kwdefaults__)
+    ]
     code, file = function.__code__, _read(function.__code__.co_filename)
     if _house(function) in SHARED:
         places = file.places(code)
@@ -106,16 +110,20 @@ def _by_content(function: FunctionType) -> Iterator[str]:
 def _at_hand(function: FunctionType, source: Source) -> dict[str, Any]:
     """Globals that a function names, and what it takes from modules that are not shared."""
     names = list(dict.fromkeys(_names(function.__code__)))
-    known = function.__globals__
-    found = {name: known[name] for name in names if name in known and name in source.names}
-    for module in [one for one in found.values() if isinstance(one, ModuleType)]:
+    module_names = function.__globals__
+    value_by_name = {}
+    for name in names:
+        if name in module_names and name in source.names:
+            value_by_name[name] = module_names[name]
+    modules = [value for value in value_by_name.values() if isinstance(value, ModuleType)]
+    for module in modules:
         if module.__name__.partition(".")[0] == _house(function):
-            found |= {
+            value_by_name |= {
                 f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
                 for name in names
                 if hasattr(module, name)
             }
-    return found
+    return value_by_name
 
 
 def _names(code: CodeType) -> Iterator[str]:

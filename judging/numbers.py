@@ -19,16 +19,17 @@ def numbers() -> dict[str, float]:
     """ "judging.controls.LEANING" -> its value: every number that a module of this house, or of the
     statistics below it, gives a name of its own."""
     names = [*(f"judging.{path.stem}" for path in sorted(HOUSE.glob("[!_]*.py"))), *STATISTICS]
-    found: dict[str, float] = {}
+    value_by_name: dict[str, float] = {}
     for module in map(import_module, names):
-        own = {name: value for name, value in vars(module).items() if type(value) in (int, float)}
-        for name in own.keys() - _imported(module):
-            found[f"{module.__name__}.{name}"] = own[name]
-    return dict(sorted(found.items()))
+        imported = _imported(module)
+        for name, value in vars(module).items():
+            if type(value) in (int, float) and name not in imported:
+                value_by_name[f"{module.__name__}.{name}"] = value
+    return dict(sorted(value_by_name.items()))
 
 
 def _imported(module: ModuleType) -> set[str]:
     """The names that belong to another module."""
     tree = ast.walk(ast.parse(Path(str(module.__file__)).read_bytes()))
     imports = (node for node in tree if isinstance(node, ast.ImportFrom))
-    return {one.asname or one.name for node in imports for one in node.names}
+    return {alias.asname or alias.name for node in imports for alias in node.names}

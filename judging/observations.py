@@ -97,10 +97,10 @@ class Sample:
         """
         if self.deterministic:
             return Interval(min(values), max(values))
-        found = interval_of(values, self.kind, self.items, level)
-        if found is None and level < LEVEL and len(values) > 1:
+        interval = interval_of(values, self.kind, self.items, level)
+        if interval is None and level < LEVEL and len(values) > 1:
             return Interval(mean_of(values) - ROUNDING, mean_of(values) + ROUNDING)
-        return found
+        return interval
 
 
 def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -> list[RunRecord]:
@@ -151,22 +151,21 @@ def observe(
     """
     parts = by_data_seed(by_seed(records))
     bounds = bounds or (kind.low, kind.high)
-    found = [_observed(runs, value, bounds, diverged) for runs in parts]
+    by_part = [_observed(runs, value, bounds, diverged) for runs in parts]
     if len(parts) > 1:
-        means = (_mean(runs, own) for runs, own in zip(parts, found, strict=True))
+        means = (_mean(runs, part) for runs, part in zip(parts, by_part, strict=True))
         return Sample(label, tuple(means), kind=kind, items=items, data_seeds=True)
     runs = [record for part in parts for record in part]
     deterministic = bool(runs) and all(record.role == "baseline" for record in runs)
-    observations = tuple(one for own in found for one in own)
+    observations = tuple(observation for part in by_part for observation in part)
     return Sample(label, observations, deterministic, kind, items)
 
 
-def _mean(runs: Sequence[RunRecord], found: Sequence[Observation]) -> Observation:
+def _mean(runs: Sequence[RunRecord], observations: Sequence[Observation]) -> Observation:
     """One observation of a data seed: the mean over its training seeds."""
-    lost = [f"run {one.seed} {one.failure}" for one in found if one.failure]
-    low, high = (
-        mean_of(ends) for ends in zip(*((one.low, one.high) for one in found), strict=True)
-    )
+    lost = [f"run {seed.seed} {seed.failure}" for seed in observations if seed.failure]
+    low = mean_of([seed.low for seed in observations])
+    high = mean_of([seed.high for seed in observations])
     return Observation(data_seed(runs[0]), low, high, "; ".join(lost) or None)
 
 
@@ -190,11 +189,11 @@ def _observed(
 
 def how_it_ended(record: RunRecord) -> str:
     """The end of a run that gave no number, as a clause: "diverged (loss not finite at step 3)"."""
-    how = {
+    ending = {
         "ok": "has no such number in its record",
         "diverged": "diverged",
         "out_of_memory": "ran out of memory",
         "interrupted": "was interrupted",
         "failed": "failed",
     }[record.outcome]
-    return f"{how} ({record.cause})" if record.cause else how
+    return f"{ending} ({record.cause})" if record.cause else ending

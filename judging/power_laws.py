@@ -130,9 +130,9 @@ def slope_between(
 def _trials_needed(fit: Fit, ends: tuple[float, float], level: float) -> int | None:
     """Trials whose interval leaves out the nearest end with a probability of ``POWER``, and the
     other one too where the slope lies between both. Slopes of resampled trials are about normal."""
-    found, normal = fit.interval(level), NormalDist()
+    interval, normal = fit.interval(level), NormalDist()
     reach = normal.inv_cdf((1 + level) / 2)  # half of an interval in standard errors
-    error = (found.high - found.low) / 2 / reach
+    error = (interval.high - interval.low) / 2 / reach
     gap, opposite = sorted(abs(fit.slope - end) for end in ends)
     if not error or not gap:
         return None

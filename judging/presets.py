@@ -28,9 +28,10 @@ def refuse_mixtures(
     first: dict[Any, tuple[RunRecord, object]] = {}
     for record in records:
         for key, value in values(record).items():
-            one, other = first.setdefault(key, (record, value))
-            if other != value:
-                raise UserError(f"{one.run_id} and {record.run_id} {sentence(key, other, value)}")
+            first_record, first_value = first.setdefault(key, (record, value))
+            if first_value != value:
+                difference = sentence(key, first_value, value)
+                raise UserError(f"{first_record.run_id} and {record.run_id} {difference}")
 
 
 def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[RunRecord]:
@@ -48,34 +49,33 @@ def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[R
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         if record.role != "baseline":
-            own = settings_of(record, record.preset)
-            varied = (repr(own.get(key)) for key in but)
+            settings = settings_of(record, record.preset)
+            varied = (repr(settings.get(key)) for key in but)
             groups.setdefault((record.model, *varied), []).append(record)
-    kept = {
-        record.run_id: record
-        for group in groups.values()
-        for record in [one for one in group if not _changed(one, one.preset, but)] or group
-    }
-    found = [r for r in records if r.role == "baseline" or r.run_id in kept]
-    changed = {key for run in kept.values() for key in _changed(run, run.preset, but)}
+    kept_by_id: dict[str, RunRecord] = {}
+    for group in groups.values():
+        usual = [record for record in group if not _changed(record, record.preset, but)]
+        kept_by_id |= {record.run_id: record for record in usual or group}
+    selected = [r for r in records if r.role == "baseline" or r.run_id in kept_by_id]
+    changed = {key for run in kept_by_id.values() for key in _changed(run, run.preset, but)}
     refuse_mixtures(
-        kept.values(),
+        kept_by_id.values(),
         lambda run: {k: v for k, v in settings_of(run, run.preset).items() if k in changed},
         lambda key, one, other: (
             f"have {key}={one} and {key}={other}, and one figure compares runs of the same "
             "settings: keep the records of one setting, or make the others with it too"
         ),
     )
-    return found
+    return selected
 
 
 def of_published_scale(record: RunRecord) -> bool:
     """Whether a run has the windows, the tokens, the training and the model of the paper, at
     whatever depth."""
     tasks = record.config["tasks"]
-    own = preset_settings(record.task, record.model, "paper")["tasks"]
-    same_tokens = tasks.get("tokenizer", own["tokenizer"]) in (own["tokenizer"], "gpt2")
-    same_windows = tasks.get("length", own["length"]) == own["length"]
+    published = preset_settings(record.task, record.model, "paper")["tasks"]
+    same_tokens = tasks.get("tokenizer", published["tokenizer"]) in (published["tokenizer"], "gpt2")
+    same_windows = tasks.get("length", published["length"]) == published["length"]
     return same_tokens and same_windows and not _changed(record, "paper", but=("models.layers",))
 
 
@@ -99,11 +99,12 @@ def flat(config: Mapping[str, Any], sections: Iterable[str]) -> dict[str, Any]:
 def settings_of(record: RunRecord, preset: str) -> dict[str, Any]:
     """Those that a run has. Where its record is older than one, that of the preset: a new setting
     leaves what was there before as its default."""
-    own = of_preset(record.task, record.model, preset)
-    return {key: setting(record, key, usual) for key, usual in own.items()}
+    preset_values = of_preset(record.task, record.model, preset)
+    return {key: setting(record, key, usual) for key, usual in preset_values.items()}
 
 
 def _changed(record: RunRecord, preset: str, but: Collection[str] = ()) -> list[str]:
     """The settings in which a run differs from a preset."""
-    own, found = of_preset(record.task, record.model, preset), settings_of(record, preset)
-    return [key for key, value in found.items() if key not in but and value != own[key]]
+    usual = of_preset(record.task, record.model, preset)
+    settings = settings_of(record, preset)
+    return [key for key, value in settings.items() if key not in but and value != usual[key]]

@@ -51,8 +51,8 @@ def began_at(run_id: str, started_at: str) -> datetime:
 
 def moment(text: str) -> datetime:
     """The time that ISO 8601 says; without a zone it is UTC."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class _Table(RootModel[dict[str, AwareDatetime]]):
@@ -68,18 +68,18 @@ def main(words: Sequence[str]) -> int:
     """Compare the file with git, or write it. Exit code 4: compared, and a repeat is missing."""
     if list(words) not in ([], ["update=true"]):
         raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
-    found = repeats(ROOT)
-    content = json.dumps(found, indent=0, sort_keys=True) + "\n"
-    if found is None:
+    start_by_run = repeats(ROOT)
+    content = json.dumps(start_by_run, indent=0, sort_keys=True) + "\n"
+    if start_by_run is None:
         print(f"git does not know here what was removed: {REPEATS.name} was not compared")
     elif REPEATS.exists() and REPEATS.read_text() == content:
-        print(f"{REPEATS.name} holds all {len(found)} repeats")
+        print(f"{REPEATS.name} holds all {len(start_by_run)} repeats")
     elif words:
         write_atomically(REPEATS, content.encode())
-        print(f"{REPEATS.name} holds {len(found)} repeats now")
+        print(f"{REPEATS.name} holds {len(start_by_run)} repeats now")
     else:
         raise UserError(
-            f"{REPEATS.name} does not hold the {len(found)} repeats that git knows: "
+            f"{REPEATS.name} does not hold the {len(start_by_run)} repeats that git knows: "
             "`python -m reproduce repeats update=true` writes them",
             VERIFICATION_FAILED,
         )
@@ -99,16 +99,18 @@ def repeats(root: Path) -> dict[str, str] | None:
         before = [json.loads(content) for content in set(_before(root, folder))]
     except (OSError, subprocess.SubprocessError):
         return None
-    here = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
+    committed = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
     alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for one in (*before, *here):
-        alike[_kind(one)].append(one)
-    found = {}
-    for own in here:
-        first = min(_start(one) for one in alike[_kind(own)] if _same_settings(own, one))
-        if first < _start(own):
-            found[own["run_id"]] = first
-    return found
+    for record in (*before, *committed):
+        alike[_kind(record)].append(record)
+    start_by_run = {}
+    for repeat in committed:
+        first = min(
+            _start(older) for older in alike[_kind(repeat)] if _same_settings(repeat, older)
+        )
+        if first < _start(repeat):
+            start_by_run[repeat["run_id"]] = first
+    return start_by_run
 
 
 def _start(record: Mapping[str, Any]) -> str:
@@ -123,8 +125,11 @@ def _kind(record: Mapping[str, Any]) -> str:
 
 def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     for section in SECTIONS:
-        own, old = (config.get(section) or {} for config in (one["config"], other["config"]))
-        if any(own[key] != old[key] for key in (own.keys() & old.keys()) - WITHOUT_EFFECT):
+        settings = one["config"].get(section) or {}
+        others = other["config"].get(section) or {}
+        # A setting of newer code is in one of them alone, and says nothing of the other.
+        compared = (settings.keys() & others.keys()) - WITHOUT_EFFECT
+        if any(settings[key] != others[key] for key in compared):
             return False
     return True
 
@@ -137,8 +142,8 @@ def _before(root: Path, folder: Path) -> list[bytes]:
     log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
     commit, asked = "", []
     for text in log.decode().split("\0"):
-        mark, found, rest = text.strip().partition(MARK)
-        if found:
+        mark, has_commit, rest = text.strip().partition(MARK)
+        if has_commit:
             commit = rest
         elif mark.endswith(".json"):
             asked.append(f"{commit}^:{mark}")
@@ -149,16 +154,16 @@ def _before(root: Path, folder: Path) -> list[bytes]:
 def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
     """The blobs of these names; what is none, as the parent of a first commit, is left out."""
     answer = _git(root, "cat-file", "--batch", given="\n".join(asked).encode())
-    place, found = 0, []
+    place, blobs = 0, []
     while place < len(answer):
         end = answer.index(b"\n", place)
         head = answer[place:end]
         place = end + 1
         if not head.endswith(b" missing"):
             size = int(head.rsplit(b" ", 1)[1])
-            found.append(answer[place : place + size])
+            blobs.append(answer[place : place + size])
             place += size + 1
-    return found
+    return blobs
 
 
 def _git(root: Path, *words: str, given: bytes = b"") -> bytes:

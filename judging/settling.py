@@ -34,8 +34,8 @@ def more_seeds(
     gap, *others = sorted(abs(value - edge) for edge in edges)
     between = others and min(edges) < value < max(edges)
     opposite = others[0] if between else math.inf
-    found = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed, opposite=opposite)
-    return None if found is None else max(found, counted(*samples) + 1)
+    needed = seeds_needed(*deviations, gap=gap, level=level, fixed=fixed, opposite=opposite)
+    return None if needed is None else max(needed, counted(*samples) + 1)
 
 
 def fixed_parts(parts: Sequence[Part], seeds: int = 1) -> list[Part]:

@@ -32,9 +32,10 @@ def sample(label: str, values: Sequence[float], kind: Kind = REAL, items: float 
     Args:
         items: on how many test items of its own each trial is measured, if that is known.
     """
-    found = tuple(Observation(trial, value, value) for trial, value in enumerate(values))
-    own = Items(int(items * len(found)), 0.0) if items else None  # the spread holds theirs
-    return Sample(label, found, kind=kind, items=own)
+    observations = tuple(Observation(trial, value, value) for trial, value in enumerate(values))
+    # The spread over trials holds that of their items, so these have no variance of their own.
+    trial_items = Items(int(items * len(observations)), 0.0) if items else None
+    return Sample(label, observations, kind=kind, items=trial_items)
 
 
 def drawn(label: str, values: Sequence[float], kind: Kind = REAL, items: float = 0.0) -> Drawn:
@@ -44,8 +45,8 @@ def drawn(label: str, values: Sequence[float], kind: Kind = REAL, items: float =
 
 def exact(label: str, value: float, kind: Kind = REAL) -> Drawn:
     """A number that no seed enters."""
-    found = Sample(label, (Observation(EXACT, value, value),), deterministic=True, kind=kind)
-    return Drawn(label, lambda _: found)
+    value_sample = Sample(label, (Observation(EXACT, value, value),), deterministic=True, kind=kind)
+    return Drawn(label, lambda _: value_sample)
 
 
 def paired(label: str, both: Iterable[Sequence[float | None]], kind: Kind = REAL) -> Drawn:
@@ -78,14 +79,14 @@ def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], what: str)
     """
 
     def judge(records: Records, level: float) -> Finding:
-        own = of(records)
+        runs = of(records)
         finding = rule.judge(records, level)
-        if not finished(own) or (finding.verdict == UNDECIDED and not finding.seeds):
-            return missing(what, own or records)
-        if failures := lost(own):
+        if not finished(runs) or (finding.verdict == UNDECIDED and not finding.seeds):
+            return missing(what, runs or records)
+        if failures := lost(runs):
             evidence = "; ".join([finding.evidence, *failures])
             return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
-        return in_seeds(finding, own)
+        return in_seeds(finding, runs)
 
     return replace(rule, judge=judge)
 
@@ -106,8 +107,8 @@ def fact(
     """
 
     def test(records: Records, level: float) -> Finding:
-        found = read(records)
-        return judge(found, **numbers) if found else missing(what, records)
+        facts = read(records)
+        return judge(facts, **numbers) if facts else missing(what, records)
 
     return Rule(text.format(**numbers), test, numbers)
 

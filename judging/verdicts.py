@@ -83,8 +83,8 @@ def mean_within(
         return no_runs(sample)
 
     def at(level: float) -> Verdict:
-        found = (sample.interval(values, level) for values in sample.possibilities())
-        return agreed(place_of(interval, low, high) for interval in found)
+        intervals = (sample.interval(values, level) for values in sample.possibilities())
+        return agreed(place_of(interval, low, high) for interval in intervals)
 
     verdict, needed, effect = at(level), None, None
     interval = sample.interval(sample.values, level) if sample.values else None
@@ -102,8 +102,8 @@ def _from_end(sample: Sample, low: float, high: float) -> Effect:
     ends, as a share does at 1, a claim allows what there is, and says nothing."""
     mean = mean_of(sample.values)
     finite = [end for end in (low, high) if math.isfinite(end)]
-    said = [end for end in finite if end not in (sample.kind.low, sample.kind.high)]
-    end = min(said or finite, key=lambda one: abs(mean - one))
+    inner_ends = [end for end in finite if end not in (sample.kind.low, sample.kind.high)]
+    end = min(inner_ends or finite, key=lambda allowed: abs(mean - allowed))
     return effect_of(f"{sample.label} minus {end:g}", sample.values, [end], sample.kind.name)
 
 
@@ -153,8 +153,8 @@ def _difference(
     paired = together or paired_items(a.items, b.items)
 
     def at(level: float) -> Verdict:
-        both = itertools.product(a.possibilities(), b.possibilities())
-        return agreed(place(_interval(x, y, a, b, level, paired)) for x, y in both)
+        pairs = itertools.product(a.possibilities(), b.possibilities())
+        return agreed(place(_interval(x, y, a, b, level, paired)) for x, y in pairs)
 
     verdict = at(level)
     if not a.values or not b.values:
@@ -187,30 +187,32 @@ def every(tests: Sequence[Callable[[float], Finding]], level: float = LEVEL) -> 
     """
     if not tests:
         return Finding(UNDECIDED, "there is nothing to compare with", 0)
-    found = [test(level) for test in tests]
-    parts = [at_levels(one, level, test) for one, test in zip(found, tests, strict=True)]
+    results = [test(level) for test in tests]
+    parts = [at_levels(result, level, test) for result, test in zip(results, tests, strict=True)]
 
     def at(level: float) -> Verdict:
         strict = 1 - (1 - level) / len(parts)
         if any(part(strict) == CONTRADICTED for part in parts):
             return CONTRADICTED
-        given = {part(level) for part in parts}
-        if NOT_ASKED in given:
+        at_this_level = {part(level) for part in parts}
+        if NOT_ASKED in at_this_level:
             return NOT_ASKED
-        return REPRODUCED if given == {REPRODUCED} else UNDECIDED
+        return REPRODUCED if at_this_level == {REPRODUCED} else UNDECIDED
 
     verdict = at(level)
     if verdict == NOT_ASKED:
-        return next(finding for finding in found if finding.verdict == NOT_ASKED)
-    findings = [finding for finding in found if finding.verdict != NOT_ASKED]
+        return next(finding for finding in results if finding.verdict == NOT_ASKED)
+    findings = [finding for finding in results if finding.verdict != NOT_ASKED]
     # A part that is contradicted, but not surely enough, has no such number: nor has the whole.
     needed = [finding.seeds_needed for finding in findings if finding.verdict != REPRODUCED]
-    known = [seeds for seeds in needed if seeds is not None]
+    known_seeds = [seeds for seeds in needed if seeds is not None]
     return Finding(
         verdict,
         "; ".join(finding.evidence for finding in findings),
         min(finding.seeds for finding in findings),
-        max(known) if verdict == UNDECIDED and known and len(known) == len(needed) else None,
+        max(known_seeds)
+        if verdict == UNDECIDED and known_seeds and len(known_seeds) == len(needed)
+        else None,
         effect=_of_parts(verdict, findings),
         at=at,
     )
@@ -226,11 +228,13 @@ def at_levels(finding: Finding, level: float, test: Callable[[float], Finding]) 
 
 def _of_parts(verdict: Verdict, findings: Sequence[Finding]) -> Effect | None:
     """The smallest effect where all parts have to hold, the largest of those that contradict."""
-    own = [one.effect for one in findings if one.effect and one.verdict == verdict]
-    known = [one for one in own if one.standardised is not None] or own
+    deciding = [
+        finding.effect for finding in findings if finding.effect and finding.verdict == verdict
+    ]
+    with_deviation = [effect for effect in deciding if effect.standardised is not None] or deciding
     choose = max if verdict == CONTRADICTED else min
     sizes = lambda one: abs(one.standardised or one.difference)  # noqa: E731
-    return choose(known, key=sizes) if known else None
+    return choose(with_deviation, key=sizes) if with_deviation else None
 
 
 def share_of_seeds(
@@ -282,9 +286,16 @@ def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: in
     def chance(count: int) -> float:
         # Few successes contradict, many reproduce.
         numbers = range(count + 1)
-        few = bisect_left(numbers, True, key=lambda k: place(k, count) != CONTRADICTED)
-        many = bisect_left(numbers, True, key=lambda k: place(k, count) == REPRODUCED)
-        return float(binom.cdf(few - 1, count, share) + binom.sf(many - 1, count, share))
+        largest_contradicting = bisect_left(
+            numbers, True, key=lambda k: place(k, count) != CONTRADICTED
+        )
+        smallest_reproducing = bisect_left(
+            numbers, True, key=lambda k: place(k, count) == REPRODUCED
+        )
+        return float(
+            binom.cdf(largest_contradicting - 1, count, share)
+            + binom.sf(smallest_reproducing - 1, count, share)
+        )
 
     return next((n for n in range(least + 1, MAXIMUM_SEEDS + 1) if chance(n) >= POWER), None)
 

@@ -32,8 +32,8 @@ usage: python -m leaderboards.history FROM..TO [folder=PATH] [recompute=last|eac
 
   every commit after FROM up to TO, each beside its first parent: records of an earlier form,
   verdicts that changed, rows of the board that are made from the same records and have other
-  numbers. A changed verdict is only listed where the commit's message, or what it adds to docs/,
-  names the claim. Exit code 4 if there is anything else.
+  numbers. A changed verdict is only listed where the commit's message, or what it adds to
+  docs/ or judging/history.yaml, names the claim. Exit code 4 if there is anything else.
   folder=PATH      what is known of commits, and the checkout in which they are looked at (default
                    runs/history); the same command goes on where it was stopped
   recompute=last   TO's own commands make the verdicts and the board again, and find them equal;
@@ -43,6 +43,7 @@ example: python -m leaderboards.history main..HEAD"""
 CODE = ("models/", "tasks/")  # which makes records
 RECORDS, VERDICTS = "leaderboards/records/", "leaderboards/verdicts/"
 ROWS = "leaderboards/board.parquet/rows/"
+REASONS = ("docs/", "judging/history.yaml")  # where it is told why a verdict changed
 WITHOUT_EFFECT = ("docs/", "tests/", "findings/")  # on what is computed
 NUMBERS = ("mean", "low", "high", "seeds", "items", "parameters", "state_bytes", "trials")
 OWN_COMMANDS = (
@@ -220,9 +221,9 @@ def _rows(commit: str, path: str) -> list[dict[str, Any]]:
 
 
 def _said_by(commit: str) -> str:
-    """The message of a commit, and what it adds to docs/."""
+    """The message of a commit, and what it adds where reasons are told."""
     message = _git("show", "-s", "--format=%B", commit).decode()
-    added = _git("diff", "--unified=0", f"{commit}^1", commit, "--", "docs/").decode()
+    added = _git("diff", "--unified=0", f"{commit}^1", commit, "--", *REASONS).decode()
     lines = (line[1:] for line in added.splitlines() if line.startswith("+"))
     return " ".join(f"{message} {' '.join(lines)}".split())
 
