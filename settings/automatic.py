@@ -38,6 +38,32 @@ def settle(task: dict[str, Any]) -> None:
         task[key] = next(here)
 
 
+def names_a_sample(task: Mapping[str, Any], key: str, value: object) -> bool:
+    """Whether a value of a task's setting is the name of known text.
+
+    Args:
+        task: the task's YAML file.
+    """
+    return value in task.get("card", {}).get("samples", {}).get(key, {})
+
+
+def text_to_fetch(task: Mapping[str, Any]) -> list[str]:
+    """Addresses of the known text that a task would read over the network; of a choice that is left
+    to the machine that of the first known text. None where a setting says where text lies.
+
+    Args:
+        task: the task's YAML file, with the values of a configuration.
+    """
+    addresses = []
+    for key, samples in task.get("card", {}).get("samples", {}).items():
+        named = samples.get(task.get(key))
+        if named is None and key in dict(_open(task)):
+            named = next(iter(samples.values()))
+        if named is not None and task[named["place"][0]] is None:
+            addresses.append(named["place"][1])
+    return addresses
+
+
 def _use_sample(task: dict[str, Any], sample: Mapping[str, Any]) -> None:
     place, address = sample["place"]
     if task[place] is not None:
