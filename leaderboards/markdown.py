@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from bench.records.named_text import NamedText, named_texts
+from bench.records.named_text import named_texts
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
@@ -279,6 +279,9 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     return "\n".join(parts)
 
 
+WHICH_ROWS = "([its rows](../language.md#the-text-of-the-committed-records))"
+
+
 @lru_cache(maxsize=256)
 def _about(task: str) -> Mapping[str, Any]:
     return task_card(task)
@@ -308,9 +311,8 @@ def verdicts(figure: Figure) -> str:
     ]
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
-    for text in named_texts():
-        if any(text.name in claim.evidence for claim in figure.claims):
-            lines += ["", _credit(text)]
+    named = [t for t in named_texts() if any(t.name in claim.evidence for claim in figure.claims)]
+    lines += [part for text in named for part in ("", f"{markdown(text.credit)} {WHICH_ROWS}")]
     evidence = [
         *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "set"),
         "|---" * 6 + "|",
@@ -320,13 +322,6 @@ def verdicts(figure: Figure) -> str:
         when = (claim.set or "")[:10]
         evidence += row_of(*map(markdown, (*told, when)))
     return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
-
-
-def _credit(text: NamedText) -> str:
-    """Whose a text is, under which licence, and what was done to it."""
-    said = f"{text.name}: {text.attribution}, {text.licence}; {text.changes}."
-    how = "[Which rows, and where they are](../language.md#the-text-of-the-committed-records)."
-    return f"{markdown(said)} {how}"
 
 
 def _verdict(claim: ClaimLine) -> str:

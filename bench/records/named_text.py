@@ -39,6 +39,11 @@ class NamedText:
     page: str
     tokens_sha256: frozenset[str]
 
+    @property
+    def credit(self) -> str:
+        """Whose the text is, under which licence, and what was done to it."""
+        return f"{self.name}: {self.attribution}, {self.licence}; {self.changes}"
+
 
 @cache
 def named_texts() -> tuple[NamedText, ...]:
