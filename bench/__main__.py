@@ -32,6 +32,7 @@ COMMANDS = {
     "python -m leaderboards.submit": "write records and a statement as a folder to send",
     "python -m leaderboards.verify": "how far a record or a submission can be believed",
     "python -m leaderboards.readme": "write the results in README and docs from the board",
+    "python -m leaderboards.history": "whether a range of commits changed code alone",
 }
 
 

@@ -12,10 +12,12 @@ from ground.places import absolute, is_path
 from ground.words import wants_help
 
 if TYPE_CHECKING:
+    from bench.records.equality.renames import Renames
     from bench.runs.proving import Outcome
 
 HELP = """\
 usage: python -m bench.equivalence moved=true [commit=COMMIT] [store=PATH]
+       python -m bench.equivalence renamed=FILE:NAME=NEW ... [commit=COMMIT] [store=PATH]
        python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
        python -m bench.equivalence records=true [tasks=TASK] [preset=PRESET]
 
@@ -24,12 +26,17 @@ of that code are served on. The commit is unpacked into a temporary folder, and 
 compared with it as it is now. What is proven is written to leaderboards/equivalences.json, which is
 to be committed.
 
-Where definitions only moved to other files, moved=true proves it without a run: every function,
-class and value behind a task and a model has the text that it had, and every name in it leads to
-what it led to. Otherwise both make the same short runs in processes of their own, and the hashes of
-the data, all bytes of the weights and everything that was measured must be the same.
+Where definitions only moved to other files, or local variables got other names, moved=true proves
+it without a run: every function, class and value behind a task and a model has the text that it
+had, but for the names of local variables, and every name in it leads to what it led to. Other
+names of functions, classes, values and files are told by renamed=. Otherwise both make the same
+short runs in processes of their own, and the hashes of the data, all bytes of the weights and
+everything that was measured must be the same.
 
   moved=true     by definitions; all tasks and models of the committed records and of your runs
+  renamed=FILE:NAME=NEW
+                 likewise, where NAME at the top of the older FILE is called NEW in this checkout;
+                 FILE=NEW_FILE for a file; may be given several times
   store=PATH     where your runs are (default runs)
   tasks=TASK     a task after its code changed, or that of its models
   models=MODEL   default: the models with committed records, else those that the task lists
@@ -43,7 +50,8 @@ protocol at preset smoke), and the task's predictors without training.
 Exit code 4 when something differs; the first difference is told.
 example: python -m bench.equivalence tasks=regbench commit=HEAD"""
 
-OWN = ("tasks", "models", "commit", "preset", "records", "moved", "store")
+OWN = ("tasks", "models", "commit", "preset", "records", "moved", "renamed", "store")
+RENAMED = "renamed="
 OF_MOVES = ("moved", "commit", "store")
 
 
@@ -52,21 +60,25 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
+    from bench.records.equality.renames import Renames
     from bench.runs.proving import prove
     from bench.runs.wanted import of_records, of_task
     from bench.search.plan import list_models
     from ground.progress import progress
     from settings.config import parse
 
-    given: dict[str, Any] = {
-        o.key_or_group: o.value() for o in parse([list_models(word) for word in words])
-    }
+    renamed = [word.removeprefix(RENAMED) for word in words if word.startswith(RENAMED)]
+    others = [list_models(word) for word in words if not word.startswith(RENAMED)]
+    given: dict[str, Any] = {override.key_or_group: override.value() for override in parse(others)}
+    if renamed:
+        given.setdefault("moved", True)
     extra = {key: given.pop(key) for key in list(given) if key not in OWN}
     task, models, preset = (given.get(key) for key in ("tasks", "models", "preset"))
     models = [models] if isinstance(models, str) else models
-    _check(given, models or [], extra)
+    _check(given, models or [], extra, renamed)
     if given.get("moved"):
-        return _moves(str(given.get("commit", "HEAD")), absolute(str(given.get("store", "runs"))))
+        commit, store = str(given.get("commit", "HEAD")), absolute(str(given.get("store", "runs")))
+        return _moves(commit, store, Renames.read(renamed))
     if given.get("records"):
         wanted = of_records(task, preset)
     else:
@@ -83,11 +95,11 @@ def main(words: list[str]) -> int:
     return VERIFICATION_FAILED if refused else OK
 
 
-def _moves(commit: str, store: Path) -> int:
+def _moves(commit: str, store: Path, renames: Renames) -> int:
     from bench.records.store import Store
     from bench.runs.moving import prove_moves
 
-    found = prove_moves(commit, Store(store))
+    found = prove_moves(commit, Store(store), renames)
     sides = f"{commit[:8]} and this checkout"
     moved: dict[str, str] = {}
     for task in dict.fromkeys(task for task, _ in found):
@@ -108,7 +120,9 @@ def _moves(commit: str, store: Path) -> int:
     return VERIFICATION_FAILED if refused else OK
 
 
-def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]) -> None:
+def _check(
+    given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str], renamed: Sequence[str]
+) -> None:
     """Refuse words that mean nothing here."""
     from settings.config import models_of
     from settings.groups import choices
@@ -124,6 +138,8 @@ def _check(given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str]
     for key, value in (("records", records), ("moved", moved)):
         if not isinstance(value, bool):
             raise UserError(f"{key}={value} is neither true nor false")
+    if renamed and not moved:
+        raise UserError("renamed= proves by definitions, as moved=true does: leave moved= out")
     if moved and (other := [*(key for key in given if key not in OF_MOVES), *extra]):
         raise UserError(f"moved=true looks at all tasks and models: leave {other[0]}= out")
     if "store" in given and not moved:

@@ -62,7 +62,7 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experime
         cost = survey.speeds.together(runs, paid) if trains else Cost()
         words = f"{own[0].shown if own else f'{figure} preset={preset}{again}'} {claim.asked_with}"
     if decision:
-        closed = f"by others; closed here by decision (docs/decisions.md: {decision.decision})"
+        closed = f"by others; closed here by decision (judging/history.yaml: {decision.decision})"
     given = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
     return Experiment(figure, claim.name, finding.verdict, *given)
 

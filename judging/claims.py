@@ -26,7 +26,7 @@ class Closed(NamedTuple):
     """A decision that a claim gets no more seeds here.
 
     Attributes:
-        decision: its opening words in ``docs/decisions.md``.
+        decision: the title of an entry of ``judging/history.yaml``.
         repeated: the seeds of a repetition by somebody who took no part in it, as many new ones as
             all that were seen; 0 where a larger preset asks the claim with other runs.
     """

@@ -5,6 +5,9 @@ holds two hashes of every claim: of its words, numbers, tolerance and control, w
 which these were last set, and of its test (:mod:`judging.meaning`), with the time at which that was
 last edited while the words stayed. It also holds the numbers by which all claims are judged
 (:mod:`judging.numbers`). The commit that holds an entry says when it was really made.
+
+Until 2026-11-28 names of local variables counted in the hash of a test. ``same_tests.yaml`` says
+which test each hash of that kind is, so that these entries, and their times, stay as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from judging.numbers import numbers
 from judging.repeats import began, moment
 
 FROZEN = Path(__file__).with_name("frozen.yaml")
+SAME_TESTS = Path(__file__).with_name("same_tests.yaml")
 DIGITS = 16
 HEAD = """\
 # When each claim was last set. Written by `python -m reproduce claims update=true`.
@@ -36,13 +40,12 @@ HEAD = """\
 """
 NUMBERS = "numbers of judging"  # beside the figures
 HELP = """\
-usage: python -m reproduce claims [update=true | page=FILE]
+usage: python -m reproduce claims [update=true]
 
   say which claims, and which numbers of the code that judges them all, differ from
   judging/frozen.yaml (exit code 4)
   update=true   write them there, so that what differs is set now, and judge the committed records
-                of every file in leaderboards/verdicts again
-  page=FILE     write there every claim of these files that was set after its first run had begun"""
+                of every file in leaderboards/verdicts again"""
 
 
 class Hashes(NamedTuple):
@@ -73,6 +76,10 @@ class Entry(NamedTuple):
     def since(self) -> str:
         """Since when it is as it is."""
         return max(self.set, self.edited)
+
+    def has_test(self, claim: Hashes) -> bool:
+        """Whether the test of a claim is the one that was frozen."""
+        return claim.test in (self.test, same_tests().get(self.test))
 
 
 class Kept(NamedTuple):
@@ -111,6 +118,12 @@ def _by_words() -> dict[str, Entry]:
     return {entry.words: entry for claims in read_frozen().values() for entry in claims.values()}
 
 
+@cache
+def same_tests() -> dict[str, str]:
+    """Hash of a test in which names of local variables counted -> the hash of the same test."""
+    return dict(yaml.safe_load(SAME_TESTS.read_text()))
+
+
 def entry_of(claim: Hashes) -> Entry | None:
     """What is kept of a claim with these very words; None of one that is not frozen."""
     return _by_words().get(claim.words)
@@ -123,7 +136,7 @@ def set_after(claim: Hashes, records: Iterable[RunRecord]) -> bool:
     starts = [began(record) for record in records]
     if not starts:
         return False
-    changed = found is None or found.test != claim.test
+    changed = found is None or not found.has_test(claim)
     return found is None or changed or moment(found.since) >= min(starts)
 
 
@@ -131,7 +144,7 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     """The runs that began after a claim was last set, or its test edited, and repeat none;
     none of one that is not frozen as it is. They had no part in what it says."""
     found = entry_of(claim)
-    if found is None or found.test != claim.test:
+    if found is None or not found.has_test(claim):
         return []
     since = moment(found.since)
     return [record for record in records if began(record) > since]
@@ -148,7 +161,7 @@ def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[
                 found.append(f"{figure}, {claim.name}: is new")
             elif entry.words != claim.words:
                 found.append(f"{figure}, {claim.name}: was set anew")
-            elif entry.test != claim.test:
+            elif not entry.has_test(claim):
                 found.append(f"{figure}, {claim.name}: its test was edited")
         gone = set(entries) - {claim.name for claim in own}
         found += [f"{figure}, {name}: is gone" for name in sorted(gone)]
@@ -188,7 +201,7 @@ def updated(
 def _entry(claim: Hashes, old: Entry | None, now: str) -> Entry:
     if old is None or old.words != claim.words:
         return Entry(claim.words, now, claim.test)
-    return old if old.test == claim.test else old._replace(test=claim.test, edited=now)
+    return old if old.has_test(claim) else old._replace(test=claim.test, edited=now)
 
 
 def write_frozen(
@@ -227,8 +240,7 @@ def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) 
         if found:
             print(
                 "commit it before the runs; a claim whose runs are older has to be named in "
-                "docs/decisions.md, and `python -m reproduce claims page=docs/set_after_runs.md` "
-                "writes the page that lists them"
+                "judging/history.yaml, with the reason"
             )
     elif found:
         how = "`python -m reproduce claims update=true` sets them now"

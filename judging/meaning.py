@@ -1,31 +1,34 @@
 """What a test does, as plain data to be hashed: its code and every value that it has at hand.
 
 A rule whose words stay while its code changes is another test. Source counts without comments,
-docstrings and layout. Functions of the shared houses are known by their names: a change of the
-grammar or of the statistics is a change of all verdicts, and is seen as one.
+docstrings, layout and names that only the code itself sees: those of local variables, and those of
+functions and constants of its module, of which the hash has the code and the value. Functions of
+the shared houses are known by their names: a change of the grammar or of the statistics is a change
+of all verdicts, and is seen as one.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from bench.records.source_text import source_text
+from bench.records.equality.local_names import MARK
+from judging.source import Source, SourceFile
 
 SHARED = ("judging", "ground", "bench", "published", "pictures", "settings")
+PROJECT = (*SHARED, "reproduce")
 PLAIN = (str, int, float, bool, type(None))
+Known = tuple[int, ...]  # ids of functions, each a part of the one before it
 
 
-def meaning(value: object, known: frozenset[int] = frozenset()) -> Any:
+def meaning(value: object, known: Known = ()) -> Any:
     """A value as nested lists of text.
 
     Args:
-        known: ids of the functions that this one is part of, which end a circle.
+        known: the functions that this one is part of, which end a circle.
     """
     if isinstance(value, PLAIN):
         return repr(value)
@@ -41,8 +44,12 @@ def meaning(value: object, known: frozenset[int] = frozenset()) -> Any:
         return [meaning(value.__self__, known), value.__name__]
     if hasattr(value, "__wrapped__"):  # by a cache
         return meaning(value.__wrapped__, known)
+    if isinstance(value, ModuleType):  # of this project it is known by what is taken from it
+        return "module" if value.__name__.partition(".")[0] in PROJECT else value.__name__
     if isinstance(value, FunctionType):
-        return value.__name__ if id(value) in known else _function(value, known | {id(value)})
+        if id(value) in known:
+            return f"{MARK}{known.index(id(value))}"
+        return _function(value, (*known, id(value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {one.name: (getattr(value, one.name), one) for one in dataclasses.fields(value)}
         # A new field leaves what was there before as its default.
@@ -51,33 +58,64 @@ def meaning(value: object, known: frozenset[int] = frozenset()) -> Any:
     return getattr(value, "__qualname__", type(value).__name__)
 
 
-def _function(function: FunctionType, known: frozenset[int]) -> list[Any]:
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    held = [meaning(one, known) for one in (cells, function.__defaults__, function.__kwdefaults__)]
-    if function.__module__.partition(".")[0] in SHARED:
-        return [function.__qualname__, held]
-    names = dict.fromkeys(_names(function.__code__))
-    return [_source(function.__code__), held, _at_hand(function, list(names), known)]
+def _function(function: FunctionType, known: Known) -> list[Any]:
+    defaults = [meaning(one, known) for one in (function.__defaults__, function.__kwdefaults__)]
+    code, file = function.__code__, _read(function.__code__.co_filename)
+    if _house(function) in SHARED:
+        places = file.places(code)
+        cells = [
+            [places[name], meaning(value, known)]
+            for name, value in _held(function).items()
+            if value is not None  # a new choice leaves what was there before without it
+        ]
+        return [function.__qualname__, sorted(cells), *defaults]
+    source = file.source(code, frozenset(_by_content(function)))
+    held = {source.variables.get(name, name): value for name, value in _held(function).items()}
+    cells = [[name, meaning(value, known)] for name, value in sorted(held.items())]
+    at_hand = {source.numbers.get(n, n): value for n, value in _at_hand(function, source).items()}
+    globals_ = [[name, meaning(value, known)] for name, value in sorted(at_hand.items())]
+    return [list(source.texts), cells, *defaults, globals_]
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # of a function that names itself and is not made yet
-        return False
+def _house(function: FunctionType) -> str:
+    return str(function.__module__).partition(".")[0]
 
 
-def _at_hand(function: FunctionType, names: list[str], known: frozenset[int]) -> list[Any]:
+def _held(function: FunctionType) -> dict[str, Any]:
+    """What a function has of those around it, by the names of the variables there."""
+    held = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held[name] = cell.cell_contents
+        except ValueError:  # of a function that names itself and is not made yet
+            continue
+    return held
+
+
+def _by_content(function: FunctionType) -> Iterator[str]:
+    """Names of the module of which the meaning says all: constants, and functions of this project
+    whose code it holds."""
+    for name in _names(function.__code__):
+        value = function.__globals__.get(name)
+        value = getattr(value, "__wrapped__", value)
+        constant = name in function.__globals__ and isinstance(value, PLAIN)
+        if constant or (isinstance(value, FunctionType) and _house(value) == _house(function)):
+            yield name
+
+
+def _at_hand(function: FunctionType, source: Source) -> dict[str, Any]:
     """Globals that a function names, and what it takes from modules that are not shared."""
-    found = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    names = list(dict.fromkeys(_names(function.__code__)))
+    known = function.__globals__
+    found = {name: known[name] for name in names if name in known and name in source.names}
     for module in [one for one in found.values() if isinstance(one, ModuleType)]:
-        if module.__name__.partition(".")[0] == function.__module__.partition(".")[0]:
+        if module.__name__.partition(".")[0] == _house(function):
             found |= {
                 f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
                 for name in names
                 if hasattr(module, name)
             }
-    return [[name, meaning(one, known)] for name, one in sorted(found.items())]
+    return found
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -87,22 +125,6 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _source(code: CodeType) -> list[str]:
-    """The code of a function, or of every lambda that begins in its line."""
-    return _sources(code.co_filename).get((code.co_name, code.co_firstlineno), [])
-
-
 @cache
-def _sources(file: str) -> dict[tuple[str, int], list[str]]:
-    found: dict[tuple[str, int], list[str]] = {}
-    for node in ast.walk(ast.parse(Path(file).read_bytes())):
-        if isinstance(node, ast.FunctionDef):
-            key = node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-        elif isinstance(node, ast.Lambda):
-            key = "<lambda>", node.lineno
-        else:
-            continue
-        found.setdefault(key, []).append(source_text(node))
-    return found
+def _read(path: str) -> SourceFile:
+    return SourceFile(path)

@@ -40,9 +40,13 @@ usage: python -m reproduce repeats [update=true]
 
 def began(record: RunRecord) -> datetime:
     """When a run began, or the first that it repeats."""
-    started = moment(record.provenance.started_at)
+    return began_at(record.run_id, record.provenance.started_at)
+
+
+def began_at(run_id: str, started_at: str) -> datetime:
+    """The same of a run that says of itself when it was started."""
     first = _known(REPEATS, REPEATS.stat().st_mtime_ns) if REPEATS.exists() else {}
-    return first.get(record.run_id, started)
+    return first.get(run_id, moment(started_at))
 
 
 def moment(text: str) -> datetime:

@@ -1,9 +1,11 @@
-"""The board as Markdown: one page for each task, an index of verdicts, and the README's summary."""
+"""The board as Markdown: one page for each task, and an index of verdicts."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -12,11 +14,12 @@ from bench.records.named_text import named_texts
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
+from judging.history import Change, changes_of
+from judging.repeats import began_at, moment
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.forms import forms_in_words
-from leaderboards.grouping import without_length
+from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
-    NOT_ASKED,
     VERDICTS,
     WAYS,
     asked_at,
@@ -28,16 +31,15 @@ from leaderboards.render import (
     plain,
     rank,
 )
-from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.verdicts import DECIDED
-from leaderboards.views.figures import Figure, by_demand, figures_of, most_demanding
+from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
-from leaderboards.views.tables import IN_README, telling
 from settings.groups import task_card
 
+ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}
+SEEN = {"no": "no number of these claims", "some": "some of their numbers", "yes": "their numbers"}
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
-ROWS_IN_README = 10  # of its tables together; the page of the task has all
 WRITTEN_BY = "<!-- written by `python -m leaderboards.readme` from the committed records -->"
 WORDS = "[what the words mean](../read_a_verdict.md)"
 PREDICTORS = "*Italics* are predictors without training: they are not ranked."
@@ -91,68 +93,6 @@ def tables_of(board: Board) -> list[list[Row]]:
     return [list(group) for _, group in grouped]
 
 
-def summary(board: Board) -> str:
-    """The README's part: one table, parted by steps of training where these differ, the most steps
-    first, and how many claims got which verdict."""
-    if not board.records:
-        return "No record is committed yet.\n"
-    shown = _in_short(most_telling(tables_of(board), IN_README)[::-1])
-    best = most_demanding(figures_of(board.claims))
-    tests = [claim for figure in best if figure.preset == SMALLEST for claim in figure.claims]
-    claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
-    verdicts = Counter(claim.verdict for claim in claims)
-    left_out = verdicts.pop(NOT_ASKED, 0)
-    rest = f"; for {left_out} more no runs are made yet" if left_out else ""
-    line = (
-        f"**{verdicts.total()} published claims of {len({one.figure for one in claims})} figures "
-        f"and tables**, each at the most demanding preset run so far: {in_words(verdicts)}{rest} "
-        "([by figure](docs/results/README.md), [what would decide the rest](docs/open_claims.md)). "
-        f"{how_sure(claims)}"
-    )
-    small = Counter(claim.verdict for claim in tests)
-    small.pop(NOT_ASKED, None)
-    apart = (
-        f"Preset `{SMALLEST}` tests the machinery in minutes and counts for nothing above: "
-        f"{in_words(small)}, claims of {len({one.figure for one in tests})} more figures and "
-        "tables, which were run at no other preset."
-    )
-    return "\n".join([*shown, line, *(["", apart] if small.total() else []), ""])
-
-
-def _in_short(tables: Sequence[Sequence[Row]]) -> list[str]:
-    """The first rows of tables that differ in the length of training alone, a line for a model that
-    has a table to itself, and in sentences what each leaves out and, once, the predictors, which no
-    training tells apart: the README stays short."""
-    found, left = [], ROWS_IN_README
-    for place, rows in enumerate(tables, start=1):
-        references = [row for row in rows if row.kind == "reference" and row.mean is not None]
-        models = [row for row in rows if row not in references]
-        if not models or not references:
-            found.append(table(rows))
-            continue
-        said, page = [], f"[the whole table](docs/results/{models[0].task}.md)"
-        if (more := len(models) - left) > 0:
-            said.append(f"The first {left}; {more} more stand in {page}.")
-        if place == len(tables):
-            levels = (f"{markdown(plain(row.label))} {row.mean:.3f}" for row in references)
-            said.append(f"Predictors without training: {', '.join(levels)}.")
-        shown = table(models, left) if len(models) > 1 else _alone(models[0])
-        found.append("\n".join([shown, *([f"{' '.join(said)}\n"] if said else [])]))
-        left = max(left - len(models), 1)
-    return found
-
-
-def _alone(row: Row) -> str:
-    """A table of one row as a line."""
-    told = [f"{markdown(plain(row.metric))} on test: {markdown(plain(row.label))} {_value(row)}"]
-    if interval := _interval(row):
-        told.append(f"95 % interval {interval}")
-    counted = ((row.seeds, "seeds"), (row.parameters, "parameters"), (row.trials, "tuning trials"))
-    told += [f"{n:,} {of.removesuffix('s' * (n == 1))}" for n, of in counted if n is not None]
-    told += [markdown(row.note)] if row.note else []
-    return f"{_whose(row)}, {', '.join([*told, *_words(row)])}.\n"
-
-
 def in_words(counts: Mapping[str, int]) -> str:
     """How many got which verdict."""
     return ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts.get(word))
@@ -173,17 +113,6 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
         f"after their runs had begun: {confirmed} of these come out alike by the runs alone that "
         "began later, and the others describe what was seen, and predicted nothing."
     )
-
-
-def most_telling(tables: Sequence[list[Row]], task: str) -> list[list[Row]]:
-    """The table that a task's page opens on (:func:`leaderboards.views.tables.telling`), with those
-    of models that were trained for longer or shorter."""
-    own = [rows for rows in tables if rows[0].task == task]
-    if not own:
-        return []
-    # Variants sort by their first setting, the size: the last of equals is the largest.
-    same = without_length(max(reversed(own), key=telling)[0].group)
-    return [rows for rows in own if without_length(rows[0].group) == same]
 
 
 def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
@@ -256,7 +185,11 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     parts += [markdown(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
     if own:
         parts += ["## Verdicts", "", f"Each holds at its preset only: {WORDS}.", ""]
-    parts += [verdicts(figure) for figure in own]
+    first_runs = _first_runs(board, own)
+    for place, figure in enumerate(own):
+        first = all(other.name != figure.name for other in own[:place])  # of its presets
+        changes = changes_of(figure.name) if first else []
+        parts.append(verdicts(figure, first_runs[figure.anchor], changes))
     tasks = _tasks_of_figures(board)
     elsewhere = [
         f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
@@ -292,8 +225,32 @@ def label_of(task: str) -> str:
     return markdown(str(_about(task).get("label", task)))
 
 
-def verdicts(figure: Figure) -> str:
-    """A figure's claims with their verdicts, and the evidence folded."""
+def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
+    """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
+    repeats (UTC)."""
+    started = {
+        record.run_id: json.loads(record.content)["provenance"]["started_at"]
+        for record in board.records
+    }
+    first_runs = {}
+    for figure in figures:
+        times = [
+            began_at(run_id, started[run_id])
+            for run_id in figure.claims[0].run_ids
+            if run_id in started
+        ]
+        first_runs[figure.anchor] = f"{min(times).astimezone(UTC):%Y-%m-%d %H:%M}" if times else ""
+    return first_runs
+
+
+def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
+    """A figure's claims with their verdicts, and the evidence and what was changed about them
+    folded.
+
+    Args:
+        first_run: when the first run of the figure began, in words.
+        changes: that stand here; a figure's stand once on its page.
+    """
     counts = Counter(claim.verdict for claim in figure.claims)
     again = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
     texts = any("corpus: local" in claim.evidence for claim in figure.claims)
@@ -314,14 +271,45 @@ def verdicts(figure: Figure) -> str:
     named = [t for t in named_texts() if any(t.name in claim.evidence for claim in figure.claims)]
     lines += [part for text in named for part in ("", f"{markdown(text.credit)} {WHICH_ROWS}")]
     evidence = [
-        *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "set"),
+        f"The first of their runs began on {first_run} (UTC).\n",
+        *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "last set (UTC)"),
         "|---" * 6 + "|",
     ]
     for claim in figure.claims:
         told = claim.name, claim.evidence, claim.effect, p_of(claim), claim.tolerance
-        when = (claim.set or "")[:10]
-        evidence += row_of(*map(markdown, (*told, when)))
-    return "\n".join([*lines, "", folded("evidence", "\n".join([*evidence, ""]))])
+        evidence += row_of(*map(markdown, (*told, _when_set(claim))))
+    parts = [folded("evidence", "\n".join([*evidence, ""]))]
+    if changes:
+        parts.append(folded("what was changed about these claims", _history(figure, changes)))
+    return "\n".join([*lines, "", *parts])
+
+
+def _when_set(claim: ClaimLine) -> str:
+    """When the claim or its test was last changed, and where that was after its runs had begun,
+    whether the runs that began later decide it alike by themselves."""
+    time = "not frozen" if claim.set is None else _minute(claim.set)
+    if not claim.after_runs:
+        return f"{time}, before its runs"
+    return f"{time}, after its runs began; later ones alone: {ALONE[claim.confirmed]}"
+
+
+def _minute(text: str) -> str:
+    """A time to the minute in UTC; what is none, as it is."""
+    try:
+        return f"{moment(text).astimezone(UTC):%Y-%m-%d %H:%M}"
+    except ValueError:
+        return text
+
+
+def _history(figure: Figure, changes: Sequence[Change]) -> str:
+    """A table of what was changed, and whether numbers had been seen by then."""
+    lines = [*row_of("date", "what, and why", "seen before", "what came out"), "|---" * 4 + "|"]
+    for change in changes:
+        names = "; ".join(change.names_of(figure.name))
+        what = f"{change.title} ({names}). {change.change}"
+        cells = (str(change.date), what, SEEN[change.seen], change.outcome)
+        lines += row_of(*map(markdown, cells))
+    return "\n".join([*lines, ""])
 
 
 def _verdict(claim: ClaimLine) -> str:
@@ -334,8 +322,8 @@ def _verdict(claim: ClaimLine) -> str:
     return f"{sign} {claim.verdict}" + "".join(f"; {doubt}" for doubt in doubts(claim))
 
 
-def table(rows: Sequence[Row], most: int | None = None) -> str:
-    """One table with its caption, which speaks of all rows; ``most``: how many of them it shows."""
+def table(rows: Sequence[Row]) -> str:
+    """One table with its caption."""
     first = rows[0]
     metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
     repeated = any((row.seeds or 0) > 1 for row in rows)
@@ -352,7 +340,7 @@ def table(rows: Sequence[Row], most: int | None = None) -> str:
             "",
             *row_of(*head, *["mark"] * marked),
             "|---" * (len(head) + marked) + "|",
-            *(line for row in rows[:most] for line in _line(row, alone[row.label] == 1, marked)),
+            *(line for row in rows for line in _line(row, alone[row.label] == 1, marked)),
             "",
         ]
     )

@@ -1,12 +1,16 @@
-"""``python -m leaderboards.readme``: the numbers of the README and the pages of docs/results.
+"""``python -m leaderboards.readme``: README's numbers and picture, and the pages of docs/results.
 
 All of them are written from the committed board, so that no number there can be anything but a
-record's. The README has one table between two markers; the pages are written as a whole.
+record's. README has one section between two markers; the pages are written as a whole. The picture
+carries the hash of what it shows, since other versions of a drawing library draw other pixels.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ground.errors import OK, VERIFICATION_FAILED, UserError, command
 from ground.files import write_atomically
@@ -14,48 +18,64 @@ from ground.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
 
+if TYPE_CHECKING:
+    from leaderboards.contents import Board
+    from pictures.panels import Picture
+
 ROOT = Path(__file__).resolve().parent.parent
+PICTURE = "docs/abilities.png"
+CONTENT = "content"  # the PNG's text that holds the hash of what it shows
 START = "<!-- results: written by `python -m leaderboards.readme` from the committed records -->"
 END = "<!-- end of results -->"
 
 HELP = """\
 usage: python -m leaderboards.readme [--check]
 
-Write the README's table and the pages in docs/results from leaderboards/board.parquet. A page there
-that belongs to no task of the board is removed.
+Write README's results, docs/abilities.png and the pages in docs/results from
+leaderboards/board.parquet. A page there that belongs to no task of the board is removed.
   --check   write nothing; exit code 4 if one of them differs from what the board gives"""
 
 
 def main(words: list[str]) -> int:
     """Write the results, or compare them with the board."""
+    from leaderboards.contents import read_board
+
     if wants_help(words):
         print(HELP)
         return OK
-    given = read(words, settings=(), flags=("--check",))
-    wanted = wanted_texts()
-    folder = ROOT / "docs" / "results"
-    strangers = [path for path in sorted(folder.glob("*")) if path not in wanted]
+    flags = read(words, settings=(), flags=("--check",)).flags
+    board = read_board(COMMITTED)
+    wanted = wanted_texts(board)
+    drawing = ROOT / PICTURE
     differing = [path for path, text in wanted.items() if _read(path) != text]
-    if "--check" in given.flags and (strangers or differing):
-        raise UserError(_complaint(differing, strangers), VERIFICATION_FAILED)
+    picture = _outdated_picture(board, drawing)
+    strangers = [
+        path for path in sorted((ROOT / "docs" / "results").glob("*")) if path not in wanted
+    ]
+    if "--check" in flags and (strangers or differing or picture):
+        raise UserError(
+            _complaint([*differing, *([drawing] if picture else [])], strangers),
+            VERIFICATION_FAILED,
+        )
     for path in differing:
         write_atomically(path, wanted[path].encode())
+    if picture:
+        write_atomically(drawing, png(picture))
     for path in strangers:
         path.unlink()
-    print(f"README.md and {len(wanted) - 1} pages of docs/results hold the committed board")
+    print(f"README.md, {PICTURE} and {len(wanted) - 1} pages of docs/results hold the board")
     return OK
 
 
-def wanted_texts() -> dict[Path, str]:
+def wanted_texts(board: Board) -> dict[Path, str]:
     """What every file with results should hold.
 
     Raises:
-        UserError: the README lacks a marker, or the board cannot be read.
+        UserError: the README lacks a marker.
     """
-    from leaderboards.contents import read_board
-    from leaderboards.markdown import pages, summary
+    from leaderboards.markdown import pages
+    from leaderboards.summary import summary
 
-    board = read_board(COMMITTED)
     readme = ROOT / "README.md"
     made = {ROOT / "docs" / "results" / name: text for name, text in pages(board).items()}
     return {readme: with_results(readme.read_text(), summary(board), readme.name), **made}
@@ -72,6 +92,40 @@ def with_results(text: str, section: str, name: str) -> str:
     if not start or not end:
         raise UserError(f"{name} must hold the lines {START!r} and {END!r}")
     return f"{before}{START}\n\n{section}\n{END}{after}"
+
+
+def png(picture: Picture) -> bytes:
+    """The drawn picture, with the hash of what it shows."""
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    from pictures.renderer import images
+
+    information = PngInfo()
+    information.add_text(CONTENT, _hash(picture))
+    buffer = io.BytesIO()
+    drawn = Image.open(io.BytesIO(images(picture, salt="abilities")["png"]))
+    # A drawing of few colours: a quarter of the bytes, and no other look.
+    drawn.convert("RGB").quantize(256).save(buffer, "PNG", pnginfo=information, optimize=True)
+    return buffer.getvalue()
+
+
+def _outdated_picture(board: Board, path: Path) -> Picture | None:
+    """What the file should show, if that is not what it shows."""
+    from PIL import Image
+
+    from leaderboards.views.heat_map import picture
+
+    wanted = picture(board)
+    if path.exists():
+        with Image.open(path) as drawn:
+            if drawn.info.get(CONTENT) == _hash(wanted):
+                return None
+    return wanted
+
+
+def _hash(picture: Picture) -> str:
+    return hashlib.sha256(picture.to_json()).hexdigest()
 
 
 def _read(path: Path) -> str | None:

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
@@ -19,7 +18,7 @@ from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from judging import frozen, repeats
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
-from reproduce import committed, set_after_runs, untrained
+from reproduce import committed, untrained
 from reproduce.console import print_verdicts
 from reproduce.obtaining import existing, foretell_runs, has_no_text, obtain
 from reproduce.reproduction import Reproduction
@@ -37,8 +36,6 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         return OK
     name, *rest = words
     if name == "claims":
-        if len(rest) == 1 and (page := re.fullmatch("page=(.+)", rest[0])):
-            return set_after_runs.main(Path(page[1]))
         hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
         return frozen.main(rest, hashes, partial(judge_again, reproductions))
     if name == "repeats":

@@ -38,8 +38,8 @@ verdict the old one, the new one and its evidence. Exit code 4 if there is any. 
 have changed because a model contends that has no records: its claims speak of every contender.
 
   update=true   write them; nothing is written if one cannot be judged. Read why they change first,
-                and build the board afterwards: python -m leaderboards.build; then the page of them:
-                python -m reproduce claims page=docs/set_after_runs.md
+                and build the board afterwards: python -m leaderboards.build; then its pages:
+                python -m leaderboards.readme
 
 The first verdict file of a figure is made by its own command: python -m reproduce NAME."""
 

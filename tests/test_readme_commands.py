@@ -22,6 +22,7 @@ from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MODEL = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
@@ -126,6 +127,12 @@ def test_a_command_of_the_readme_runs(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    command = command.replace("$PWD", str(tmp_path))
+    ((name, source),) = MODEL.findall(README)
+    if name in command:
+        (tmp_path / name).write_text(source)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)
     if "run=ID" in command:  # of the run that the README makes before
         training = next(line for line in commands_of(README) if "bench.train" in line)
         execute(modules_of(training)[0], monkeypatch)
@@ -133,6 +140,11 @@ def test_a_command_of_the_readme_runs(
         command = command.replace("ID", run)
     for words in modules_of(command):
         execute(words, monkeypatch)
+
+
+def test_the_model_of_the_readme_has_twelve_lines() -> None:
+    ((_, source),) = MODEL.findall(README)
+    assert len(source.splitlines()) + 1 <= 12
 
 
 def test_the_two_commands_of_the_readme_are_what_ci_runs() -> None:

@@ -23,7 +23,8 @@ from bench.records.schema import Provenance
 from ground.files import ROOT, write_atomically
 from ground.reading import Kind
 
-TABLE = ROOT / "leaderboards" / "equivalences.json"
+IN_CHECKOUT = Path("leaderboards", "equivalences.json")
+TABLE = ROOT / IN_CHECKOUT
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -58,12 +59,13 @@ class Code(_Frozen):
             model_code=provenance.model_code,
         )
 
-    def is_current(self) -> bool:
-        """Whether this project holds this very code; what other packages have is not looked at, so
-        that a run of which nothing is of this project is as current as it can be."""
+    def is_current(self, root: Path = ROOT) -> bool:
+        """Whether this project, or another checkout of it, holds this very code; what other
+        packages have is not looked at, so that a run of which nothing is of this project is as
+        current as it can be."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
         own = [(target, code) for target, code in pairs if is_own(target)]
-        return all(code_hash(target) == code for target, code in own)
+        return all(code_hash(target, root) == code for target, code in own)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Equivalence(_Frozen):
 
     Proven by runs, it holds for all numbers, and for those choices of the model (texts and truth
     values) that were compared: code behind another choice, such as other positions, was not run.
-    Proven by definitions (:mod:`bench.records.definitions`), it holds for every setting.
+    Proven by definitions (:mod:`bench.records.equality.definitions`), it holds for every setting.
 
     Attributes:
         commit: where ``old`` was taken from.
@@ -167,9 +169,9 @@ def read_table() -> tuple[Equivalence, ...]:
     return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
 
 
-def _entries_of(code: Code) -> list[Equivalence]:
+def _entries_of(code: Code, table: Path) -> list[Equivalence]:
     """Those that have the code on one side."""
-    return _by_code(TABLE, TABLE.stat().st_mtime_ns).get(code, []) if TABLE.exists() else []
+    return _by_code(table, table.stat().st_mtime_ns).get(code, []) if table.exists() else []
 
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
@@ -215,26 +217,30 @@ def add_entries(entries: Iterable[Equivalence]) -> None:
     write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 
-def names(code: Code, config: Config) -> Iterator[Name]:
+def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Name]:
     """The run itself, then the same run by every state of the code that is proven equal, through
-    any chain of proofs."""
+    any chain of proofs of a table, which is the project's unless another one is given."""
     seen, waiting = {code}, [Name(code, config)]
     while waiting:
         name = waiting.pop(0)
         yield name
-        for entry in _entries_of(name.code):
+        for entry in _entries_of(name.code, table or TABLE):
             other = entry.other_side(name)
             if other is not None and other.code not in seen:
                 seen.add(other.code)
                 waiting.append(other)
 
 
-def todays_name(config: Config, provenance: Provenance) -> Name | None:
-    """What a recorded run is called today; None if its code is neither here nor proven equal."""
+def todays_name(
+    config: Config, provenance: Provenance, checkout: Path | None = None
+) -> Name | None:
+    """What a recorded run is called today, or in another checkout of the project; None if its code
+    is neither there nor proven equal."""
     if provenance.protocol_version != PROTOCOL_VERSION:
         return None
-    found = names(Code.of(config, provenance), config)
-    return next((name for name in found if name.code.is_current()), None)
+    table = checkout / IN_CHECKOUT if checkout else None
+    equal = names(Code.of(config, provenance), config, table)
+    return next((name for name in equal if name.code.is_current(checkout or ROOT)), None)
 
 
 def settled_name(config: Config, provenance: Provenance) -> Name:

@@ -31,7 +31,7 @@ from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 from bench.training.flops import formulas
 
 # Operator -> what it computes for each element of its output, in transcendental functions. A random
-# number is as long as several; what they are on a CPU was measured (docs/decisions.md).
+# number is as long as several; what they are on a CPU was measured (docs/decisions).
 TRANSCENDENTAL = {
     **dict.fromkeys(
         [

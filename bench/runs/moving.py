@@ -1,4 +1,5 @@
-"""Proof that code which only moved is the same: by its definitions, without a run."""
+"""Proof that code which only moved, or got other names, is the same: by its definitions, without a
+run."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.records.code import code_hash
-from bench.records.definitions import Moves, Source
+from bench.records.equality.definitions import Moves
+from bench.records.equality.renames import NO_RENAMES, Renames
+from bench.records.equality.statements import Source
 from bench.records.equivalence import Code, Equivalence, add_entries, names
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store
@@ -16,22 +19,28 @@ from bench.runs.wanted import model_of
 from ground.files import ROOT
 
 
-def prove_moves(commit: str, store: Store) -> dict[tuple[str, str], Outcome]:
+def prove_moves(
+    commit: str, store: Store, renames: Renames = NO_RENAMES
+) -> dict[tuple[str, str], Outcome]:
     """Compare the definitions behind every task and model of the committed records, and of those in
     a store, with the definitions of an older commit, and write what is proven to the table.
+
+    Args:
+        renames: definitions and files of the commit that have other names here.
 
     Returns:
         What came of each task with each of its models, and with its predictors.
 
     Raises:
-        UserError: the commit is not there, or a file is no Python.
+        UserError: the commit is not there, a file is no Python, or a name that is another one here
+            was not there.
     """
     commit = full_name(commit)
     outcomes: dict[tuple[str, str], Outcome] = {}
     proven: list[Equivalence] = []
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         older, _ = trees_of(commit, Path(folder))
-        moves = Moves(Source(older.root), Source(ROOT))
+        moves = Moves(Source(older.root, renames), Source(ROOT))
         records = read_records([COMMITTED, store.records, store.trials, store.controls])
         for task, model, code in _made_by(older.root, records):
             outcome = _outcome(task, model, commit, code, moves)

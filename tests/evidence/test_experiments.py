@@ -15,6 +15,7 @@ from evidence.console import in_hours
 from evidence.experiments import Experiment, experiments
 from evidence.survey import PRESETS, Survey
 from judging.claims import Claim
+from judging.history import history
 from judging.verdicts import NOT_ASKED, UNDECIDED
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
@@ -22,7 +23,6 @@ from reproduce.capacity import capacity_growth
 from reproduce.reproduction import Reproduction
 from settings.config import compose
 from tests.bench.records import make_record
-from tests.conftest import ROOT
 
 FIGURES = reproductions()
 CLAIMS = [(name, claim) for name, figure in FIGURES.items() for claim in figure.claims]
@@ -30,7 +30,6 @@ README, FACTS = (
     "the README's perceptron, in proportion to its weights",
     "attention or MLP, 64 facts",
 )
-NO_MORE = re.compile(r"\b(gets?|get) (no more|another seed)\b")
 
 
 def survey_of(store: Path, preset: str, **figures: Reproduction) -> Survey:
@@ -127,7 +126,7 @@ def test_a_closed_claim_gets_no_seeds(tmp_path: Path) -> None:
     assert closed.cost is not None
     assert closed.cost.seconds > 0
     decision = '"attention or MLP, 64 facts" takes 60 seeds instead of 24'
-    assert closed.closed.endswith(f"closed here by decision (docs/decisions.md: {decision})")
+    assert closed.closed.endswith(f"closed here by decision (judging/history.yaml: {decision})")
     # Without the decision it would get more; a larger preset has other facts, and does not ask it.
     survey = survey_of(tmp_path, "laptop", factual_recall=reopened("factual_recall"))
     (candidate,) = survey.candidates
@@ -170,18 +169,22 @@ def test_more_runs_of_a_plan_that_a_claim_does_not_read_are_nothing_for_it(
 
 
 def test_whatever_is_closed_is_closed_by_a_decision_and_the_other_way_round() -> None:
-    """A decision is a paragraph with bold words at its start, and what came out of it the next."""
-    text = (ROOT / "docs" / "decisions.md").read_text()
-    paragraphs = [" ".join(one.split()) for one in text.split("\n\n")]
-    for _, claim in CLAIMS:
+    """The title of an entry of the history that is final and names the claim."""
+    for figure, claim in CLAIMS:
         for decision, _ in (claim.closed or {}).values():
-            (at,) = (n for n, one in enumerate(paragraphs) if one.startswith(f"**{decision}"))
-            assert claim.name.lower() in paragraphs[at].lower()
-            assert NO_MORE.search(paragraphs[at])
+            (change,) = (change for change in history() if change.title == decision)
+            assert claim.name in change.claims[figure]
+            assert change.final
     closed = {(name, claim.name, at) for name, claim in CLAIMS for at in claim.closed or {}}
-    final = [one.lower() for one in paragraphs if NO_MORE.search(one)]
+    final = {
+        (figure, name)
+        for change in history()
+        if change.final
+        for figure, names in change.claims.items()
+        for name in names
+    }
     for path in sorted((FOLDER / "verdicts").glob("*.json")):
         file = json.loads(path.read_text())
         for one in file["claims"]:
-            if one["verdict"] == UNDECIDED and any(one["name"].lower() in text for text in final):
+            if one["verdict"] == UNDECIDED and (file["figure"], one["name"]) in final:
                 assert (file["figure"], one["name"], file["preset"]) in closed

@@ -36,7 +36,7 @@ def test_the_page_lists_every_claim_that_is_open_and_what_it_costs() -> None:
         assert re.match(r"[\d.e+-]+ (core|GPU)-hours", cost[0])
         closed = (every[figure, name].closed or {}).get("laptop")
         if closed and closed.repeated:
-            assert what.endswith(f"by decision (docs/decisions.md: {closed.decision})")
+            assert what.endswith(f"by decision (judging/history.yaml: {closed.decision})")
 
 
 def test_a_row_says_what_would_decide_and_its_range() -> None:

@@ -32,6 +32,7 @@ from judging.frozen import (
     write_frozen,
 )
 from judging.grammar import Number, Rule, Runs, above, each, once, trained_for, within
+from judging.history import changes_of, history
 from judging.numbers import numbers
 from judging.trials import settled
 from leaderboards.build import FOLDER
@@ -218,12 +219,26 @@ def test_runs_that_began_after_a_claim_was_set_confirm_it_by_themselves(
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "verdicts").glob("*.json")), ids=lambda p: p.stem)
-def test_a_claim_that_was_set_after_its_runs_is_named_among_the_decisions(path: Path) -> None:
-    decisions = " ".join((ROOT / "docs" / "decisions.md").read_text().split())
-    late = [one for one in json.loads(path.read_text())["claims"] if one["after_runs"]]
+def test_a_claim_that_was_set_after_its_runs_is_named_in_the_history(path: Path) -> None:
+    file = json.loads(path.read_text())
+    late = [one for one in file["claims"] if one["after_runs"]]
     new = [one["name"] for one in late if one["p"] is not None and one["set"] > FROM_NOW_ON]
-    missing = [name for name in new if name not in decisions]
-    assert not missing, f"set after their runs, and docs/decisions.md does not say so: {missing}"
+    changes = changes_of(file["figure"])
+    missing = [name for name in new if not any(name in c.names_of(file["figure"]) for c in changes)]
+    assert not missing, f"set after their runs, and judging/history.yaml does not say so: {missing}"
+
+
+def test_the_history_names_claims_that_there_are() -> None:
+    names = {figure: {one.name for one in claims} for figure, claims in CLAIMS.items()}
+    titles = [change.title for change in history()]
+    assert len(titles) == len(set(titles))
+    dates = [change.date for change in history()]
+    assert dates == sorted(dates)
+    for change in history():
+        for figure, listed in change.claims.items():
+            assert set(listed) <= names[figure], change.title
+        for figure, listed in change.gone.items():
+            assert not set(listed) & names[figure], change.title
 
 
 def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:

@@ -15,8 +15,8 @@ from judging.verdicts import REPRODUCED, UNDECIDED
 from leaderboards.board import build_board
 from leaderboards.contents import ClaimLine
 from leaderboards.grouping import arrange
-from leaderboards.markdown import summary
 from leaderboards.shapes.sketches import sketch_of
+from leaderboards.summary import summary
 from leaderboards.verdicts import corrected
 from tests.leaderboards.conftest import digest, record
 
@@ -126,7 +126,7 @@ def test_the_headline_count_leaves_the_smallest_preset_out(make_record):
     given = {"run_ids": (run.run_id,), "p": 0.01, "stays": True}
     claims = (claim(**given), claim("smoke", figure="figure8", verdict="contradicted", **given))
     shown = summary(board.__class__(board.rows, board.lines, claims, board.records))
-    assert "**1 published claims of 1 figures and tables**" in shown
+    assert "**1 published claims** of 1 figures and tables:" in shown
     assert "1 reproduced ([by figure]" in shown
     assert "counts for nothing above: 1 contradicted, claims of 1 more figures" in shown
 

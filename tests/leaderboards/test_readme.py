@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shutil
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,23 +15,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from PIL import Image
 
 from bench.records.schema import RunRecord
 from ground.effects import Effect
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown
+from judging.history import history
 from leaderboards import readme
 from leaderboards.board import build_board
-from leaderboards.build import COMMITTED
+from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, ClaimLine, read_board
-from leaderboards.markdown import NOT_ASKED, ROWS_IN_README, homes_of, pages, summary
-from leaderboards.render import VERDICTS
+from leaderboards.markdown import homes_of, pages
+from leaderboards.render import NOT_ASKED, VERDICTS
+from leaderboards.summary import summary
 from leaderboards.verdicts import Claim, VerdictFile
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
+from leaderboards.views.heat_map import picture
 from tests.leaderboards.conftest import record
-from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 
-LINES = 120
+LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
@@ -49,6 +53,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The README and its pages, to be spoiled."""
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
+    shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     return tmp_path
 
@@ -79,6 +84,33 @@ def test_every_verdict_is_on_the_page_of_the_task_of_its_records(
             assert f"{claim.figure}-{claim.preset}" in made[f"{task}.md"]
 
 
+def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
+    board: Board, made: dict[str, str]
+) -> None:
+    began = {r.run_id: json.loads(r.content)["provenance"]["started_at"] for r in board.records}
+    began |= json.loads((FOLDER / "repeats.json").read_text())  # of the first that a run repeats
+    homes, alone = homes_of(board), {True: "the same", False: "not the same", None: "not decided"}
+    for figure in figures_of(board.claims):
+        page = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.anchor}"')[2]
+        page = page.partition('<a id="')[0]
+        first = min(began[run] for run in figure.claims[0].run_ids)[:16].replace("T", " ")
+        assert f"The first of their runs began on {first} (UTC)." in page
+        for claim in figure.claims:
+            start = f"| {markdown(claim.name)} | {markdown(claim.evidence)} |"
+            (line,) = [line for line in page.splitlines() if line.startswith(start)]
+            when = line.split(" | ")[-1]
+            assert claim.set is not None
+            assert when.startswith(claim.set[:16].replace("T", " "))
+            late = f", after its runs began; later ones alone: {alone[claim.confirmed]}"
+            assert (late if claim.after_runs else ", before its runs") in when
+        told = [change for change in history() if change.names_of(figure.name)]
+        if told:  # once, below the first of the figure's presets
+            whole = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.name}-')[2]
+            whole = whole.partition("what was changed about these claims")[2]
+            table = whole.partition("</details>")[0]
+            assert all(markdown(change.title) in table for change in told)
+
+
 def test_verdicts_come_before_measurements_and_evidence_is_folded(made: dict[str, str]) -> None:
     for name, page in made.items():
         headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
@@ -101,32 +133,6 @@ def test_the_index_counts_every_claim_once(board: Board, made: dict[str, str]) -
     counts = [[int(cell) for cell in re.findall(r"(?<=\| )\d+(?= \|)", line)] for line in lines]
     for place, word in enumerate(VERDICTS):
         assert sum(row[place] for row in counts) == sum(c.verdict == word for c in board.claims)
-
-
-def test_the_counts_of_claims_in_the_findings_are_those_of_the_board(board: Board) -> None:
-    homes = homes_of(board)
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for claim in board.claims:
-        if claim.preset == "laptop" and claim.verdict != NOT_ASKED:
-            for name in {homes[claim.figure], claim.figure}:  # pages with the name of a task
-                counts[name][claim.verdict] += 1
-    _, _, findings = (readme.ROOT / "README.md").read_text().partition("<!-- end of results -->")
-    page, checked = r"\(docs/results/(\w+)\.md\)", 0
-    linked = rf"(\d+) of (\d+)(?: claims)? on \[[^]]*\]{page}"
-    for finding in re.split(r"^- ", findings.partition("\n## ")[0], flags=re.MULTILINE)[1:]:
-        text = " ".join(finding.split())
-        own = counts[re.findall(page, text)[0]]
-        said = [  # which counts, how many of them are reproduced, and of how many
-            *((own, n, n) for n in re.findall(r"all (?:of )?(\d+) claims", text)),
-            *((own, n, of) for of, n in re.findall(r"of (\d+) claims (\d+) are reproduced", text)),
-            *((counts[name], n, of) for n, of, name in re.findall(linked, text)),
-        ]
-        for found, reproduced, asked in said:
-            assert (found["reproduced"], found.total()) == (int(reproduced), int(asked)), text
-        for number in re.findall(r"and (\d+) contradicted", text):
-            assert own["contradicted"] == int(number), text
-        checked += len(said)
-    assert checked >= 8
 
 
 def test_the_readme_counts_each_figure_at_its_most_demanding_preset(board: Board) -> None:
@@ -277,6 +283,22 @@ def test_an_edited_number_is_noticed(copy: Path) -> None:
     assert readme.main([]) == readme.main(["--check"]) == 0
 
 
+def test_a_picture_of_other_numbers_is_noticed_and_drawn_again(copy: Path, board: Board) -> None:
+    drawing = copy / readme.PICTURE
+    before = drawing.read_bytes()
+    other = replace(board, rows=tuple(replace(row, mean=0.5) for row in board.rows))
+    drawing.write_bytes(readme.png(picture(other)))
+    with pytest.raises(UserError, match=r"the results in docs/abilities\.png are not"):
+        readme.main(["--check"])
+    assert readme.main([]) == readme.main(["--check"]) == 0
+    with Image.open(drawing) as drawn, Image.open(io.BytesIO(before)) as committed:
+        assert drawn.info[readme.CONTENT] == committed.info[readme.CONTENT]
+        assert drawn.size == committed.size
+    drawing.unlink()
+    assert readme.main([]) == 0
+    assert drawing.exists()
+
+
 def test_the_page_of_a_task_that_is_gone_is_refused_and_then_removed(copy: Path) -> None:
     old = copy / "docs" / "results" / "no_such_task.md"
     old.write_text("# A task that was removed\n")
@@ -292,105 +314,23 @@ def test_a_readme_without_its_markers_is_refused(copy: Path) -> None:
         readme.main([])
 
 
-@pytest.fixture(scope="module")
-def findings() -> list[str]:
-    """What the README says it found, one text for each point of its list."""
-    text = (readme.ROOT / "README.md").read_text()
-    section = text.partition("## What was found")[2].partition("\n## ")[0]
-    points = section.partition(readme.END)[2].split("\n- ")[1:]
-    return [" ".join(point.partition("\n\n")[0].split()) for point in points]
-
-
-def test_the_readme_is_short_and_says_its_scale(board: Board) -> None:
+def test_the_readme_is_short() -> None:
     text = (readme.ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= LINES
+    prose = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
+    assert len(re.findall(r"[A-Za-z][\w'-]*", prose)) <= WORDS
+    assert len(re.findall(r"(?<![\w.])\d[\d,.]*", prose)) <= NUMBERS
+
+
+def test_the_readme_names_the_presets_that_were_run_and_those_that_were_not(board: Board) -> None:
     run = {record.preset for record in board.records}
-    for preset, size in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, re.MULTILINE):
+    scale = summary(board).partition("**Scale**")[2]
+    told_run, _, told_missing = scale.partition("Nothing was run at ")
+    assert set(re.findall(r"`(\w+)`", told_run)) == run & set(PRESETS)
+    assert set(re.findall(r"`(\w+)`", told_missing)) == set(PRESETS) - run
+    table = (readme.ROOT / "docs" / "running.md").read_text()
+    told = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE)
+    sizes = {preset: size for preset, size in told if preset in PRESETS}
+    assert set(sizes) == set(PRESETS)
+    for preset, size in sizes.items():
         assert ("not run yet" in size) == (preset not in run), preset
-
-
-def test_the_tables_of_the_readme_say_how_many_rows_they_leave_out(made: dict[str, str]) -> None:
-    """In each table of the README and on the page that it names: as many models, the best first. A
-    model that has a table to itself is a line, with the number of the page. Most steps first."""
-    section = (readme.ROOT / "README.md").read_text().partition(readme.END)[0]
-    captions = re.findall(r"^(\*\*RegBench.*)$", section, re.MULTILINE)
-    steps = [int(found) for found in re.findall(r"steps=(\d+)", "\n".join(captions))]
-    assert steps == sorted(steps, reverse=True)
-    [page] = set(re.findall(r" more stand in \[.*\]\(docs/results/(.*)\)", section))
-    whose = re.compile(r"(\*\*RegBench.*?\)), accuracy on test: (.*?) (\d\.\d{3}), 95 % interval")
-    lines = [line for caption in captions if (line := whose.match(caption))]
-    for line in lines:
-        [alone] = [own for own in made[page].split("\n\n**") if f"**{own}".startswith(line[1])]
-        models = {name: value for name, (value, trained) in tables_on(alone)[0].items() if trained}
-        assert models == {line[2]: line[3]}
-    together = len(lines)
-    tables = [caption for caption in captions if not whose.match(caption)]
-    assert tables
-    for caption in tables:
-        own = section.partition(caption)[2].partition("\n**")[0]
-        [shown] = tables_on(own)
-        left_out = sum(map(int, re.findall(r"; (\d+) more stand in", own)))
-        whole = made[page].partition(caption)[2]
-        models = [name for name, (_, trained) in tables_on(whole)[0].items() if trained]
-        assert models[: len(shown)] == list(shown)
-        assert len(models) == len(shown) + left_out
-        together += len(shown)
-    assert together == ROWS_IN_README
-    assert section.count("Predictors without training: ") == 1
-
-
-def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
-    findings: list[str], made: dict[str, str]
-) -> None:
-    compared = 0
-    for finding in findings:
-        numbers = re.findall(r"\d\.\d{3}", finding)
-        if not numbers:
-            continue
-        [page] = re.findall(r"docs/results/(\w+\.md)", finding)
-        holding = [
-            table
-            for table in (*tables_on(made[page]), *tables_whatever_the_steps(made[page]))
-            if {value for value, _ in table.values()} >= set(numbers)
-        ]
-        assert holding, f"no table on {page} has all numbers of: {finding}"
-        trained = [{n: v for n, (v, model) in table.items() if model} for table in holding]
-        assert any(
-            # Several settings of one model stand together under its label.
-            all(n.partition(" (")[0] in finding and v in numbers for n, v in rows.items())
-            for rows in trained
-        ), f"a row is missing in: {finding}"
-        compared += 1
-    assert compared >= 3
-
-
-def test_numbers_in_the_documentation_are_on_the_page_that_they_link(made: dict[str, str]) -> None:
-    compared = 0
-    for page in (readme.ROOT / "docs").glob("*.md"):
-        for line in page.read_text().splitlines():
-            for name in re.findall(r"\(results/(\w+\.md)\)", line):
-                values = {value for table in tables_on(made[name]) for value, _ in table.values()}
-                numbers = set(re.findall(r"\d\.\d{3}", line))
-                assert numbers <= values, f"{page.name}: {numbers - values} are not on {name}"
-                compared += len(numbers)
-    assert compared > 20
-
-
-def test_counts_of_claims_in_the_findings_are_those_of_the_board(
-    findings: list[str], board: Board
-) -> None:
-    best = most_demanding(figures_of(board.claims))
-    verdicts: dict[str, list[str]] = {}
-    for figure in best:
-        words = [claim.verdict for claim in figure.claims if claim.verdict != NOT_ASKED]
-        verdicts.setdefault(homes_of(board)[figure.name], []).extend(words)
-        verdicts[figure.name] = words
-    text = " ".join(findings)
-    counts = re.findall(r"(\d+) of (\d+) (?:claims )?on \[[^]]+\]\(docs/results/(\w+)", text)
-    assert len(counts) == len(re.findall(r"\d+ of \d+", text))
-    for reproduced, total, task in counts:
-        assert verdicts[task].count("reproduced") == int(reproduced), task
-        assert len(verdicts[task]) == int(total), task
-    [(total, numbers)] = re.findall(r"all (\d+) claims of figures ([\d, and]+)", text)
-    words = [word for n in re.findall(r"\d+", numbers) for word in verdicts[f"figure{n}"]]
-    assert words == ["reproduced"] * int(total)

@@ -7,7 +7,9 @@ from textwrap import dedent
 
 import pytest
 
-from bench.records.definitions import Moves, Source
+from bench.records.equality.definitions import Moves
+from bench.records.equality.renames import Renames
+from bench.records.equality.statements import Source
 from ground.errors import UserError
 
 NET = "models.net.Net"
@@ -64,7 +66,7 @@ OLD = {
 }
 
 
-def source(root: Path, files: dict[str, str]) -> Source:
+def source(root: Path, files: dict[str, str], *renamed: str) -> Source:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,7 @@ def source(root: Path, files: dict[str, str]) -> Source:
     for name in ("models", "tasks"):
         (root / name).mkdir(exist_ok=True)
         (root / name / "__init__.py").touch()
-    return Source(root)
+    return Source(root, Renames.read(renamed))
 
 
 def changed(*edits: tuple[str, str, str], **more: str) -> dict[str, str]:
@@ -84,8 +86,10 @@ def changed(*edits: tuple[str, str, str], **more: str) -> dict[str, str]:
     return files | {f"models/{name}.py": text for name, text in more.items()}
 
 
-def moves(tmp_path: Path, new: dict[str, str], old: dict[str, str] | None = None) -> Moves:
-    return Moves(source(tmp_path / "old", old or OLD), source(tmp_path / "new", new))
+def moves(
+    tmp_path: Path, new: dict[str, str], old: dict[str, str] | None = None, *renamed: str
+) -> Moves:
+    return Moves(source(tmp_path / "old", old or OLD, *renamed), source(tmp_path / "new", new))
 
 
 def part(first: str, last: str) -> str:
@@ -259,3 +263,54 @@ def test_an_import_of_everything_is_one_sentence(tmp_path: Path) -> None:
         UserError, match=r"imports everything of models\.shared: name what it takes"
     ):
         source(tmp_path, {"models/a.py": "from models.shared import *"})
+
+
+LOCALS = "def late(x):\n    {a} = x\n    return [{b} for {b} in {a}]\n"
+
+
+def test_names_of_local_variables_do_not_count(tmp_path: Path) -> None:
+    """Nor does what else has such a name at the top of the module."""
+    old = {**OLD, "models/later.py": "item = 1\n" + LOCALS.format(a="found", b="one")}
+    new = {**OLD, "models/later.py": "item = 2\n" + LOCALS.format(a="items", b="item")}
+    assert moves(tmp_path, new, old).today(NET) == NET
+    moved = {**changed(("models/net.py", "models.later", "models.last")), "models/last.py": ""}
+    moved["models/last.py"] = new["models/later.py"]
+    assert moves(tmp_path / "moved", moved, old).today(NET) is None  # by its import's text
+    swapped = {**OLD, "models/later.py": LOCALS.format(a="items", b="item").replace("=", "= 0 +")}
+    assert moves(tmp_path / "other", swapped, old).today(NET) is None
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "import sys\ndef look():\n    return sys._getframe(1).f_locals\n",
+        "from traceback import extract_stack\n",
+    ],
+)
+def test_names_count_where_code_looks_them_up(tmp_path: Path, beside: str) -> None:
+    in_file = {"models/later.py": LOCALS.format(a="found", b="one") + beside}
+    old = {**OLD, **in_file}
+    new = {**OLD, "models/later.py": LOCALS.format(a="items", b="item") + beside}
+    found = moves(tmp_path, new, old)
+    assert found.today(NET) is None
+    assert "models.later.late" in found.why_not(NET)
+    assert moves(tmp_path / "same", old, old).today(NET) == NET
+
+
+def test_a_word_that_begins_to_be_a_keyword_makes_no_old_lambda_another(tmp_path: Path) -> None:
+    old = {**OLD, "models/later.py": "late = lambda at: at\n"}
+    new = {**old, "models/other.py": "def f(g):\n    return g(at=1)\n"}
+    assert moves(tmp_path, new, old).today(NET) == NET
+    other = {**new, "models/later.py": "late = lambda place: place\n"}
+    assert moves(tmp_path / "renamed", other, new).today(NET) is None
+
+
+def test_what_a_dotted_import_leads_to_is_looked_at(tmp_path: Path) -> None:
+    user = {"models/user.py": "import models.shared\nclass User:\n    by = models.shared.scale\n"}
+    old = {**OLD, **user}
+    assert moves(tmp_path, old, old).today("models.user.User") == "models.user.User"
+    new = {**old, "models/shared.py": "def scale(x):\n    return x * 3\n"}
+    assert moves(tmp_path / "other", new, old).today("models.user.User") is None
+    package = {"models/user.py": "import models as m\nclass User:\n    by = m.shared.scale\n"}
+    old, new = {**OLD, **package}, {**new, **package}
+    assert moves(tmp_path / "package", new, old).today("models.user.User") is None

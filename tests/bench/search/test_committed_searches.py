@@ -80,7 +80,10 @@ def test_a_search_of_this_store_goes_by_runs_of_this_store(tmp_path: Path) -> No
     assert {trial.run_id for trial in study.trials} == trials.keys()
     for trial in study.trials:
         record = trials[trial.run_id or ""]
-        assert trial.value == record.metrics["validation"][record.headline.name]
+        if record.outcome == "diverged":  # as a rate of 5 may, by the last digits of its sums
+            assert trial.value is None
+        else:
+            assert trial.value == record.metrics["validation"][record.headline.name]
     assert finals[0].weights_sha256 == trials[finals[0].run_id].weights_sha256
 
 

@@ -152,6 +152,7 @@ class DrawsToAnswer(guests.Guest):
         return hidden * sum(draw())
 
 
+@pytest.mark.bitwise
 def test_an_evaluation_that_draws_is_the_same_each_time() -> None:
     configuration = of(guests.Guest)
     task = build_task(configuration)

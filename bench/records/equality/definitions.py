@@ -1,0 +1,178 @@
+"""Which definitions of two trees of source are the same, wherever they lie. No code is run.
+
+A statement at the top of a module is a function, a class or a value, without comments, docstrings
+and layout. One of the older tree and one of the newer are *twins* if their text is equal, at least
+when names of local variables do not count (:mod:`bench.records.equality.local_names`), and they lie
+in the same module, or if no module kept that text and each tree has it once. Twins are the *same*
+if every name in them leads to the same thing: through the imports of either tree to statements that
+are the same, or to one name of another package. Whatever cannot be told counts as not the same.
+
+Example: ``rotate`` moves from ``models/gpt2.py`` to ``models/layers/rotary.py``, from where
+``models/gpt2.py`` imports it. The text of ``Attention`` is what it was, and its name ``rotate``
+leads to the twin of what it led to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from bench.records.code import OWN
+from bench.records.equality.statements import Source, Statement, Thing
+
+
+class Moves:
+    """The definitions of two trees, matched.
+
+    Attributes:
+        twins: of the older tree -> of the newer.
+        same: those of the older tree that are the same as their twins.
+    """
+
+    def __init__(self, old: Source, new: Source) -> None:
+        self.old, self.new = old, new
+        self.twins = _twins(old, new)
+        self.same = set(self.twins)
+        while doubtful := {one for one in self.same if self._difference(one)}:
+            self.same -= doubtful
+
+    def today(self, target: str) -> str | None:
+        """What a class is called in the newer tree; None if it, or anything that it leads to, is
+        not the same there."""
+        if self._name_is_read(target):
+            return None
+        newer = self.old.renames.target(target)
+        found = self.old.origin(newer)
+        if len(found) != 1 or isinstance(found[0], str) or found[0] not in self.same:
+            return None
+        (twin,) = (self.twins[one] for one in found if isinstance(one, Statement))
+        name = newer.rpartition(".")[2]
+        here = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
+        effects = self.old.effects(target)
+        known = all(one in self.same for one in effects)
+        alike = known and [self.twins[one] for one in effects] == self.new.effects(here)
+        return here if alike else None
+
+    def moved_behind(self, target: str) -> dict[str, str]:
+        """The definitions behind a class that lie in another module now, or have another name: old
+        name -> new name."""
+        names = {
+            self.old.renames.before(one.shown): self.twins[one].shown
+            for one in self._behind(target)
+        }
+        return {old: new for old, new in sorted(names.items()) if old != new}
+
+    def why_not(self, target: str) -> str:
+        """Why a class has no name in the newer tree."""
+        for one in self._behind(target):
+            if one not in self.twins:
+                return f"{one.shown} of the older code is not here, or differs"
+            if one not in self.same and all(found in self.same for found in self._reached(one)):
+                return f"{one.shown}: {self._difference(one)}"
+        if reader := self._name_is_read(target):
+            return f"{reader} reads the names of functions or classes, of which one is another here"
+        return "what runs when its modules are imported is not the same"
+
+    def _name_is_read(self, target: str) -> str:
+        """What behind a class could see that a definition has another name."""
+        readers = (one.shown for one in self._behind(target) if one.reads_names)
+        return next(readers, "") if self.old.renames.names else ""
+
+    def _behind(self, target: str) -> list[Statement]:
+        """The older tree's statements that a class leads to, itself first."""
+        origin = self.old.origin(self.old.renames.target(target))
+        found = dict.fromkeys(one for one in origin if isinstance(one, Statement))
+        waiting = [*found]
+        while waiting:
+            more = [one for one in self._reached(waiting.pop()) if one not in found]
+            found |= dict.fromkeys(more)
+            waiting += more
+        return [*found]
+
+    def _reached(self, one: Statement) -> list[Statement]:
+        """Other statements of the older tree that one leads to at once."""
+        things = [x for name in one.names for x in self.old.leads_to(one.module, name)]
+        things += [x for dotted in one.imports for x in self.old.origin(dotted)]
+        return [x for x in things if isinstance(x, Statement) and x is not one]
+
+    def _difference(self, one: Statement) -> str:
+        """What a statement of the older tree and its twin lead to that is not the same; empty if
+        nothing is."""
+        twin = self.twins[one]
+        here, there = self.old.modules[one.module], self.new.modules[twin.module]
+        if here.future != there.future:
+            return "its modules have other imports from __future__"
+        for name in sorted(one.names):
+            both = self.old.leads_to(one.module, name), self.new.leads_to(twin.module, name)
+            if not self._equal(*both):
+                return f"the name {name} is something else here"
+        for dotted in sorted(one.imports):
+            if not self._equal(self.old.origin(dotted), self.new.origin(dotted)):
+                return f"its import of {dotted} gives something else here"
+        return ""
+
+    def _equal(self, before: tuple[Thing, ...], after: tuple[Thing, ...]) -> bool:
+        if len(before) > 1 or len(before) != len(
+            after
+        ):  # which of several counts, is not looked at
+            return False
+        return all(self._is(*pair) for pair in zip(before, after, strict=True))
+
+    def _is(self, before: Thing, after: Thing) -> bool:
+        if isinstance(before, Statement):
+            return before in self.same and self.twins[before] is after
+        if before != after:
+            return False
+        if before.partition(".")[0] not in OWN:
+            return True
+        return before in self.old.modules and self._whole(before)
+
+    def _whole(self, module: str) -> bool:
+        """Whether a module that is passed about as a thing has all its names as they were. What a
+        package has beneath it is not looked at, and neither are its names that are others now."""
+        if module not in self.new.modules or self.old.renames.within(module):
+            return False
+        if any(name.startswith(f"{module}.") for name in self.old.modules):
+            return False
+        both = self.old.modules[module], self.new.modules[module]
+        names = {n for one in both for s in one.statements for n in s.binds} | {
+            *both[0].imports,
+            *both[1].imports,
+        }
+        pairs = ((self.old.leads_to(module, n), self.new.leads_to(module, n)) for n in names)
+        return all(self._equal(*pair) for pair in pairs)
+
+
+def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
+    """First what is equal to the letter, then what is but for the names of local variables."""
+    found: dict[Statement, Statement] = {}
+    for form in (_text, _normal_form):
+        come = defaultdict[str, list[Statement]](list)
+        taken = set(found.values())
+        for name, module in new.modules.items():
+            here = defaultdict[str, list[Statement]](list)
+            for one in module.statements:
+                if one not in taken:
+                    here[form(one)].append(one)
+            before = old.modules[name].statements if name in old.modules else ()
+            for one in before:
+                if one not in found and here[form(one)]:
+                    found[one] = here[form(one)].pop(0)
+            for text, left in here.items():
+                come[text] += left
+        gone = defaultdict[str, list[Statement]](list)
+        for module in old.modules.values():
+            for one in module.statements:
+                if one not in found:
+                    gone[form(one)].append(one)
+        for text, ones in gone.items():
+            if len(ones) == len(come[text]) == 1 and ones[0].binds and not ones[0].stays:
+                found[ones[0]] = come[text][0]
+    return found
+
+
+def _text(statement: Statement) -> str:
+    return statement.text
+
+
+def _normal_form(statement: Statement) -> str:
+    return statement.normal_form

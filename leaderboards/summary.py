@@ -1,0 +1,117 @@
+"""README's part of the board: a table of questions with the models that answer them, and how many
+claims got which verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ground.escaping import markdown
+from leaderboards.contents import Board, ClaimLine
+from leaderboards.markdown import SMALLEST, in_words, row_of
+from leaderboards.render import NOT_ASKED, PRESETS, plain
+from leaderboards.verdicts import DECIDED
+from leaderboards.views.figures import figures_of, most_demanding
+from leaderboards.views.questions import Answer, Question, answers, questions
+
+NAMED = 5  # models in one cell; the picture has the others
+
+
+def summary(board: Board) -> str:
+    """All of it, as Markdown."""
+    if not board.records:
+        return "No record is committed yet.\n"
+    counts = [verdict_counts(board), *_of_the_smallest(board)]
+    return "\n".join([*_table(board), *counts, "", _scale(board), ""])
+
+
+def _table(board: Board) -> list[str]:
+    """The questions that README asks; none where the board has no table for them."""
+    lines = []
+    for question in questions():
+        if question.in_readme and (placed := answers(board, question)):
+            lines += row_of(*_cells(question, placed))
+    if not lines:
+        return []
+    head = row_of("question, at one budget", "best", "also works", "not shown to work")
+    marks = "*Italics*: not ranked, since it still improved, or its best rate lay on an edge."
+    return [*head, "|---" * 4 + "|", *lines, "", marks, ""]
+
+
+def _cells(question: Question, placed: Sequence[Answer]) -> list[str]:
+    """The question with its page and steps, and the models by what they have shown."""
+    best = [answer for answer in placed if answer.row.rank_best == 1 and answer.works]
+    best = best or [answer for answer in placed[:1] if answer.works]
+    also = [answer for answer in placed if answer.works and answer not in best]
+    others = [answer for answer in placed if not answer.works]
+    steps = f"{question.steps:,} steps"
+    asked = f"[{question.question}](docs/results/{question.task}.md) {steps}"
+    return [asked, _named(best), _named(also), _named(others)]
+
+
+def _named(listed: Sequence[Answer]) -> str:
+    """Their labels; in italics who is not ranked."""
+    names = []
+    for answer in listed[:NAMED]:
+        name = markdown(plain(answer.row.label))
+        names.append(f"*{name}*" if answer.row.rank_best is None else name)
+    more = len(listed) - len(names)
+    return "; ".join([*names, *([f"{more} more"] if more else [])])
+
+
+def verdict_counts(board: Board) -> str:
+    """How many claims got which verdict at the most demanding preset of their figure, and how many
+    of the decided ones were set after their runs."""
+    best = most_demanding(figures_of(board.claims))
+    claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
+    verdicts = Counter(claim.verdict for claim in claims)
+    not_run = verdicts.pop(NOT_ASKED, 0)
+    rest = f"; for {not_run} more no runs are made yet" if not_run else ""
+    figures = len({claim.figure for claim in claims})
+    return (
+        f"**{verdicts.total()} published claims** of {figures} figures and tables: "
+        f"{in_words(verdicts)}{rest} ([by figure](docs/results/README.md)). {_caveat(claims)}"
+    )
+
+
+def _of_the_smallest(board: Board) -> list[str]:
+    """A paragraph on the figures that were run at no larger preset; none where there are none."""
+    best = most_demanding(figures_of(board.claims))
+    small = [figure for figure in best if figure.preset == SMALLEST]
+    verdicts = Counter(claim.verdict for figure in small for claim in figure.claims)
+    verdicts.pop(NOT_ASKED, 0)
+    if not verdicts:
+        return []
+    return [
+        "",
+        f"Preset `{SMALLEST}` tests the machinery in minutes and counts for nothing above: "
+        f"{in_words(verdicts)}, claims of {len({figure.name for figure in small})} more figures "
+        "and tables, which were run at no other preset.",
+    ]
+
+
+def _caveat(claims: Sequence[ClaimLine]) -> str:
+    decided = [claim for claim in claims if claim.verdict in DECIDED]
+    late = [claim for claim in decided if claim.after_runs]
+    confirmed = sum(claim.confirmed is True for claim in late)
+    return (
+        f"Of the {len(decided)} decided, {len(late)} were set or reworded after their runs had "
+        f"begun. Later runs alone confirm {confirmed} of these; the others describe what was seen "
+        "and predicted nothing."
+    )
+
+
+def _scale(board: Board) -> str:
+    """Which presets were run, and which were not."""
+    run = {record.preset for record in board.records}
+    names_run = " and ".join(f"`{preset}`" for preset in PRESETS if preset in run)
+    missing = " and ".join(f"`{preset}`" for preset in PRESETS if preset not in run)
+    sizes = [
+        answer.row.parameters
+        for question in questions()
+        for answer in answers(board, question)
+        if answer.row.parameters is not None
+    ]
+    size = f", with models of {min(sizes):,} to {max(sizes):,} parameters" if sizes else ""
+    rest = f" Nothing was run at {missing}, so nothing here is a paper's own experiment."
+    return f"**Scale**: presets {names_run}{size}.{rest if missing else ''}"

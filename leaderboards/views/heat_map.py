@@ -1,0 +1,93 @@
+"""README's picture: every model by every question, a colour for the place between floor and oracle.
+
+Example: ``images(picture(board), salt="abilities")["png"]`` are the bytes of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leaderboards.contents import Board
+from leaderboards.views.questions import PRESET, Answer, answers, families, questions
+from pictures.models import label
+from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+
+IMPROVING, ON_EDGE = "↑", "e"
+DARK = 0.55  # of the way along the map of colours; below it a number is white
+ROW_HEIGHT = 0.2  # inches
+
+
+def picture(board: Board) -> Picture:
+    """The heat map of the questions of ``leaderboards/questions.yaml``."""
+    columns = [
+        {answer.row.model: answer for answer in answers(board, question)}
+        for question in questions()
+    ]
+    lines = _lines(columns)
+    places: list[list[float | None]] = []
+    remarks = []
+    for y, (_, model) in enumerate(lines):
+        row: list[float | None] = []
+        for x, answer_by_model in enumerate(columns):
+            answer = answer_by_model.get(model)
+            row.append(None if answer is None else min(max(answer.place, 0.0), 1.0))
+            if answer is not None:
+                colour = "white" if answer.place < DARK else "black"
+                remarks.append(Remark(_text(answer), x=x, y=y, side="center", colour=colour))
+        places.append(row)
+    cells = Trace(
+        "place",
+        x=range(len(columns)),
+        y=range(len(lines)),
+        z=places,
+        mark="heat",
+    )
+    panel = Panel(
+        x=Axis(categories=[question.heading for question in questions()]),
+        y=Axis(categories=[name for name, _ in lines], inverted=True),
+        z=Axis("from guessing (0) to the best possible (1)", limits=(0.0, 1.0)),
+        traces=[cells],
+        remarks=remarks,
+    )
+    return Picture(
+        "Which model learns what from its context",
+        [Row([panel], height=ROW_HEIGHT * len(lines) + 0.6)],
+        width=11.0,
+        subtitle=f"Score on test at preset {PRESET}, models of {_sizes(columns)} parameters. "
+        "Within a column all had the same steps; what was not run with them is empty. "
+        "↓ less is better.",
+        note=f"{IMPROVING} still improved when training ended: it may stand on a plateau. "
+        f"{ON_EDGE} best learning rate on the edge of those tried. "
+        "* longer training is known to change this column.",
+    )
+
+
+def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
+    """(name, model) of each row of the picture, by family; a family's own line has no model."""
+    measured = dict.fromkeys(model for column in columns for model in column)
+    models_by_family = families()
+    named = {model for models in models_by_family.values() for model in models}
+    last = list(models_by_family)[-1]
+    models_by_family[last] = [*models_by_family[last], *(m for m in measured if m not in named)]
+    lines = []
+    for family, models in models_by_family.items():
+        lines.append((f"{family.upper()}", ""))
+        lines += [(label(model), model) for model in models if model in measured]
+    return lines
+
+
+def _sizes(columns: Sequence[Mapping[str, Answer]]) -> str:
+    """The smallest and the largest number of parameters, in thousands."""
+    counts = [
+        answer.row.parameters
+        for column in columns
+        for answer in column.values()
+        if answer.row.parameters is not None
+    ]
+    return f"{min(counts) // 1000:,} to {-(-max(counts) // 1000):,} thousand" if counts else "no"
+
+
+def _text(answer: Answer) -> str:
+    assert answer.row.mean is not None
+    marks = IMPROVING * answer.improving + ON_EDGE * answer.on_edge
+    return f"{answer.row.mean:.2f} {marks}".rstrip()

@@ -1,0 +1,178 @@
+"""README's questions: which model answers which, by tables in which all had one budget.
+
+``leaderboards/questions.yaml`` lists the questions. Each names one table of the board, by the
+settings of its task and the steps of its trainings, and two predictors without training: the floor,
+which guesses, and the oracle. A score stands between them: 0 at the floor, 1 at the oracle.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from judging.fairness import EDGE, IMPROVING
+from leaderboards.contents import Board, Row
+from leaderboards.views.abilities import Scale
+
+QUESTIONS = Path(__file__).resolve().parent.parent / "questions.yaml"
+PRESET = "laptop"  # of every question; the smaller one tests the machinery
+HALF = 0.5  # of the way from the floor to the oracle: a model that surely has it works
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and the table that answers it.
+
+    Attributes:
+        heading: what stands above its column in the picture.
+        settings: of the task, which the table's records must have.
+        model_settings: of the models, which a row's records must have.
+        steps: of training, of every row.
+        floor: the label of a predictor.
+        oracle: the label of another one; None where the best row stands for it.
+        in_readme: whether README's table has it.
+        short: whether a longer training is known to change the answer.
+    """
+
+    heading: str
+    question: str
+    task: str
+    settings: Mapping[str, Any]
+    steps: int
+    floor: str
+    oracle: str | None = None
+    model_settings: Mapping[str, Any] | None = None
+    in_readme: bool = False
+    short: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One model's row.
+
+    Attributes:
+        place: of the mean, 0 at the floor and 1 at the oracle.
+        surely: of the worse end of its interval, likewise.
+    """
+
+    row: Row
+    place: float
+    surely: float
+
+    @property
+    def works(self) -> bool:
+        """Whether its whole interval is at least half of the way from floor to oracle."""
+        return self.surely >= HALF
+
+    @property
+    def improving(self) -> bool:
+        """Whether its validation loss still fell when training ended: it may stand on a plateau."""
+        return any(mark.startswith(IMPROVING) for mark in self.row.marks)
+
+    @property
+    def on_edge(self) -> bool:
+        """Whether its best learning rate was the largest or the smallest that was tried."""
+        return any(mark.startswith(EDGE) for mark in self.row.marks)
+
+
+@cache
+def questions() -> tuple[Question, ...]:
+    """All of them, in the order of the file."""
+    return tuple(Question(**entry) for entry in _content()["questions"])
+
+
+def families() -> dict[str, list[str]]:
+    """Family → its models, in the order of the picture's rows."""
+    return dict(_content()["families"])
+
+
+@cache
+def _content() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(QUESTIONS.read_text())
+    return content
+
+
+def answers(board: Board, question: Question) -> list[Answer]:
+    """The models of a question, the best first; none where the board has no such table.
+
+    Of several rows of one model its ranked one counts, or else its best.
+    """
+    configurations = _configurations(board, question)
+    asked = {"tasks": question.settings, "models": question.model_settings or {}}
+    row_by_model: dict[str, Row] = {}
+    for row in _rows(board, question):
+        configuration = configurations.get(row.run_ids[0]) if row.run_ids else None
+        is_asked = row.kind == "measured" and row.training_steps == question.steps
+        if configuration is None or not is_asked or row.model in _content()["left_out"]:
+            continue
+        if all(
+            configuration.get(part, {}).get(key) == value
+            for part, settings in asked.items()
+            for key, value in settings.items()
+        ):
+            previous = row_by_model.get(row.model)
+            if previous is None or (row.rank_best and not previous.rank_best):
+                row_by_model[row.model] = row
+    measured = [row for row in row_by_model.values() if row.mean is not None]
+    scale = scale_of(board, question, measured)
+    if scale is None:
+        return []
+    placed = [_placed(row, scale) for row in measured]
+    return sorted(placed, key=lambda answer: (-answer.place, answer.row.label))
+
+
+def scale_of(board: Board, question: Question, measured: Sequence[Row]) -> Scale | None:
+    """From the floor to the oracle, or to the best row; None where the board lacks one of them."""
+    floor = _reference(board, question, question.floor)
+    if question.oracle:
+        best = _reference(board, question, question.oracle)
+    elif measured and measured[0].direction == "minimise":
+        best = min(row.mean for row in measured if row.mean is not None)
+    else:
+        best = max((row.mean for row in measured if row.mean is not None), default=None)
+    if floor is None or best is None or math.isclose(floor, best):
+        return None
+    return Scale(floor, best, best=question.oracle is None)
+
+
+def _rows(board: Board, question: Question) -> Iterable[Row]:
+    return (
+        row
+        for row in board.rows
+        if row.headline and row.task == question.task and row.preset == PRESET
+    )
+
+
+def _configurations(board: Board, question: Question) -> dict[str, dict[str, Any]]:
+    """Run id → how the run was set."""
+    return {
+        record.run_id: json.loads(record.content)["config"]
+        for record in board.records
+        if record.task == question.task and record.preset == PRESET
+    }
+
+
+def _reference(board: Board, question: Question, label: str) -> float | None:
+    """What a predictor reaches on the question's test: with these settings, or else with those that
+    differ from them in what is trained on, which a predictor without training does not see."""
+    configurations = _configurations(board, question)
+    by_agreement: list[tuple[int, float]] = []
+    for row in _rows(board, question):
+        if row.kind == "reference" and row.label == label and row.mean is not None:
+            settings = configurations.get(row.run_ids[0], {}).get("tasks", {})
+            agreeing = sum(settings.get(key) == value for key, value in question.settings.items())
+            by_agreement.append((agreeing, row.mean))
+    return max(by_agreement, key=lambda pair: pair[0])[1] if by_agreement else None
+
+
+def _placed(row: Row, scale: Scale) -> Answer:
+    assert row.mean is not None
+    ends = [end for end in (row.low, row.high) if end is not None] or [row.mean]
+    return Answer(row, scale.place(row.mean), min(scale.place(end) for end in ends))

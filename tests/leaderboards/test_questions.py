@@ -1,0 +1,162 @@
+"""README's table and picture: one budget for each question, and every model where it belongs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from leaderboards import readme
+from leaderboards.build import COMMITTED
+from leaderboards.contents import Board, read_board
+from leaderboards.summary import NAMED, summary
+from leaderboards.views.heat_map import picture
+from leaderboards.views.questions import Answer, answers, families, questions
+from settings.groups import choices, model_groups
+
+README = (readme.ROOT / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return read_board(COMMITTED)
+
+
+@pytest.fixture(scope="module")
+def answers_by_heading(board: Board) -> dict[str, list[Answer]]:
+    return {question.heading: answers(board, question) for question in questions()}
+
+
+def test_every_answer_of_a_question_had_its_steps_and_its_settings(
+    board: Board, answers_by_heading: dict[str, list[Answer]]
+) -> None:
+    configs = {record.run_id: json.loads(record.content)["config"] for record in board.records}
+    for question in questions():
+        placed = answers_by_heading[question.heading]
+        assert len(placed) > 1, question.heading
+        assert len({answer.row.group for answer in placed}) == 1  # a table of the board
+        for run_id in (run for answer in placed for run in answer.row.run_ids):
+            config = configs[run_id]
+            assert config["training"]["steps"] == question.steps
+            assert config["tasks"] | question.settings == config["tasks"]
+            assert config["models"] | (question.model_settings or {}) == config["models"]
+
+
+def test_a_score_stands_between_guessing_and_the_oracle_and_works_from_half_of_the_way(
+    answers_by_heading: dict[str, list[Answer]],
+) -> None:
+    parity = {
+        answer.row.model: answer
+        for heading, placed in answers_by_heading.items()
+        if heading.startswith("parity")
+        for answer in placed
+    }
+    lstm, gpt2 = parity["lstm"], parity["gpt2"]
+    assert lstm.row.mean is not None
+    assert lstm.place == pytest.approx((lstm.row.mean - 0.5) / 0.5)  # a guess: 0.5
+    assert lstm.works
+    assert not gpt2.works
+    assert gpt2.improving
+    for placed in answers_by_heading.values():
+        assert all(answer.surely <= answer.place for answer in placed)
+        assert all(answer.works == (answer.surely >= 0.5) for answer in placed)
+
+
+def test_the_table_of_the_readme_names_every_model_of_a_question_once(
+    answers_by_heading: dict[str, list[Answer]],
+) -> None:
+    lines = [line for line in README.splitlines() if line.startswith("| [Does it ")]
+    shown = [question for question in questions() if question.in_readme]
+    assert 4 <= len(lines) == len(shown) <= 6
+    for question, line in zip(shown, lines, strict=True):
+        assert f"[{question.question}](docs/results/{question.task}.md)" in line
+        assert f"{question.steps:,} steps" in line
+        best, also, others = (cell.strip() for cell in line.strip("|").split("|")[1:])
+        placed = {answer.row.label: answer for answer in answers_by_heading[question.heading]}
+        counted = 0
+        for cell, works in ((best, True), (also, True), (others, False)):
+            for name in filter(None, cell.split("; ")):
+                if more := re.fullmatch(r"(\d+) more", name):
+                    counted += int(more[1])
+                    continue
+                answer = placed[name.strip("*")]
+                assert answer.works == works
+                assert name.startswith("*") == (answer.row.rank_best is None)
+                counted += 1
+            assert cell.count(";") <= NAMED
+        assert counted == len(placed)
+        leaders = [name for name in best.split("; ") if not name.endswith(" more")]
+        assert all(placed[name.strip("*")].row.rank_best == 1 for name in leaders)
+
+
+def test_the_sentences_above_the_table_are_those_of_its_best_rows(
+    answers_by_heading: dict[str, list[Answer]],
+) -> None:
+    best = [
+        {
+            answer.row.model
+            for answer in answers_by_heading[question.heading]
+            if answer.row.rank_best == 1 and answer.works
+        }
+        for question in questions()
+        if question.in_readme
+    ]
+    language, recall, overwriting, tracking, _ = best
+    assert "Memory Mosaics and attention behind a short convolution learn new languages" in README
+    assert language == {"memory_mosaic", "conv_attention"}
+    assert len(recall) > 4
+    assert "delta rules overwrite best" in README
+    assert overwriting <= {"delta_net", "gated_delta_net", "kda", "rwkv7"}
+    assert "an LSTM tracks a state" in README
+    assert tracking == {"lstm"}
+
+
+def test_longer_training_changes_what_the_readme_says_it_changes(board: Board) -> None:
+    """GPT2 and new languages, Mamba and recall: each works with the most steps, and not before."""
+    for task, model, short, long in (
+        ("regbench", "gpt2", 800, 7200),
+        ("multi_query_recall", "mamba", 600, 8000),
+    ):
+        (at_length,) = [q for q in questions() if (q.task, q.steps) == (task, long)][:1]
+        at_first = replace(at_length, steps=short)
+        works = [
+            {answer.row.model: answer.works for answer in answers(board, question)}[model]
+            for question in (at_first, at_length)
+        ]
+        assert works == [False, True]
+        assert f"{long:,}" in README
+        assert f"{short:,}" in README
+
+
+def test_the_picture_has_a_cell_for_every_answer_and_a_line_for_every_model(
+    board: Board, answers_by_heading: dict[str, list[Answer]]
+) -> None:
+    (panel,) = picture(board).panels
+    assert len(panel.remarks) == sum(map(len, answers_by_heading.values()))
+    assert list(panel.x.categories) == [question.heading for question in questions()]
+    models = {answer.row.model for placed in answers_by_heading.values() for answer in placed}
+    assert len(panel.y.categories) == len(models) + len(families())
+    for x, question in enumerate(questions()):
+        texts = [remark.text for remark in panel.remarks if remark.x == x]
+        assert sorted(float(text.split()[0]) for text in texts) == sorted(
+            round(answer.row.mean or 0.0, 2) for answer in answers_by_heading[question.heading]
+        )
+        improving = sum(answer.improving for answer in answers_by_heading[question.heading])
+        assert sum("↑" in text for text in texts) == improving
+    assert "46 to 296 thousand parameters" in picture(board).subtitle
+
+
+def test_every_family_names_models_that_there_are() -> None:
+    known = {model for group in model_groups() for model in choices(group)}
+    named = [model for models in families().values() for model in models]
+    assert set(named) <= known
+    assert len(named) == len(set(named))
+
+
+def test_a_board_without_the_tables_has_counts_and_no_table(board: Board) -> None:
+    none = replace(board, rows=())
+    assert "| question" not in summary(none)
+    assert summary(none).startswith("**")
+    assert json.loads(picture(none).to_json())["title"]
