@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from bench.records.named_text import named_texts
 from ground.effects import FALSE_DISCOVERIES
 from ground.errors import VERIFICATION_FAILED, UserError
 from ground.escaping import markdown, markdown_code
@@ -211,6 +212,9 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     return "\n".join(parts)
 
 
+WHICH_ROWS = "([its rows](../language.md#the-text-of-the-committed-records))"
+
+
 @lru_cache(maxsize=256)
 def _about(task: str) -> Mapping[str, Any]:
     return task_card(task)
@@ -264,6 +268,8 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
     ]
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
+    named = [t for t in named_texts() if any(t.name in claim.evidence for claim in figure.claims)]
+    lines += [part for text in named for part in ("", f"{markdown(text.credit)} {WHICH_ROWS}")]
     evidence = [
         f"The first of their runs began on {first_run} (UTC).\n",
         *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "last set (UTC)"),

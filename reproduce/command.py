@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bench.records.schema import RunRecord
-from bench.records.store import Store
+from bench.records.store import COMMITTED, Store
 from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from judging import frozen, repeats
 from judging.controls import without_twins
 from judging.verdicts import CONTRADICTED
 from reproduce import committed, untrained
 from reproduce.console import print_verdicts
-from reproduce.obtaining import existing, foretell_runs, obtain
+from reproduce.obtaining import existing, foretell_runs, has_no_text, obtain
 from reproduce.reproduction import Reproduction
 from reproduce.request import Request
 from reproduce.writing import judge_again, write
@@ -53,6 +54,14 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 def _make(name: str, reproduction: Reproduction, request: Request) -> int:
     """The figure and the verdicts that were asked for; the exit code of ``main``."""
+    if request.records is None and has_no_text(request, reproduction):
+        print(
+            "The text of the committed records is not on this machine, so their verdicts and "
+            f"picture are shown; to make the runs anew: python -m reproduce {name} "
+            f"preset={request.view.preset} committed=false corpus=tinystories_sample, which reads "
+            "the public datasets, or stories=PATH (and wiki=PATH) with a copy of them\n"
+        )
+        request = replace(request, records=COMMITTED)
     if request.records is None:
         request = request.with_text(reproduction)
     if request.dry_run:

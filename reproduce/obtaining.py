@@ -23,7 +23,9 @@ from judging.presets import refuse_mixtures
 from reproduce.planned import PlannedRun, missing, planned
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.request import Request
-from settings.config import compose
+from settings.automatic import text_to_fetch
+from settings.config import compose, parse
+from settings.network import is_offline, settings_of_task
 
 if TYPE_CHECKING:
     from settings.settings import Configuration
@@ -38,20 +40,30 @@ KINDS = {
 }
 
 
+def has_no_text(request: Request, reproduction: Reproduction) -> bool:
+    """Whether a figure of committed records reads text that no word says the place of: then the
+    runs cannot be looked up by the hash of their text, and there is nothing to be made."""
+    plan = request.plan(reproduction)
+    first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
+    task = settings_of_task(first)
+    if task is None or not text_to_fetch(task):
+        return False
+    if not request.asks_for_committed or not committed_folders(request, plan):
+        return False
+    is_named = any(parse([word])[0].key_or_group == "tasks.corpus" for word in first)
+    if not is_named:
+        return True
+    return is_offline(make_plan(first).entries[0].configuration if plan.sweeps else compose(first))
+
+
 def existing(request: Request, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
     """The records of this preset below a folder."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give one with run records")
-    return belonging(read_records([folder]), request.view.preset, reproduction, folder)
-
-
-def _committed(preset: str, plan: Plan) -> list[Path]:
-    """The folders with the project's own records of the tasks of a plan, which are all that its
-    figure is made of, at a preset."""
-    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
-    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
-    folders = (COMMITTED / task / preset for task in sorted(tasks))
-    return [folder for folder in folders if folder.is_dir()]
+    folders = [folder]
+    if folder == COMMITTED:  # of which a figure's own are a small part
+        folders = committed_folders(request, request.plan(reproduction))
+    return belonging(read_records(folders), request.view.preset, reproduction, folder)
 
 
 def belonging(
@@ -114,7 +126,7 @@ def _with_committed(
         return chosen
     if len(served) == len(chosen) and request.seeds is None and not request.view.overrides:
         preset = request.view.preset
-        committed = read_records(_committed(preset, request.plan(reproduction)))
+        committed = read_records(committed_folders(request, request.plan(reproduction)))
         chosen = belonging(committed, preset, reproduction, COMMITTED)
         served = without_twins(chosen)
     print(
@@ -158,9 +170,16 @@ def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
 
 def _shelf(request: Request, plan: Plan) -> Shelf:
     """Where the plan finds what was run already."""
-    preset = request.view.preset
-    folders = _committed(preset, plan) if request.committed else []
-    return Shelf(preset, Store(request.store), tuple(folders))
+    folders = committed_folders(request, plan) if request.committed else []
+    return Shelf(request.view.preset, Store(request.store), tuple(folders))
+
+
+def committed_folders(request: Request, plan: Plan) -> list[Path]:
+    """Where committed records of the tasks of a plan lie."""
+    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
+    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
+    folders = (COMMITTED / task / request.view.preset for task in sorted(tasks))
+    return [folder for folder in folders if folder.is_dir()]
 
 
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:

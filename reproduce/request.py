@@ -24,9 +24,10 @@ from ground.privacy import told_word
 from ground.words import word as quoted_word
 from pictures.models import look
 from reproduce.reproduction import Plan, Reproduction, View
+from settings.automatic import names_a_sample, text_to_fetch
 from settings.config import SINGULAR, compose, parse
 from settings.groups import choices
-from settings.network import with_text
+from settings.network import settings_of_task, with_text
 from settings.seeded import compose_seeded
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class Request:
                 given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
         passed_on = tuple(sorted(given.values()))
         places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
-        changes = (word for key, word in given.items() if key not in {*EXECUTION, *places})
+        changes = (
+            word
+            for key, word in given.items()
+            if key not in {*EXECUTION, *places} and not _says_whence(word, reproduction, preset)
+        )
         _check_values(own, passed_on)
         return cls(
             view=View(own["preset"], tuple(sorted([*changes, *beside]))),
@@ -112,6 +117,14 @@ class Request:
             guests=next(iter(beside.values()), ()),
             device_like=checked_device_like(own["device_like"], own["dry_run"]),
         )
+
+    @property
+    def asks_for_committed(self) -> bool:
+        """Whether it asks for a figure as it is committed, and names no place of text."""
+        keys = {override.key_or_group for override in parse(self.passed_on)}
+        as_committed = self.committed and not self.guests and not self.view.overrides
+        elsewhere = self.seeds is not None or self.dry_run
+        return as_committed and not elsewhere and not any(f"tasks.{key}" in keys for key in TEXTS)
 
     def with_text(self, reproduction: Reproduction) -> Request:
         """With the words for text of the network, where a preset takes what can be had."""
@@ -187,6 +200,18 @@ def _refuse_of_the_figure(word: str, key: str, name: str, reproduction: Reproduc
     if key in reproduction.varied:
         about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
         raise UserError(f"{refusal}: {about}")
+
+
+def _says_whence(word: str, reproduction: Reproduction, preset: str) -> bool:
+    """Whether a word names known text for a preset that leaves its text to the machine: it says
+    where text is from, and changes no setting."""
+    if preset.removeprefix("preset=") not in choices("preset"):
+        return False
+    plan = reproduction.plan(preset.removeprefix("preset="), None)
+    task = settings_of_task([*(plan.sweeps or plan.runs or plan.baselines)[0], preset])
+    (override,) = parse([word])
+    key = override.key_or_group.removeprefix("tasks.")
+    return bool(task and text_to_fetch(task) and names_a_sample(task, key, override.value()))
 
 
 def _check_text(word: str, path: Any) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.records.named_text import with_named_text
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from ground.errors import UserError
@@ -57,7 +58,7 @@ def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
                 f"{path.name} is judged from {lost[0]}, whose record is not there: restore it, or "
                 f"delete {path.name} and make it with `python -m reproduce {old['figure']}`"
             )
-        records = [known[run] for run in named]
+        records = [with_named_text(known[run]) for run in named]
         results = [claim.judge(records) for claim in own.claims]
         given = (old["figure"], old["preset"], own.title, records, results, own.cost)
         write_atomically(path, verdict_file(*given))

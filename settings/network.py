@@ -7,6 +7,7 @@ import threading
 import urllib.request
 from collections.abc import Sequence
 from http.client import HTTPException
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -37,15 +38,33 @@ def note_if_offline(configuration: Configuration) -> None:
 def with_text(words: Sequence[str]) -> list[str]:
     """The words of a command with those for text of the network, where the preset of its task takes
     such text if it can be had; a command asks for it once, before it runs anything."""
+    task = settings_of_task(words)
+    if task is None:
+        return list(words)
+    given = {override.key_or_group: override.value() for override in parse(words)}
+    return [*words, *words_for(task, given, _has)]
+
+
+def settings_of_task(words: Sequence[str]) -> dict[str, Any] | None:
+    """The YAML file of the task that the words name, with the values of their preset and of the
+    words; None of a task of another package."""
     given = {override.key_or_group: override.value() for override in parse(words)}
     task = given.get("tasks")
     if task not in choices("tasks"):
-        return list(words)
+        return None
     tree = load_groups({"tasks": str(task)})
-    settings, preset = tree["tasks"], given.get("preset", tree["preset"]["name"])
+    settings: dict[str, Any] = tree["tasks"]
+    preset = given.get("preset", tree["preset"]["name"])
     settings |= settings.get("presets", {}).get(preset, {}).get("tasks", {})
-    settings |= {k.removeprefix("tasks."): v for k, v in given.items() if k.startswith("tasks.")}
-    return [*words, *words_for(settings, given, _has)]
+    return settings | {
+        k.removeprefix("tasks."): v for k, v in given.items() if k.startswith("tasks.")
+    }
+
+
+def is_offline(configuration: Configuration) -> bool:
+    """Whether what a configuration downloads is out of reach."""
+    note_if_offline(configuration)
+    return bool(os.environ.get(OFFLINE))
 
 
 def _has(address: str) -> bool:

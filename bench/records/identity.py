@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records.equivalence import Code, Config, Name, names, settled_name
+from bench.records.named_text import with_named_text
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
 from settings.settings import Configuration
@@ -104,8 +105,8 @@ def settled(record: RunRecord) -> RunRecord:
 
 
 def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """Under their settled names, and of the same run made by several states of equal code one
-    record: that of a search before another, then the first that was made."""
+    """Under their settled names and those of known text, and of the same run made by several states
+    of equal code one record: that of a search before another, then the first that was made."""
     ordered = sorted(records, key=lambda r: (r.study is None, r.provenance.started_at, r.run_id))
     first: dict[tuple[str, int], RunRecord] = {}
     kept = []
@@ -113,5 +114,5 @@ def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
         one = settled(record)
         other = first.setdefault((one.identity, one.seed), record)
         if other.identity == record.identity:  # two of one identity are not for this to judge
-            kept.append(one)
+            kept.append(with_named_text(one))
     return sorted(kept, key=lambda record: record.run_id)

@@ -8,7 +8,7 @@ from judging.claims import Claim
 from judging.grammar import above, provided, within
 from reproduce.attention import runs
 from reproduce.attention.heads import TRAINED
-from reproduce.attention.runs import LEARNED, MOSAIC, measured
+from reproduce.attention.runs import IS_JUDGED_WHERE, LEARNED, MOSAIC, attends, measured
 
 TITLE = "Figure 14. Average attention of the last position, one curve for each head"
 SOURCE = f"{runs.SOURCE}, figure 14"
@@ -29,9 +29,9 @@ CLAIMS = (
         "the transformer has a sink",
         "A one-block transformer with learned positions keeps a strong part of its attention "
         "on position 0.",
-        SINK,
+        provided(attends(LEARNED), SINK),
         "position 0 gets at least {low:g} times uniform attention, mean over heads, with its whole "
-        "95 % interval over seeds",
+        f"95 % interval over seeds; {IS_JUDGED_WHERE.format('the transformer attends')}",
     ),
     Claim(
         "the Mosaic has no sink",
@@ -50,9 +50,11 @@ CLAIMS = (
     Claim(
         "the transformer's curves are noisier",
         "The transformer's attention is noisy where the Mosaic's is flat.",
-        above(measured(LEARNED, *UNEVENNESS), measured(MOSAIC, *UNEVENNESS)),
+        provided(
+            attends(LEARNED), above(measured(LEARNED, *UNEVENNESS), measured(MOSAIC, *UNEVENNESS))
+        ),
         "the transformer's unevenness (as above) is larger by more than {by:g}, with its whole "
-        "95 % interval over seeds",
+        f"95 % interval over seeds; {IS_JUDGED_WHERE.format('the transformer attends')}",
     ),
 )
 

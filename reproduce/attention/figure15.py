@@ -9,7 +9,7 @@ from judging.grammar import provided, within
 from reproduce.attention import runs
 from reproduce.attention.figure14 import FLAT, IS_FLAT
 from reproduce.attention.heads import EXTENDED, change_beyond
-from reproduce.attention.runs import ALIBI, MOSAIC, ROPE, measured
+from reproduce.attention.runs import ALIBI, IS_JUDGED_WHERE, MOSAIC, ROPE, attends, measured
 
 TITLE = "Figure 15. Average attention of the last position beyond the training length"
 SOURCE = f"{runs.SOURCE}, figure 15"
@@ -29,8 +29,9 @@ CLAIMS = (
         "RoPE does not extend",
         "The attention of a transformer with RoPE does not go on beyond the training length "
         "as it was.",
-        BREAKS,
-        DEFINITION.format("at least {low:g}"),
+        provided(attends(ROPE), BREAKS),
+        f"{DEFINITION.format('at least {low:g}')}; "
+        + IS_JUDGED_WHERE.format("the transformer with RoPE attends"),
     ),
     Claim(
         "the Mosaic stays flat",

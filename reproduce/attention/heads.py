@@ -67,6 +67,11 @@ def rank_correlation(record: RunRecord, moved: bool = False) -> float | None:
     return float(spearmanr(np.roll(found, len(found) // 2 * moved), widths).statistic)
 
 
+def highest(record: RunRecord) -> float:
+    """Attention to the position that a head attends to most on average, mean over heads."""
+    return float(heads(record, TRAINED).max(axis=-1).mean())
+
+
 def change_beyond(record: RunRecord) -> float:
     """The factor, up or down, between attention to positions farther away than training windows
     reach and attention to the farther half of those that they reach; geometric mean over heads."""

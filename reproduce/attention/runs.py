@@ -11,11 +11,11 @@ from typing import Any
 from bench.records.schema import RunRecord
 from ground.statistics import COUNT, Kind
 from judging.claims import Claim
-from judging.grammar import Measured, Number, Records, Runs, setting
+from judging.grammar import Measured, Number, Records, Rule, Runs, setting, within
 from judging.observations import Read
 from pictures.models import label
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.attention.heads import EXTENDED, Heads, heads
+from reproduce.attention.heads import EXTENDED, Heads, heads, highest
 from reproduce.drawing.frame import failures
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
@@ -88,6 +88,20 @@ def measured(
     """A number of the models of a kind, mean over heads. Most are from 0 on, without an upper end,
     so that a run that gave none may have had any."""
     return Number(name, read, of_kind, diverged=diverged).of(of(kind), f"{LABELS[kind]}, {name}")
+
+
+ATTENDS = 2.0  # times uniform attention, as where a recent peak ends
+IS_JUDGED_WHERE = (
+    "judged where {}: a head gives the position that it attends to most "
+    f"{ATTENDS:g} times uniform attention or more, mean over heads, with its whole 95 % interval "
+    "over seeds"
+)
+
+
+def attends(kind: str) -> Rule:
+    """The models of a kind attend to some positions more than to others: what attention that is as
+    uniform as before training does or does not do says nothing about attention."""
+    return within(measured(kind, "most attended position", highest), low=ATTENDS)
 
 
 # How attention is drawn

@@ -49,7 +49,7 @@ SLIDES = (
     "Bietti, Associative memories as a tractable building block in transformers (slides, EPFL, "
     "December 2024)"
 )
-MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394), section 4"
+MOSAICS = "Zhang et al. 2025, Memory Mosaics (ICLR, arXiv 2405.06394), section 3"
 OWN = "a first measurement of this project, with sequences of 64 tokens"
 JUMP = 200  # SGD steps until the simplified model has jumped
 ORDER = f"{SLIDES}, order of learning; {PAPER}, section 4"

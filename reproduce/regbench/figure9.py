@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import chain
 
 from bench.records.schema import RunRecord
+from ground.escaping import markdown as markdown_text
+from ground.statistics import mean_interval
 from judging.claims import Claim
 from judging.controls import NOTHING_TRAINED, UNTRAINED
 from judging.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
 from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
 from published.numbers import published_numbers
+from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import METRICS, MOSAIC
@@ -90,6 +93,25 @@ def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
     )
 
 
+def table(records: Records) -> str:
+    """Accuracy and distance over all positions, as the released code measures them, and at the last
+    position of each sequence, as the paper says."""
+    heads = ["N", "model", *(f"{METRICS[m]}, {of}" for m in METRICS for of in ("all", "last"))]
+    rows = []
+    for size in sizes(records):
+        for model in regbench.models_of(records):
+            found = regbench.runs(model, size).of(records)
+            if found:
+                names = (f"{metric}{of}" for metric in METRICS for of in ("", "_last"))
+                numbers = [cell(mean_interval(_values(found, name))) for name in names]
+                rows.append([f"{size:,}", markdown_text(regbench.label(model)), *numbers])
+    return markdown(heads, rows)
+
+
+def _values(found: Records, metric: str) -> list[float | None]:
+    return [record.metrics.get("test", {}).get(metric) for record in found]
+
+
 def _ngrams(records: Records, metric: str) -> list[Remark]:
     # One test set serves all sizes, and so does one line.
     found = {
@@ -162,5 +184,6 @@ REPRODUCTION = Reproduction(
     panels,
     regbench.variant,
     varied=regbench.VARIED,
+    table=table,
     control=UNTRAINED,
 )

@@ -65,7 +65,8 @@ class BabiStories(Task):
         length: tokens of a window; the paper has 512.
         held_out_tokens: about how many tokens of the training file, cut at the start of a story,
             are kept for validation.
-        estimate_windows: random windows of the losses that the paper plots (5,120 there).
+        estimate_windows: random windows of the authors' estimate of a loss (5,120 in their code;
+            the paper names no number).
         data_seed: of the grammar.
         prepared: folder of token streams, made once and used by all runs.
 

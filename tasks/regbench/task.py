@@ -1,4 +1,4 @@
-"""RegBench: learn a regular language in context (Akyürek et al. 2024; Memory Mosaics, section 5.2).
+"""RegBench: learn a regular language in context (Akyürek et al. 2024; Memory Mosaics, section 7).
 
 Every sequence holds strings of a random automaton of its own. A model is trained to predict the
 next letter on a fixed set of sequences and measured on automata that it has not seen.

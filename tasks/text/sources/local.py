@@ -18,6 +18,7 @@ from tasks.text.sources.files import (
     read_documents,
     text_bytes,
 )
+from tasks.text.sources.samples import sample_at
 
 VALID_SHARE = 50
 """One document in so many is held out where the user gives a single file."""
@@ -145,11 +146,14 @@ class HashSplitFile(FileCorpus):
 
 
 def local_stories(path: Path) -> Corpus:
-    """Stories of a folder with train.* and valid.* (val*, test*), or of a single file.
+    """Stories of a folder with train.* and valid.* (val*, test*), of a single file, or of a sample
+    with a name (``sample://NAME``).
 
     Raises:
         TextError: nothing there, or a folder that lacks one of the two.
     """
+    if sample := sample_at(path):
+        return sample
     if path.is_file():
         _check_ending(path)
         return HashSplitFile(path)
@@ -199,11 +203,14 @@ def _note_on_others(
 
 
 def local_articles(path: Path) -> Corpus:
-    """Articles of a file, or of all files of a folder in the order of their names.
+    """Articles of a file, of all files of a folder in the order of their names, or of a sample with
+    a name.
 
     Raises:
         TextError: nothing there.
     """
+    if sample := sample_at(path):
+        return sample
     if path.is_file():
         _check_ending(path)
         files = [path]

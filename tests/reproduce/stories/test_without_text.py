@@ -1,0 +1,28 @@
+"""A figure of committed records on a machine that has none of their text and no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ground.errors import OK
+from reproduce.__main__ import main
+from settings import network
+
+
+@pytest.mark.parametrize("words", [[], ["corpus=tinystories_sample"]])
+def test_committed_records_are_shown_where_their_text_is_not(
+    words: list[str], tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(network.OFFLINE, "1")
+    assert main(["figure16", "preset=laptop", *words, f"store={tmp_path}"]) == OK
+    shown = capsys.readouterr()
+    first, *_, totals, _, _ = shown.out.splitlines()
+    assert first.startswith("The text of the committed records is not on this machine")
+    assert "committed=false corpus=tinystories_sample" in first
+    assert totals == "1 reproduced, 0 contradicted, 0 not enough evidence"
+    assert "corpus: tinystories_sample (https://huggingface.co/" in shown.out
+    assert shown.err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["reproductions"]
+    assert (tmp_path / "reproductions" / "figure16" / "laptop" / "figure.png").is_file()
