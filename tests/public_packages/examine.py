@@ -137,9 +137,12 @@ def examine_trainings(contender: Contender, row: Row, rivals: Path) -> None:
         def package(seed: int, vocabulary: int = vocabulary) -> nn.Module:
             return construction.build(contender, vocabulary, seed)
 
-        if "ratio" not in row.values:
-            row.put("ratio", ratio_of_steps(package, rival_builder(settings), settings))
-        row.put(f"scores/{task}", scores(package, settings))
+        try:
+            if "ratio" not in row.values:
+                row.put("ratio", ratio_of_steps(package, rival_builder(settings), settings))
+            row.put(f"scores/{task}", scores(package, settings))
+        except Exception as error:  # a package may refuse a task's lengths in any way
+            row.put(f"scores/{task}", {"raises": f"{type(error).__name__}: {error}"})
         kept = rivals / f"rival_{contender.rival}_{task}.json"
         if not kept.exists():
             kept.write_text(json.dumps(scores(rival_builder(settings), settings)))

@@ -87,9 +87,9 @@ Accuracy after a training of seconds, by AdamW at rates that nobody tuned: recal
 steps; 0.5 is chance between values that were seen), parity (200 steps at 8 letters, asked behind
 them, up to 32; 0.5 is chance) and RegBench (100 steps); packages that take long have parity alone.
 Each is the mean of seeds 0, 1 and 2 and its 95 % interval. It says whether a package trains at all
-beside this project's model of the same kind, in brackets, and ranks nothing. Steps: CPU-seconds of
-a training step (of RegBench, or of parity where that stands alone) over those of that model, in
-turn, the median of five (lowest to highest).
+beside this project's model of the same kind, in brackets, and ranks nothing; `raises`: it ended in
+an error. Steps: CPU-seconds of a training step (of RegBench, or of parity where that stands alone)
+over those of that model, in turn, the median of five (lowest to highest).
 """
 
 
@@ -228,9 +228,9 @@ def table_of_scores(rows: Rows) -> str:
             rival = trainings.get(f"rival_scores/{task}")
             ours = f" [{score(rival)}]" if rival else ""
             cells.append(score(package) + ours if package else "–")
-        ratio = trainings["ratio"]
-        low, high = ratio["ratios"]
-        cells.append(f"{ratio['ratio']:.2g} ({low:.2g} to {high:.2g})")
+        ratio = trainings.get("ratio")
+        low, high = ratio["ratios"] if ratio else (None, None)
+        cells.append(f"{ratio['ratio']:.2g} ({low:.2g} to {high:.2g})" if ratio else "–")
         lines.append([name_of(contender), contender.rival, *cells])
     heads = ["package and class", "our model", *TASK_LABELS.values(), "steps"]
     return SCORES + "\n" + table(heads, lines)
@@ -238,6 +238,8 @@ def table_of_scores(rows: Rows) -> str:
 
 def score(scores: dict[str, Any]) -> str:
     """A mean and its interval."""
+    if "raises" in scores:
+        return "raises"
     if scores["mean"] is None:
         return "no number"
     if scores["interval"] is None:
