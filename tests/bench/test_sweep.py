@@ -167,7 +167,7 @@ def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
     kept = sorted(path.stem for path in (tmp_path / "records").glob("*.json"))
     assert kept == sorted(record.run_id for record in two)  # none is superseded
     of_models = [p for p in arrange(map(summary_of, two)) if not p.first.is_reference]
-    assert [len(place.sketches) for place in of_models] == [4]
+    assert [len(entry.summaries) for entry in of_models] == [4]
 
 
 def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):

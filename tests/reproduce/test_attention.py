@@ -29,6 +29,7 @@ from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 
 LENGTH, EXTENSION = 64, 3
+RECENT = 6.0  # times the level: a head that attends nowhere is not judged
 COEFFICIENTS = [0.1, 0.25, 0.4, 0.55]
 Curves = NDArray[np.float64]
 
@@ -54,6 +55,7 @@ def published(kind: str, time: int) -> Curves:
     elif kind == ROPE:  # each head may go up or down
         change = np.array([3, 1 / 3, 2, 1 / 2])[:, None]
         curves = np.where(far >= LENGTH, change, ones)
+        curves[:, -1] = RECENT
     else:
         curves = np.exp(-far / 20) * ones
     return normalised(curves)
@@ -68,6 +70,7 @@ def opposite(kind: str, time: int) -> Curves:
         curves[:, 0] = 12
         curves[:, -2] = 1 / 2
         return normalised(curves)
+    ones[:, -1] = RECENT
     return normalised(ones)
 
 
