@@ -112,10 +112,10 @@ def _measured(
     splits: list[Split] = [s for s in ("validation", "test") if s in record.metrics]
     try:
         examined = examine_weights(saved)
-        evaluations: dict[str, Evaluation] = {
-            s: evaluate(task, saved.model, s, saved.device, record.seed) for s in splits
-        }
-        examined.still_answer()
+        with examined.during_evaluation():
+            evaluations: dict[str, Evaluation] = {
+                s: evaluate(task, saved.model, s, saved.device, record.seed) for s in splits
+            }
     except UnfitModel as error:
         raise UserError(f"{record.run_id} is no result: {error}", VERIFICATION_FAILED) from None
     return record, measured_fields(task, evaluations, splits[-1])["metrics"]

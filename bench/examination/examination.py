@@ -16,7 +16,8 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 * ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
 
 Branches often start at zero, so a fresh model is asked once more with its parameters moved from
-where they start. A model that leaks later is found with its trained weights. Nothing is left
+where they start. A model that leaks later is found with its trained weights, and one that leaks in large
+batches alone on the largest one of its evaluation (``scored.py``). Nothing is left
 behind: parameters, buffers, modes and random states are what they were.
 """
 
@@ -75,12 +76,13 @@ def examine(
     Raises:
         UnfitModel: what the model fails first, in a sentence.
     """
-    with _left_as_it_was(model, inputs.device):
+    with left_as_it_was(model, inputs.device):
         return Examiner(model, specification, inputs, seed, positions, trained, asked).examined()
 
 
 @contextmanager
-def _left_as_it_was(model: nn.Module, device: torch.device) -> Iterator[None]:
+def left_as_it_was(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """After this block modes, buffers and random states are what they were before it."""
     modes = [(module, module.training) for module in model.modules()]
     buffers = Buffers(model)
     try:
@@ -120,5 +122,5 @@ class Answers:
 
     def _now(self) -> Tensor:
         by_hidden = offers_hidden(self.model)  # fewer numbers, of the same positions
-        with _left_as_it_was(self.model, self.inputs.device):
+        with left_as_it_was(self.model, self.inputs.device):
             return Reader(self.seed, by_hidden).read(self.model, self.inputs)

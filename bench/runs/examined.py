@@ -3,10 +3,14 @@ are scored before any data of the test split are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.examination.scored import ScoredBatch
 from bench.records.schema import Examination
 from bench.training.training import total_steps
 from settings.settings import Configuration
@@ -76,15 +80,20 @@ class ExaminedWeights:
             asked=_asked(batch),
         )
         self.answers = Answers(model, batch.inputs[:2], seed)
+        self.scored = ScoredBatch(model, task.specification(), seed)
 
-    def still_answer(self) -> None:
-        """Ask once more after an evaluation.
+    @contextmanager
+    def during_evaluation(self) -> Iterator[None]:
+        """Look at the evaluation in this block, and ask once more after it.
 
         Raises:
             UnfitModel: the answers are others, so that what was measured depends on the order in
-                which it was measured.
+                which it was measured; or the largest batch shows what smaller ones did not.
         """
+        with self.scored.watching():
+            yield
         self.answers.refuse_others()
+        self.scored.examine()
 
     def record(self, before: list[str]) -> Examination:
         """What a record says of it.

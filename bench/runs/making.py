@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -157,10 +157,8 @@ class TrainingRun(Run):
         )
 
     def measure(self, split: Split) -> Evaluation:
-        evaluation = evaluate(self.task, self.model, split, self.device, self.configuration.seed)
-        if self.examined is not None:
-            self.examined.still_answer()
-        return evaluation
+        with self.examined.during_evaluation() if self.examined is not None else nullcontext():
+            return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.examination.scored import ScoredBatch
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from tests.bench.examination.generated import (
@@ -195,6 +196,42 @@ def test_what_only_batches_larger_than_those_of_the_training_show_is_named() -> 
 
     with pytest.raises(UnfitModel, match="sees the future with its trained weights"):
         examine(made(Hundreds), TOKENS, tokens(), trained=True)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_only_scored_batches_show_is_named(beside: bool) -> None:
+    """In batches of more sequences than a training's, from the tenth position on."""
+
+    class InHundreds(Guest):
+        def added(self, vectors: Tensor) -> Tensor:
+            late = (torch.arange(vectors.shape[1]) >= 10).unsqueeze(1)
+            other = vectors.mean(0, keepdim=True) if beside else ahead(vectors)
+            return other * late * float(len(vectors) > 40)
+
+    model = made(InHundreds)
+    assert examine(model, TOKENS, tokens(), trained=True).passed
+    scored = ScoredBatch(model, TOKENS, seed=0)
+    batch = tokens().repeat(25, 1)
+    with scored.watching():
+        model(batch[:30])
+        model(batch)
+        model(batch[:50])
+    sentence = "depends on the other sequences of its batch" if beside else "sees the future"
+    with pytest.raises(UnfitModel, match=sentence):
+        scored.examine()
+
+
+def test_scored_batches_of_an_honest_model_pass_and_leave_it_as_it_was() -> None:
+    model = made(Guest)
+    before = {name: value for name, value in vars(model).items() if name == "hidden"}
+    scored = ScoredBatch(model, TOKENS, seed=0)
+    with scored.watching():
+        model.eval()(tokens().repeat(25, 1))
+    scored.examine()
+    assert not model.training
+    assert not model._forward_pre_hooks
+    assert {name: value for name, value in vars(model).items() if name == "hidden"} == before
+    scored.examine()  # nothing larger was scored since
 
 
 def test_the_same_seed_asks_the_same() -> None:
