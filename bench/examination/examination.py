@@ -16,9 +16,9 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 * ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
 
 Branches often start at zero, so a fresh model is asked once more with its parameters moved from
-where they start. A model that leaks later is found with its trained weights, and one that leaks in large
-batches alone on the largest one of its evaluation (``scored.py``). Nothing is left
-behind: parameters, buffers, modes and random states are what they were.
+where they start. A model that leaks later is found with its trained weights, and one that leaks in
+large batches alone on the largest one of its evaluation (``scored.py``). Nothing is left behind:
+parameters, buffers, modes and random states are what they were.
 """
 
 from __future__ import annotations
