@@ -16,7 +16,7 @@ from evidence.survey import Survey, in_order
 from evidence.work import work
 from ground.errors import OK, UserError, nearest
 from ground.files import write_atomically
-from ground.places import absolute
+from ground.places import absolute, shown
 from ground.words import word as quoted_word
 from reproduce.reproduction import Reproduction
 from reproduce.request import task_keys
@@ -123,7 +123,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         steps, found = in_order(survey, survey.candidates), experiments(survey)
         print_plan(survey, steps, found, asked.workers, asked.hours)
         if asked.page is not None:
-            text = page_of(found, asked.preset, str(asked.page))
+            text = page_of(found, asked.preset, shown(asked.page))
             write_atomically(asked.page, text.encode())
     print(f"dry run, nothing was run{'' if asked.page else ' or written'}")
     return OK

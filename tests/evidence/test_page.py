@@ -27,7 +27,9 @@ def test_the_page_lists_every_claim_that_is_open_and_what_it_costs() -> None:
     files = [json.loads(p.read_text()) for p in sorted((FOLDER / "verdicts").glob("*-laptop.json"))]
     claims = [(file["figure"], claim) for file in files for claim in file["claims"]]
     known = {(figure, one["name"], one["verdict"]) for figure, one in claims}
-    rows = [line.strip("| ").split(" | ") for line in (ROOT / PAGE).read_text().splitlines()]
+    text = (ROOT / PAGE).read_text()
+    assert f" page={PAGE}`" in text  # and no path of the machine where it was made
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
     listed = {(r[0], r[1], r[2]): r[3:] for r in rows if r[2:3] in ([UNDECIDED], [NOT_ASKED])}
     assert set(listed) == {one for one in known if one[2] in (UNDECIDED, NOT_ASKED)}
     every = {(f, claim.name): claim for f, own in reproductions().items() for claim in own.claims}
