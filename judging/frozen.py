@@ -2,9 +2,11 @@
 
 A claim that is written or loosened after its numbers were seen is weak evidence. ``frozen.yaml``
 holds two hashes of every claim: of its words, numbers, tolerance and control, with the time at
-which these were last set, and of its test (:mod:`judging.meaning`), with the time at which that was
-last edited while the words stayed. It also holds the numbers by which all claims are judged
-(:mod:`judging.numbers`). The commit that holds an entry says when it was really made.
+which these were last set, and of its test (:mod:`judging.fingerprints.meaning`), with the time at
+which that was last edited while the words stayed. It also holds the numbers by which all claims are
+judged (:mod:`judging.numbers`). The commit that holds an entry says when it was really made.
+``mended_sources.yaml`` lists claims of which the source alone was named wrongly and mended: they
+keep their time, and a test makes their older hash from the older source.
 
 Until 2026-11-28 names of local variables counted in the hash of a test. ``same_tests.yaml`` says
 which test each hash of that kind is, so that these entries, and their times, stay as they are.
@@ -25,7 +27,7 @@ import yaml
 from bench.records.schema import RunRecord
 from ground.errors import OK, VERIFICATION_FAILED, UserError
 from ground.files import write_atomically
-from judging.meaning import meaning
+from judging.fingerprints.meaning import meaning
 from judging.numbers import numbers
 from judging.repeats import began, moment
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ground.escaping import markdown
 from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import SMALLEST, in_words, row_of
+from leaderboards.pages.abilities.questions import Answer, Question, answers, questions
 from leaderboards.pages.figures import figures_of, most_demanding
-from leaderboards.pages.questions import Answer, Question, answers, questions
 from leaderboards.render import NOT_ASKED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
 

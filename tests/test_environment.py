@@ -179,3 +179,29 @@ def test_the_environment_is_made_with_its_pytorch_and_again_when_a_device_comes(
         asked.clear()
         names["build_environment"](session)
         assert asked == []  # it is there, of the same parts
+
+
+def test_data_beside_the_code_is_installed_with_it() -> None:
+    """All files but records and what is made of them, which stay in a clone."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = tools["package-data"]
+    houses = [name.rstrip("*") for name in tools["packages"]["find"]["include"]]
+    of_clones = ("records", "verdicts", "verifications", "board.parquet")
+    left_out = []
+
+    def globs_of(folder: Path) -> list[str]:
+        return [*patterns["*"], *patterns.get(".".join(folder.parts), ())]
+
+    for path in (path for house in houses for path in (ROOT / house).rglob("[!.]*.*")):
+        name = path.relative_to(ROOT)
+        if not path.is_file() or path.suffix in (".py", ".pyc") or name.parts[1] in of_clones:
+            continue
+        folders = list(name.parents)[:-1]  # each is a package, with or without __init__.py
+        told = [(glob, folder) for folder in folders for glob in globs_of(folder)]
+        # A pattern's * stops at a slash.
+        if not any(
+            glob.count("/") == len(name.relative_to(folder).parts) - 1 and name.match(glob)
+            for glob, folder in told
+        ):
+            left_out.append(str(name))
+    assert not left_out, "\n".join(left_out)

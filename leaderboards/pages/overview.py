@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from judging.fairness import TUNED
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.pages.abilities import Scale, Test, described, scale_of, tables_of, tests
+from leaderboards.pages.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.pages.claims import counted
 from leaderboards.pages.links import Link, link, to_claim, to_model, to_table
 from leaderboards.pages.parts import Filled

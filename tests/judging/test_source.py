@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from ground.files import ROOT
+from judging.fingerprints.meaning import meaning
 from judging.frozen import SAME_TESTS, same_tests
 from judging.grammar import Number, Runs, above, within
-from judging.meaning import meaning
 from tests.bench.records.renaming import at_random, names_of, renamed
 
 HASHES = """

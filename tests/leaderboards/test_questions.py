@@ -11,8 +11,8 @@ import pytest
 from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, read_board
-from leaderboards.pages.heat_map import picture
-from leaderboards.pages.questions import Answer, answers, families, questions
+from leaderboards.pages.abilities.heat_map import picture
+from leaderboards.pages.abilities.questions import Answer, answers, families, questions
 from leaderboards.summary import NAMED, summary
 from settings.groups import choices, model_groups
 

@@ -26,8 +26,8 @@ from leaderboards import readme
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.markdown import homes_of, pages
+from leaderboards.pages.abilities.heat_map import picture
 from leaderboards.pages.figures import PRESETS, figures_of, most_demanding
-from leaderboards.pages.heat_map import picture
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
 from leaderboards.tables.builder import build_board

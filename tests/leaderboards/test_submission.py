@@ -19,7 +19,7 @@ from ground.escaping import terminal
 from leaderboards import add, render
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
 from leaderboards.markup import markup
-from leaderboards.pages import abilities
+from leaderboards.pages.abilities import scale as abilities
 from leaderboards.pages.claims import Published, as_number, detail
 from leaderboards.pages.claims import lines as claim_lines
 from leaderboards.pages.links import in_app, to_claim, to_model, to_record, to_table

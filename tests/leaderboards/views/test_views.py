@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from leaderboards.contents import ClaimLine, Line, OpenBoard, Replication
-from leaderboards.pages import abilities, cost, overview
+from leaderboards.pages import cost, overview
+from leaderboards.pages.abilities import scale as abilities
 from leaderboards.pages.charts import ON_DARK
 from leaderboards.pages.claims import detail, filtered, lines
 from leaderboards.pages.curves import binned

@@ -19,9 +19,9 @@ import yaml
 
 from judging.fairness import EDGE, IMPROVING
 from leaderboards.contents import Board, Row
-from leaderboards.pages.abilities import Scale
+from leaderboards.pages.abilities.scale import Scale
 
-QUESTIONS = Path(__file__).resolve().parent.parent / "questions.yaml"
+QUESTIONS = Path(__file__).resolve().parents[2] / "questions.yaml"
 PRESET = "laptop"  # of every question; the smaller one tests the machinery
 HALF = 0.5  # of the way from the floor to the oracle: a model that surely has it works
 

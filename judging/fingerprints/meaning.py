@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from bench.records.equality.local_names import MARK
-from judging.source import Source, SourceFile
+from judging.fingerprints.source import Source, SourceFile
 
 SHARED = ("judging", "ground", "bench", "published", "pictures", "settings")
 PROJECT = (*SHARED, "reproduce")

@@ -28,7 +28,7 @@ from leaderboards.pages.tables import Table, most_telling_first, settings_of_tab
 from leaderboards.tables.rows import with_ranks
 from settings.groups import card, choices
 
-ABILITIES = Path(__file__).resolve().parent.parent / "abilities.yaml"
+ABILITIES = Path(__file__).resolve().parents[2] / "abilities.yaml"
 ENDS = ("floor", "oracle")
 
 
