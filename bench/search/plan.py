@@ -125,7 +125,8 @@ def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]
         shared.append("committed=true")  # a guest is what is asked about, not those beside it
     names = _names(shared, target or chosen)
     refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
-    names = [_with_file_noted(name) for name in names]
+    # One file may be written in two ways, as ./net.py:Net and net.py:Net.
+    names = list(dict.fromkeys(_with_file_noted(name) for name in names))
     _refuse_equal_names(names)
     own = _with_state_in_full(own, names, shared)
     entries = [_entry(name, own, shared, by_key) for name in names]

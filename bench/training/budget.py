@@ -97,10 +97,16 @@ def find_width(configuration: Configuration, asked: Asked) -> Sized:
         of_step = f", in steps of {step}" if step > 1 else ""
         raise UserError(
             f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {asked.word}"
-            f"{of_step}: {said or 'none can be built'}; give one of these widths, another budget, "
-            "or change models.layers or models.heads"
+            f"{of_step}: {said or 'none can be built'}; give one of these widths"
+            f"{_other_ways(configuration)}"
         )
     return best
+
+
+def _other_ways(configuration: Configuration) -> str:
+    """What else may bring a model to a budget: the settings of size that it has."""
+    sizes = [f"models.{name}" for name in ("layers", "heads") if name in configuration.models]
+    return f", another budget, or change {' or '.join(sizes)}" if sizes else " or another budget"
 
 
 SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused

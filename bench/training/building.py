@@ -294,7 +294,8 @@ def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     if group == "models" and source_name(node["_target_"]) not in OURS:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
         refuse_other_sequences(node["_target_"], *positional)
-    with _mistakes_in_sentences(node, group):
+    has_tokens = all(getattr(one, "vocabulary", None) is not None for one in positional)
+    with _mistakes_in_sentences(node, group, has_tokens):
         return loaded(*positional, **arguments)
 
 
@@ -312,7 +313,9 @@ def load_subclass(target: str, group: str) -> type:
 
 
 @contextmanager
-def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None]:
+def _mistakes_in_sentences(
+    node: Mapping[str, Any], group: str, has_tokens: bool = True
+) -> Iterator[None]:
     """What a task or a model refuses is a sentence for the user."""
     try:
         yield
@@ -330,4 +333,6 @@ def _mistakes_in_sentences(node: Mapping[str, Any], group: str) -> Iterator[None
             f"tasks ({node['_target_']}): {describe_memory_error(error)}", RUN_FAILED
         ) from error
     except TypeError as error:  # in Python's words
-        raise UserError(f"{group} ({node['_target_']}): {way_on(error, group, node)}") from error
+        raise UserError(
+            f"{group} ({node['_target_']}): {way_on(error, group, node, has_tokens)}"
+        ) from error

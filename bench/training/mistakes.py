@@ -12,19 +12,21 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
+from bench.records.code import is_own
 from ground.errors import nearest, place_of
 from settings.external import load_class
 
 CALLER = "building.py"  # beside this file: where classes are called
 
 
-def way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
+def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bool) -> str:
     """What to do about a task or a model that cannot be built: the call does not fit its class, the
     class is not complete, or it stops inside.
 
     Args:
         group: "tasks" or "models".
         node: its settings, with its class as ``_target_``.
+        has_tokens: whether the task of a model has tokens, and no real vectors.
     """
     if "abstract class" in str(error):
         return f"{error}: add to that class what is missing in it"
@@ -33,14 +35,21 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any]) -> str:
             f"{error}, since the engine gives the specification of the task before all others: a "
             "model is built as Model(specification, **settings)"
         )
-    how = f"give each setting of {group} the name and the kind of value that its YAML file has"
     place = place_of(error)
+    known_by = "YAML file" if is_own(node["_target_"]) else "constructor"
+    how = f"give each setting of {group} the name and the kind of value that its {known_by} has"
     if Path(place.rpartition(",")[0]).name == CALLER:  # the call does not fit it
         if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
             taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
             how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
             return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
         return f"{error}; {how}"
+    if not has_tokens and "NoneType" in str(error) and not is_own(node["_target_"]):
+        return (
+            f"{error} in {place}: the task has real vectors, so that its specification has "
+            "input_channels and output_channels, and vocabulary=None; a class for tokens alone "
+            'says sequences = "tokens" and takes part in tasks of tokens'
+        )
     misfit = _misfit(group, node)
     return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"
 

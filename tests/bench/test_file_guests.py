@@ -18,7 +18,8 @@ from bench.records.schema import RunRecord, read_records
 from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
-from ground.errors import OK, USAGE
+from bench.search.plan import make_plan
+from ground.errors import OK, USAGE, UserError
 from ground.progress import silent
 from leaderboards.checks.admission import check
 from settings import source_files
@@ -183,3 +184,21 @@ def test_processes_that_share_a_training_take_a_file(folder: Path, run_here: Her
     words = [*WORDS, "models=./mean_net.py:Average", "training.devices=2", "store=shared"]
     done = run_here(train.main, *words)
     assert done.returncode == OK, done.stderr
+
+
+def test_a_file_beside_the_contenders_is_one_guest(folder: Path) -> None:
+    words = ["tasks=regbench", "preset=smoke", "n_trials=2", "models=+./mean_net.py:Average"]
+    guests = [entry for entry in make_plan(words).entries if entry.guest]
+    assert [entry.configuration.model for entry in guests] == ["Average"]
+
+
+def test_a_class_for_tokens_is_told_of_a_task_of_vectors(folder: Path) -> None:
+    words = ["tasks=in_context_regression", "models=./mean_net.py:Average", "preset=smoke"]
+    with pytest.raises(UserError, match=r"the task has real vectors.* sequences = \"tokens\""):
+        train.main([*words, "device=cpu", f"store={folder / 'runs'}"])
+
+
+def test_only_settings_that_a_model_has_are_advised_for_a_budget(folder: Path) -> None:
+    words = [*WORDS, "models=./mean_net.py:Average", "models.parameters=7"]
+    with pytest.raises(UserError, match="give one of these widths or another budget$"):
+        train.main([*words, f"store={folder / 'runs'}"])
