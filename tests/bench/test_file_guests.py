@@ -200,5 +200,5 @@ def test_a_class_for_tokens_is_told_of_a_task_of_vectors(folder: Path) -> None:
 
 def test_only_settings_that_a_model_has_are_advised_for_a_budget(folder: Path) -> None:
     words = [*WORDS, "models=./mean_net.py:Average", "models.parameters=7"]
-    with pytest.raises(UserError, match="give one of these widths or another budget$"):
+    with pytest.raises(UserError, match=r"give one of these widths or another budget$"):
         train.main([*words, f"store={folder / 'runs'}"])
