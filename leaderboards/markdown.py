@@ -18,8 +18,6 @@ from judging.history import Change, changes_of
 from judging.repeats import began_at, moment
 from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
-from leaderboards.pages.figures import Figure, by_demand, figures_of
-from leaderboards.pages.sentences import standing
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
     VERDICTS,
@@ -34,6 +32,8 @@ from leaderboards.render import (
     rank,
 )
 from leaderboards.tables.verdicts import DECIDED
+from leaderboards.views.figures import Figure, by_demand, figures_of
+from leaderboards.views.sentences import standing
 from settings.groups import task_card
 
 ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}

@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ground.escaping import terminal
-from leaderboards.pages.links import Address, in_app
 from leaderboards.render import plain
+from leaderboards.views.links import Address, in_app
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 

@@ -114,7 +114,7 @@ def _outdated_picture(board: Board, path: Path) -> Picture | None:
     """What the file should show, if that is not what it shows."""
     from PIL import Image
 
-    from leaderboards.pages.abilities.heat_map import picture
+    from leaderboards.views.abilities.heat_map import picture
 
     wanted = picture(board)
     if path.exists():

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from ground.escaping import markdown
 from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import SMALLEST, in_words, row_of
-from leaderboards.pages.abilities.questions import Answer, Question, answers, questions
-from leaderboards.pages.figures import figures_of, most_demanding
 from leaderboards.render import NOT_ASKED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
+from leaderboards.views.abilities.questions import Answer, Question, answers, questions
+from leaderboards.views.figures import figures_of, most_demanding
 
 NAMED = 5  # models in one cell; the picture has the others
 

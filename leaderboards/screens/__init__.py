@@ -1,1 +1,1 @@
-"""The pages of the app: controls and layout. What they show is made in ``leaderboards.pages``."""
+"""The pages of the app: controls and layout. What they show is made in ``leaderboards.views``."""

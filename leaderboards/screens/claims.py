@@ -5,7 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import ClaimLine, OpenBoard
-from leaderboards.pages.claims import (
+from leaderboards.render import PRESETS
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_on, one_of, say, words
+from leaderboards.views.claims import (
     AT_FIRST,
     claim_page,
     counted,
@@ -15,11 +18,8 @@ from leaderboards.pages.claims import (
     lines,
     tasks_of,
 )
-from leaderboards.pages.links import claim_id, to_claim
-from leaderboards.pages.overview import IN_BAR
-from leaderboards.render import PRESETS
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_on, one_of, say, words
+from leaderboards.views.links import claim_id, to_claim
+from leaderboards.views.overview import IN_BAR
 
 ANY = "any"
 

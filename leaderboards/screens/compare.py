@@ -5,7 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from leaderboards.contents import OpenBoard
-from leaderboards.pages.compare import (
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
+from leaderboards.views.compare import (
     Comparison,
     common_tables,
     compare,
@@ -15,11 +17,9 @@ from leaderboards.pages.compare import (
     seeds_chart,
     told,
 )
-from leaderboards.pages.links import to_model, to_table
-from leaderboards.pages.models import models
-from leaderboards.pages.tables import first_task, headline_tables, opening, row_of
-from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, one_of
+from leaderboards.views.links import to_model, to_table
+from leaderboards.views.models import models
+from leaderboards.views.tables import first_task, headline_tables, opening, row_of
 
 
 def show() -> None:

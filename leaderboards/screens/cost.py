@@ -6,9 +6,12 @@ from collections import Counter
 
 import streamlit as st
 
-from leaderboards.pages.cost import COSTS, cost_chart, lines, points
-from leaderboards.pages.links import to_table
-from leaderboards.pages.tables import (
+from leaderboards.render import task_label
+from leaderboards.screens import page
+from leaderboards.screens.address import is_dark, one_of
+from leaderboards.views.cost import COSTS, cost_chart, lines, points
+from leaderboards.views.links import to_table
+from leaderboards.views.tables import (
     ALONE,
     first_task,
     headline_tables,
@@ -16,9 +19,6 @@ from leaderboards.pages.tables import (
     presets,
     whole,
 )
-from leaderboards.render import task_label
-from leaderboards.screens import page
-from leaderboards.screens.address import is_dark, one_of
 
 
 def show() -> None:

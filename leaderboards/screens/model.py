@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from leaderboards.pages.links import in_app
-from leaderboards.pages.models import model, model_page, models
 from leaderboards.screens import page
 from leaderboards.screens.address import one_of
+from leaderboards.views.links import in_app
+from leaderboards.views.models import model, model_page, models
 
 
 def show() -> None:

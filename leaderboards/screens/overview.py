@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leaderboards.pages.overview import overview_page
 from leaderboards.screens import page
+from leaderboards.views.overview import overview_page
 
 
 def show() -> None:

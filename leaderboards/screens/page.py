@@ -14,15 +14,15 @@ import streamlit as st
 from leaderboards.build import COMMITTED, LOCAL, default_board
 from leaderboards.contents import OpenBoard
 from leaderboards.markup import markup
-from leaderboards.pages.columns import FORMATS, LINKS
-from leaderboards.pages.links import Link
-from leaderboards.pages.overview import Overview, overview
-from leaderboards.pages.parts import Code, Filled, Grid, Links, Part, Text
-from leaderboards.pages.trust import explained
 from leaderboards.tables.folder import MANIFEST
+from leaderboards.views.columns import FORMATS, LINKS
+from leaderboards.views.links import Link
+from leaderboards.views.overview import Overview, overview
+from leaderboards.views.parts import Code, Filled, Grid, Links, Part, Text
+from leaderboards.views.trust import explained
 
 if TYPE_CHECKING:
-    from leaderboards.pages.charts import Chart
+    from leaderboards.views.charts import Chart
 
 OWN = "the board of your runs, beside those that are committed"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from leaderboards.pages import records
-from leaderboards.pages.links import in_app, to_record
-from leaderboards.pages.models import models
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, say, words
 from leaderboards.tables.summaries import COMMITTED
+from leaderboards.views import records
+from leaderboards.views.links import in_app, to_record
+from leaderboards.views.models import models
 
 MOST = 200  # of the records that a search lists
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from leaderboards.pages.trust import explained
 from leaderboards.screens import page
+from leaderboards.views.trust import explained
 
 SUBMIT = (
     "python -m leaderboards.submit RUN_ID to=FOLDER who=NAME contact=ADDRESS licence=NAME "

@@ -10,11 +10,14 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.pages import curves as drawn
-from leaderboards.pages.dots import STEP, dots
-from leaderboards.pages.links import in_app, link, to_model, to_record
-from leaderboards.pages.sentences import notes, scale_note, summary
-from leaderboards.pages.tables import (
+from leaderboards.render import ARROWS, as_csv, name, task_label
+from leaderboards.screens import page
+from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
+from leaderboards.views import curves as drawn
+from leaderboards.views.dots import STEP, dots
+from leaderboards.views.links import in_app, link, to_model, to_record
+from leaderboards.views.sentences import notes, scale_note, summary
+from leaderboards.views.tables import (
     ALONE,
     AT_FIRST,
     BEST_FIRST,
@@ -34,10 +37,7 @@ from leaderboards.pages.tables import (
     tasks,
     unique_names,
 )
-from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
-from leaderboards.render import ARROWS, as_csv, name, task_label
-from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
+from leaderboards.views.task import claim_parts, coverage_parts, replication_parts
 
 RECORDS = 12  # links to records below a table
 

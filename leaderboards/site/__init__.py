@@ -1,4 +1,4 @@
 """The board as a folder of files that need no server: pages, charts, badges, tables to cite, data.
 
-Everything that is shown comes from ``leaderboards.pages``, as in the app.
+Everything that is shown comes from ``leaderboards.views``, as in the app.
 """

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import posixpath
 
-from leaderboards.pages.links import Address, Link, slug
 from leaderboards.tables.summaries import YOURS
+from leaderboards.views.links import Address, Link, slug
 
 OVERVIEW, CLAIMS, RECORDS = "index.html", "claims/index.html", "records/index.html"
 

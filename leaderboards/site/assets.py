@@ -15,7 +15,7 @@ import altair
 import vl_convert
 
 from leaderboards.markup import markup
-from leaderboards.pages.charts import ON_DARK
+from leaderboards.views.charts import ON_DARK
 from pictures.style import PALETTE
 
 OWN = Path(__file__).resolve().parent

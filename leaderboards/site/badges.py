@@ -6,9 +6,9 @@ import json
 from typing import NamedTuple
 
 from leaderboards.markup import markup
-from leaderboards.pages.models import Model
 from leaderboards.render import PRESETS, plain, task_label
 from leaderboards.site.tasks import Task
+from leaderboards.views.models import Model
 
 SURE, OPEN, NOTHING = "#2e7d4f", "#8f6a0e", "#6b6b6b"  # as verdicts are coloured
 WIDE = 7  # pixels of a letter at most

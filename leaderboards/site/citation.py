@@ -9,10 +9,10 @@ import yaml
 from ground.escaping import latex
 from ground.files import ROOT
 from leaderboards.contents import Row
-from leaderboards.pages.sentences import notes
-from leaderboards.pages.tables import unique_names
 from leaderboards.render import ARROWS, count, number, rank
 from leaderboards.site.tasks import Shown
+from leaderboards.views.sentences import notes
+from leaderboards.views.tables import unique_names
 
 HEAD = ("model", "rank", "score", "95 % interval", "seeds", "parameters", "mark")
 HASH = 12  # digits of the board's hash in a key

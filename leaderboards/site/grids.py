@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leaderboards.pages.columns import LINKS, columns, written
+from leaderboards.views.columns import LINKS, columns, written
 
 OPEN = "open"  # the text of a link that is a column of its own
 _RANK = re.compile(r"\d+")

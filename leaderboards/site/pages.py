@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from leaderboards.contents import ClaimLine, OpenBoard
-from leaderboards.pages import claims
-from leaderboards.pages.figures import figures_of
-from leaderboards.pages.links import claim_id, link, slug, to_record
-from leaderboards.pages.models import model, model_page
-from leaderboards.pages.overview import Overview, overview_page
-from leaderboards.pages.parts import Grid, Links, Part, Text
-from leaderboards.pages.records import Record, record_page
 from leaderboards.render import task_label
 from leaderboards.site import addresses
 from leaderboards.site.addresses import CLAIMS, OVERVIEW, RECORDS, from_page
 from leaderboards.site.parts import Item, Page, badge, items, written
+from leaderboards.views import claims
+from leaderboards.views.figures import figures_of
+from leaderboards.views.links import claim_id, link, slug, to_record
+from leaderboards.views.models import model, model_page
+from leaderboards.views.overview import Overview, overview_page
+from leaderboards.views.parts import Grid, Links, Part, Text
+from leaderboards.views.records import Record, record_page
 
 
 def of_overview(

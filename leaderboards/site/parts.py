@@ -10,10 +10,10 @@ from pydantic_core import to_json
 
 from ground.escaping import script
 from leaderboards.markup import markup
-from leaderboards.pages.charts import Spec
-from leaderboards.pages.parts import Code, Filled, Grid, Links, Part, Text
 from leaderboards.site.addresses import from_page, relative
 from leaderboards.site.grids import grid
+from leaderboards.views.charts import Spec
+from leaderboards.views.parts import Code, Filled, Grid, Links, Part, Text
 
 FIT = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 Item = tuple[str, str, str]  # name, address, and what is told of it

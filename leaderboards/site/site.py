@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ground.progress import Report, silent
 from leaderboards.contents import KeptBoard, Row
-from leaderboards.pages import models as modelled
-from leaderboards.pages.overview import Overview, overview
-from leaderboards.pages.records import record
-from leaderboards.pages.tables import Table
 from leaderboards.render import as_csv
 from leaderboards.site import badges, citation, pages
 from leaderboards.site.addresses import badge, slug
 from leaderboards.site.assets import ASSETS
 from leaderboards.site.parts import Page
 from leaderboards.site.tasks import Task, task_of, task_page_of
+from leaderboards.views import models as modelled
+from leaderboards.views.overview import Overview, overview
+from leaderboards.views.records import record
+from leaderboards.views.tables import Table
 
 File = tuple[str, bytes]  # the place in the site, and what is there
 

@@ -9,12 +9,16 @@ from itertools import groupby
 from markupsafe import Markup
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.pages import curves as drawn
-from leaderboards.pages.dots import dots_spec
-from leaderboards.pages.links import slug, to_model
-from leaderboards.pages.parts import Filled, Grid, Text
-from leaderboards.pages.sentences import notes, scale_note, summary
-from leaderboards.pages.tables import (
+from leaderboards.render import ARROWS, task_label
+from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
+from leaderboards.site.parts import Chart, Page, chart, fill, table, written
+from leaderboards.site.parts import badge as shown_badge
+from leaderboards.views import curves as drawn
+from leaderboards.views.dots import dots_spec
+from leaderboards.views.links import slug, to_model
+from leaderboards.views.parts import Filled, Grid, Text
+from leaderboards.views.sentences import notes, scale_note, summary
+from leaderboards.views.tables import (
     AT_FIRST,
     Brief,
     Table,
@@ -25,11 +29,7 @@ from leaderboards.pages.tables import (
     most_telling_first,
     whole,
 )
-from leaderboards.pages.task import claim_parts, coverage_parts, replication_parts
-from leaderboards.render import ARROWS, task_label
-from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
-from leaderboards.site.parts import Chart, Page, chart, fill, table, written
-from leaderboards.site.parts import badge as shown_badge
+from leaderboards.views.task import claim_parts, coverage_parts, replication_parts
 
 OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds", "outcome")
 

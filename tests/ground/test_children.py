@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -47,6 +46,7 @@ SLEEPS = "import time; print(flush=True); time.sleep(300)"
 TELLS = """
 import sys, time
 try:
+    open(sys.argv[1], "w").close()
     time.sleep(300)
 except KeyboardInterrupt:
     open(sys.argv[1], "w").write("saved")
@@ -90,9 +90,7 @@ def test_a_stopped_command_tells_its_child_and_waits_for_it(
         pytest.raises(KeyboardInterrupt),
         Child([sys.executable, "-c", TELLS, str(note)]) as child,
     ):
-        process = psutil.Process(child.process.pid)
-        wait_for(lambda: process.status() == psutil.STATUS_SLEEPING and process.cpu_times().user)
-        time.sleep(0.5)  # it is in its sleep, no more in the start of Python
+        wait_for(note.exists)  # it can be interrupted now
         threading.Timer(0.2, os.kill, (os.getpid(), stop)).start()
         child.wait()
     assert note.read_text() == "saved"

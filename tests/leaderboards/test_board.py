@@ -16,9 +16,9 @@ from leaderboards.build import FOLDER
 from leaderboards.code_status import count_forms, forms_in_words
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
 from leaderboards.markdown import pages
-from leaderboards.pages.sentences import summary
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.difference import describe_difference
+from leaderboards.views.sentences import summary
 from published.numbers import read_published
 from tests.bench.records import make_record as plain_record
 from tests.leaderboards.conftest import find, tuned

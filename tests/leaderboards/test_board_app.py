@@ -17,10 +17,10 @@ from streamlit.testing.v1 import AppTest
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard, write_board
-from leaderboards.pages.overview import overview
-from leaderboards.pages.sentences import summary
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.views.overview import overview
+from leaderboards.views.sentences import summary
 from pictures.models import look
 from published.numbers import read_published
 from settings.config import group_file
@@ -360,3 +360,9 @@ def test_the_cards_of_the_task_and_of_its_models_are_there(open_page) -> None:
     _, html = open_page("task", task="regbench", preset="smoke")
     assert group_file("tasks", "regbench")["card"]["source"] in unescape(html)
     assert f"<strong>{group_file('models', 'lstm')['card']['label']}</strong> (lstm)" in html
+
+
+def test_no_folder_beside_the_app_is_taken_for_its_pages() -> None:
+    """Streamlit serves each file of a folder ``pages`` beside the script as a page of its own, and
+    a first visit to /task, by a link, then showed that file and nothing of the app."""
+    assert not (FOLDER / "pages").exists()

@@ -21,9 +21,9 @@ from leaderboards.checks import admission
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.hosts import Guard
-from leaderboards.pages.claims import detail
-from leaderboards.pages.claims import lines as claim_table
 from leaderboards.tables.verdicts import read_verdicts
+from leaderboards.views.claims import detail
+from leaderboards.views.claims import lines as claim_table
 
 ROOT = build.FOLDER.parent
 VERDICTS = {

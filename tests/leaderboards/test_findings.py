@@ -11,8 +11,8 @@ from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, read_board
 from leaderboards.markdown import homes_of, pages
-from leaderboards.pages.figures import figures_of, most_demanding
 from leaderboards.render import NOT_ASKED
+from leaderboards.views.figures import figures_of, most_demanding
 from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 
 

@@ -11,9 +11,9 @@ import pytest
 from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, read_board
-from leaderboards.pages.abilities.heat_map import picture
-from leaderboards.pages.abilities.questions import Answer, answers, families, questions
 from leaderboards.summary import NAMED, summary
+from leaderboards.views.abilities.heat_map import picture
+from leaderboards.views.abilities.questions import Answer, answers, families, questions
 from settings.groups import choices, model_groups
 
 README = (readme.ROOT / "README.md").read_text()

@@ -26,12 +26,12 @@ from leaderboards import readme
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, ClaimLine, read_board
 from leaderboards.markdown import homes_of, pages
-from leaderboards.pages.abilities.heat_map import picture
-from leaderboards.pages.figures import PRESETS, figures_of, most_demanding
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.views.abilities.heat_map import picture
+from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from tests.leaderboards.conftest import record
 
 LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands

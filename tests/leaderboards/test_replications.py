@@ -17,14 +17,14 @@ from bench.records.schema import RunRecord, make_run_id, read_record, write_reco
 from bench.records.store import COMMITTED
 from leaderboards import build
 from leaderboards.contents import Board, OpenBoard, Row, write_board
-from leaderboards.pages import records, tables
-from leaderboards.pages.links import to_record, to_table
-from leaderboards.pages.trust import bar
 from leaderboards.render import task_label
 from leaderboards.site.addresses import place_of
 from leaderboards.site.site import Site
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.replications import together
+from leaderboards.views import records, tables
+from leaderboards.views.links import to_record, to_table
+from leaderboards.views.trust import bar
 
 THERE = "Another Processor 9000"
 

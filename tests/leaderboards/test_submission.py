@@ -19,19 +19,19 @@ from ground.escaping import terminal
 from leaderboards import add, render
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
 from leaderboards.markup import markup
-from leaderboards.pages.abilities import scale as abilities
-from leaderboards.pages.claims import Published, as_number, detail
-from leaderboards.pages.claims import lines as claim_lines
-from leaderboards.pages.links import in_app, to_claim, to_model, to_record, to_table
-from leaderboards.pages.overview import Cell, Line, Matrix, Measured, Overview, segments
-from leaderboards.pages.parts import Grid, Links, Text
-from leaderboards.pages.sentences import notes
-from leaderboards.pages.tables import Table, lines
-from leaderboards.pages.trust import Bar
 from leaderboards.site import parts
 from leaderboards.site.addresses import from_page
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.replications import together
+from leaderboards.views.abilities import scale as abilities
+from leaderboards.views.claims import Published, as_number, detail
+from leaderboards.views.claims import lines as claim_lines
+from leaderboards.views.links import in_app, to_claim, to_model, to_record, to_table
+from leaderboards.views.overview import Cell, Line, Matrix, Measured, Overview, segments
+from leaderboards.views.parts import Grid, Links, Text
+from leaderboards.views.sentences import notes
+from leaderboards.views.tables import Table, lines
+from leaderboards.views.trust import Bar
 from tests.leaderboards.boards import gather
 
 

@@ -17,18 +17,18 @@ import yaml
 
 from leaderboards.build import FOLDER
 from leaderboards.contents import KeptBoard, OpenBoard, write_board
-from leaderboards.pages import curves, models
-from leaderboards.pages.charts import chart, chart_spec
-from leaderboards.pages.columns import columns, written
-from leaderboards.pages.dots import dots, dots_spec
-from leaderboards.pages.links import Link, claim_id
-from leaderboards.pages.overview import overview
-from leaderboards.pages.tables import AT_FIRST, contents_of, headline_tables, lines, whole
 from leaderboards.site import folder
 from leaderboards.site.addresses import from_page, place_of, slug, task_page
 from leaderboards.site.assets import ASSETS
 from leaderboards.site.site import Site
 from leaderboards.site.tasks import task_of
+from leaderboards.views import curves, models
+from leaderboards.views.charts import chart, chart_spec
+from leaderboards.views.columns import columns, written
+from leaderboards.views.dots import dots, dots_spec
+from leaderboards.views.links import Link, claim_id
+from leaderboards.views.overview import overview
+from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
 from tests.leaderboards.export.sites import LABEL, Read, broken, sample_board, unreached
 
 

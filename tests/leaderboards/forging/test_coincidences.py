@@ -185,8 +185,8 @@ def test_every_gap_is_named_and_nothing_else(seeds: set[int]) -> None:
 
 def test_chosen_seeds_are_told_wherever_the_row_is(honest: list[RunRecord]) -> None:
     from leaderboards.markdown import table
-    from leaderboards.pages.overview import lacks
-    from leaderboards.pages.sentences import notes
+    from leaderboards.views.overview import lacks
+    from leaderboards.views.sentences import notes
 
     some = [honest[2], honest[1]]
     row = next(row for row in rows_of(some) if row.headline)

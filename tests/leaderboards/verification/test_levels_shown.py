@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from bench.records.schema import RunRecord
 from leaderboards.contents import Board, write_board
-from leaderboards.pages.trust import explained
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import Check, VerificationStatuses, about
+from leaderboards.views.trust import explained
 from tests.leaderboards.conftest import record as made_up
 
 LEVELS = ("reported", "consistent", "re-scored", "re-run", "replicated ×k")

@@ -12,9 +12,9 @@ from scipy import stats
 from bench.records.schema import write_record
 from leaderboards.build import COMMITTED
 from leaderboards.contents import OpenBoard
-from leaderboards.pages import compare
-from leaderboards.pages.tables import row_of
 from leaderboards.tables.builder import build_board
+from leaderboards.views import compare
+from leaderboards.views.tables import row_of
 from tests.leaderboards.views.conftest import language_board
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from bench.records.schema import Curve
 from leaderboards.build import FOLDER
-from leaderboards.pages.charts import chart, series_name
-from leaderboards.pages.sentences import summary
 from leaderboards.render import rank
 from leaderboards.tables.builder import build_board
+from leaderboards.views.charts import chart, series_name
+from leaderboards.views.sentences import summary
 from pictures.models import look
 from published.numbers import read_published
 

@@ -8,24 +8,24 @@ from dataclasses import replace
 import pytest
 
 from leaderboards.contents import ClaimLine, Line, OpenBoard, Replication
-from leaderboards.pages import cost, overview
-from leaderboards.pages.abilities import scale as abilities
-from leaderboards.pages.charts import ON_DARK
-from leaderboards.pages.claims import detail, filtered, lines
-from leaderboards.pages.curves import binned
-from leaderboards.pages.dots import dots
-from leaderboards.pages.links import in_app, to_claim, to_table
-from leaderboards.pages.records import again_lines, record
-from leaderboards.pages.tables import (
+from leaderboards.tables.builder import build_board
+from leaderboards.views import cost, overview
+from leaderboards.views.abilities import scale as abilities
+from leaderboards.views.charts import ON_DARK
+from leaderboards.views.claims import detail, filtered, lines
+from leaderboards.views.curves import binned
+from leaderboards.views.dots import dots
+from leaderboards.views.links import in_app, to_claim, to_table
+from leaderboards.views.records import again_lines, record
+from leaderboards.views.tables import (
     headline_tables,
     matching,
     opening,
     ordered,
     unique_names,
 )
-from leaderboards.pages.tables import lines as table_lines
-from leaderboards.pages.trust import bar
-from leaderboards.tables.builder import build_board
+from leaderboards.views.tables import lines as table_lines
+from leaderboards.views.trust import bar
 from pictures.models import look
 from settings.groups import card, choices
 from tests.leaderboards.views.conftest import language_board, with_ends

@@ -10,12 +10,12 @@ from typing import Any
 
 from ground.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.pages.figures import figures_of, most_demanding
-from leaderboards.pages.links import Address, claim_id, in_app, slug, to_claim, to_record
-from leaderboards.pages.parts import Filled
-from leaderboards.pages.tables import contents_of
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS
+from leaderboards.views.figures import figures_of, most_demanding
+from leaderboards.views.links import Address, claim_id, in_app, slug, to_claim, to_record
+from leaderboards.views.parts import Filled
+from leaderboards.views.tables import contents_of
 
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
 CHECKED = re.compile(r"^(.*?)[.;]?\s*(The control, .*)$", re.DOTALL)

@@ -12,9 +12,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from judging.fairness import TUNED, WORDS
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.pages.links import Address, in_app, to_record
-from leaderboards.pages.trust import YOURS, trust_of
 from leaderboards.render import PRESETS, name, plain, rank, task_label
+from leaderboards.views.links import Address, in_app, to_record
+from leaderboards.views.trust import YOURS, trust_of
 from pictures.models import label as model_label
 from pictures.models import model_card
 from settings.groups import contenders, task_card

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from leaderboards.contents import Board
-from leaderboards.pages.abilities.questions import PRESET, Answer, answers, families, questions
+from leaderboards.views.abilities.questions import PRESET, Answer, answers, families, questions
 from pictures.models import label
 from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 

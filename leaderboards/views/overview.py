@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from judging.fairness import TUNED
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.pages.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
-from leaderboards.pages.claims import counted
-from leaderboards.pages.links import Link, link, to_claim, to_model, to_table
-from leaderboards.pages.parts import Filled
-from leaderboards.pages.tables import Table, row_of
-from leaderboards.pages.trust import YOURS, Bar, bar, trust_of
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
+from leaderboards.views.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
+from leaderboards.views.claims import counted
+from leaderboards.views.links import Link, link, to_claim, to_model, to_table
+from leaderboards.views.parts import Filled
+from leaderboards.views.tables import Table, row_of
+from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from pictures.models import label as model_label
 from settings.groups import choices, contenders, model_groups
 

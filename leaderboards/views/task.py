@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from leaderboards.contents import OpenBoard
-from leaderboards.pages import claims
-from leaderboards.pages.links import Address, link
-from leaderboards.pages.parts import Grid, Links, Part, Text
-from leaderboards.pages.records import again_lines, machine_lines, told_again
-from leaderboards.pages.tables import Brief, Table, coverage, planned
+from leaderboards.views import claims
+from leaderboards.views.links import Address, link
+from leaderboards.views.parts import Grid, Links, Part, Text
+from leaderboards.views.records import again_lines, machine_lines, told_again
+from leaderboards.views.tables import Brief, Table, coverage, planned
 
 
 def replication_parts(board: OpenBoard, task: str, **where: Any) -> list[Part]:

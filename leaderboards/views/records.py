@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from bench.records.schema import Trial
 from leaderboards.code_status import form_of
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
-from leaderboards.pages.links import Address, in_app, to_claim, to_model, to_record, to_table
-from leaderboards.pages.parts import Beside, Code, Grid, Links, Part, Text, facts
-from leaderboards.pages.tables import by_scale, first_task
-from leaderboards.pages.trust import YOURS, explained, trust_of
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.replications import together
+from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
+from leaderboards.views.parts import Beside, Code, Grid, Links, Part, Text, facts
+from leaderboards.views.tables import by_scale, first_task
+from leaderboards.views.trust import YOURS, explained, trust_of
 
 Facts = list[tuple[str, str]]
 SEARCHED = ("run_id", "origin", "label", "role")

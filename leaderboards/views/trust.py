@@ -9,11 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
-from leaderboards.pages.links import Link, to_table
 from leaderboards.render import task_label
 from leaderboards.tables.replications import Replicated, together
 from leaderboards.tables.status import LEVELS
 from leaderboards.tables.summaries import YOURS
+from leaderboards.views.links import Link, to_table
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import yaml
 
 from judging.fairness import EDGE, IMPROVING
 from leaderboards.contents import Board, Row
-from leaderboards.pages.abilities.scale import Scale
+from leaderboards.views.abilities.scale import Scale
 
 QUESTIONS = Path(__file__).resolve().parents[2] / "questions.yaml"
 PRESET = "laptop"  # of every question; the smaller one tests the machinery

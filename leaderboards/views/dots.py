@@ -9,9 +9,9 @@ from typing import Any
 import altair as alt
 
 from leaderboards.contents import Row
-from leaderboards.pages.charts import SHORT, Chart, Spec, colour_of, filled, unchecked, with_data
-from leaderboards.pages.tables import unique_names
 from leaderboards.render import ARROWS
+from leaderboards.views.charts import SHORT, Chart, Spec, colour_of, filled, unchecked, with_data
+from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
 PADDING = {"top": 36, "left": 5, "right": 12, "bottom": 5}  # above: the head of the table
@@ -41,7 +41,7 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
 
 
 def dots_spec(rows: Sequence[Row]) -> Spec:
-    """The same in Vega-Lite, as :func:`leaderboards.pages.charts.chart_spec` is."""
+    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
     values_by_blank = {"<names>": tuple(unique_names(rows)), "<title>": _title(rows)}
     spec = filled(_spec(), values_by_blank, _points(rows, (), dark=False))
     return spec | {"height": _height(rows)}

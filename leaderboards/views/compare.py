@@ -25,11 +25,11 @@ from ground.statistics import (
     mean_of,
 )
 from leaderboards.contents import OpenBoard, RecordLine, Row
-from leaderboards.pages.charts import Chart, colour_of, unchecked
-from leaderboards.pages.tables import Table, contents_of, most_telling_first, tables
 from leaderboards.render import count, number, plain, quantity
 from leaderboards.tables.grouping import measured
 from leaderboards.tables.summaries import YOURS
+from leaderboards.views.charts import Chart, colour_of, unchecked
+from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from leaderboards.contents import Line, OpenBoard
-from leaderboards.pages.charts import (
+from leaderboards.views.charts import (
     Chart,
     Spec,
     chart,
@@ -122,7 +122,7 @@ def curve_spec(
     *,
     logarithmic: bool,
 ) -> Spec:
-    """The same in Vega-Lite, as :func:`leaderboards.pages.charts.chart_spec` is."""
+    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
     drawn, names = _chosen(named_lines, wanted_names, BINS)
     return chart_spec(drawn, names, title, logarithmic)
 

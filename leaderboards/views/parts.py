@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboards.pages.links import Link
+from leaderboards.views.links import Link
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import altair as alt
 
 from leaderboards.contents import Row
-from leaderboards.pages.charts import Chart, colour_of, unchecked
 from leaderboards.render import ARROWS, name, rank
+from leaderboards.views.charts import Chart, colour_of, unchecked
 
 COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "training FLOPs": lambda row: row.training_flops,

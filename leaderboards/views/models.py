@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.pages import claims
-from leaderboards.pages.links import Address, in_app, to_table
-from leaderboards.pages.parts import Grid, Part, Text, facts
-from leaderboards.pages.tables import by_scale, chosen_settings, contents_of
-from leaderboards.pages.trust import trust_of
 from leaderboards.render import PRESETS, plain, rank, task_label
+from leaderboards.views import claims
+from leaderboards.views.links import Address, in_app, to_table
+from leaderboards.views.parts import Grid, Part, Text, facts
+from leaderboards.views.tables import by_scale, chosen_settings, contents_of
+from leaderboards.views.trust import trust_of
 from pictures.models import look, model_card
 from settings.groups import choices, model_groups
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.pages.tables import Brief, Table
 from leaderboards.render import PRESETS, covered, name, noted, number
+from leaderboards.views.tables import Brief, Table
 
 
 def summary(rows: Sequence[Row]) -> str:
