@@ -41,7 +41,7 @@ ADDED = {
         "0",
         "-p",
         "no:cacheprovider",
-        str(ROOT / "tests/ground/test_seeding.py"),
+        str(ROOT / "tests/core/test_seeding.py"),
     ],
     "leaderboards.serve": ["port=0"],
 }

@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from bench.config.source_files import modules_beside, names_file, place_of_source, source_name
 from bench.records.provenance import COMPUTING_LIBRARIES
 from bench.records.source_text import source_text
-from ground.errors import UserError
-from ground.files import ROOT
-from settings.source_files import modules_beside, names_file, place_of_source, source_name
+from core.errors import UserError
+from core.files import ROOT
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -7,10 +7,10 @@ from fnmatch import fnmatch
 from functools import cache
 from itertools import groupby
 
+from bench.config.groups import task_card
 from bench.records.schema import RunRecord
-from ground.components import Components, Table, components, residual_of
-from ground.statistics import KINDS, REAL, Items, Kind, Mean, deviation_of, mean_interval, mean_of
-from settings.groups import task_card
+from core.components import Components, Table, components, residual_of
+from core.statistics import KINDS, REAL, Items, Kind, Mean, deviation_of, mean_interval, mean_of
 
 
 @cache

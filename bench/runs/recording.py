@@ -18,11 +18,11 @@ from bench.training.memory import peak_memory
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped, set_numerics
 from bench.training.unfit import UnfitModel
-from ground.errors import UserError
-from ground.files import write_atomically
-from ground.privacy import told_message, without_places
-from ground.progress import Report
-from ground.reading import LARGEST_NUMBER
+from core.errors import UserError
+from core.files import write_atomically
+from core.privacy import told_message, without_places
+from core.progress import Report
+from core.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Diverged, Measurement, Refused
 

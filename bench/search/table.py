@@ -17,8 +17,8 @@ from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
-from ground.places import shown
-from ground.screen import console
+from core.places import shown
+from core.screen import console
 
 
 def print_sweep(result: SweepResult, store: Path) -> None:

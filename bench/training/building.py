@@ -14,29 +14,29 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.config import groups
+from bench.config.external import (
+    OURS,
+    load_class,
+    refuse_other_sequences,
+    refuse_what_is_missing,
+)
+from bench.config.limits import memory_here
+from bench.config.network import note_if_offline
+from bench.config.outside_tasks import refuse_missing_settings
+from bench.config.settings import Configuration
+from bench.config.source_files import source_name
 from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
 from bench.training.mistakes import way_on
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
 from bench.training.text_notes import prepare_with_notes
-from ground.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
-from ground.files import NOT_REGULAR
-from ground.progress import Report
-from ground.seeding import derive_seed
+from core.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
+from core.files import NOT_REGULAR
+from core.progress import Report
+from core.seeding import derive_seed
 from models.specification import SequenceSpecification
-from settings import groups
-from settings.external import (
-    OURS,
-    load_class,
-    refuse_other_sequences,
-    refuse_what_is_missing,
-)
-from settings.limits import memory_here
-from settings.network import note_if_offline
-from settings.outside_tasks import refuse_missing_settings
-from settings.settings import Configuration
-from settings.source_files import source_name
 from tasks.interface import Task
 from tasks.measurement import Build, Measurement, Refused
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ground.errors import UserError
-from settings.settings import TrainingSettings
+from bench.config.settings import TrainingSettings
+from core.errors import UserError
 from tasks import measurement
 from tasks.interface import Task
 

@@ -33,7 +33,7 @@ from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards.checks.naming import card_of
 from leaderboards.checks.points import EXACT, TAKES, Points, apart, contradicted, inside, points_of
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
-from ground.statistics import Direction, Interval, rank_ranges
+from core.statistics import Direction, Interval, rank_ranges
 from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Row
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.config import compose
 from bench.records import equivalence, store
 from bench.records.code import code_hash
 from bench.records.equivalence import (
@@ -32,8 +33,7 @@ from bench.runs.proving import Made, Pair, batches
 from bench.runs.serving import identify
 from bench.runs.wanted import BASELINES, Wanted
 from bench.sweep import run_sweep
-from ground.errors import UserError
-from settings.config import compose
+from core.errors import UserError
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 

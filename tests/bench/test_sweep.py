@@ -25,8 +25,8 @@ from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
-from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
-from ground.progress import silent
+from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
+from core.progress import silent
 from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import SWEEP, TINY, outcome, states

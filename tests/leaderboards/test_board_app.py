@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.config.config import group_file
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard, write_board
@@ -21,11 +22,11 @@ from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
-from pictures.models import look
-from published.numbers import read_published
-from settings.config import group_file
+from reproduce.plotting.models import look
+from reproduce.published.numbers import read_published
 
 APP = str(FOLDER / "app.py")
+PUBLISHED = read_published(FOLDER.parent / "reproduce" / "published")
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def board(sample_records) -> Board:
             ("figure5", "smoke", ["three_moons-memory_unit-smoke-0-s0"]),
         )
     ]
-    return build_board(sample_records, read_published(FOLDER.parent / "published"), verdicts)
+    return build_board(sample_records, PUBLISHED, verdicts)
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ def test_two_models_are_compared_and_costs_drawn(open_page):
 
 def test_a_board_of_published_numbers_alone_has_every_page(tmp_path, monkeypatch):
     path = tmp_path / "board.parquet"
-    write_board(build_board([], read_published(FOLDER.parent / "published"), []), path)
+    write_board(build_board([], PUBLISHED, []), path)
     monkeypatch.setenv("BOARD", str(path))
     monkeypatch.setattr(sys, "argv", ["app.py"])
     for name in PAGES:

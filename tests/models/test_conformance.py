@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils import _pytree as pytree
 
+from bench.config import groups
 from bench.examination.examination import examine
 from bench.records.schema import Passed
 from bench.training.storage import load_weights, on_meta, packed
 from models.specification import SequenceModel
-from pictures.models import look
-from settings import groups
+from reproduce.plotting.models import look
 from tests.closeness import assert_near
 from tests.models.built import (
     GUESTS,

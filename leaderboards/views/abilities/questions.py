@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from judging.fairness import EDGE, IMPROVING
 from leaderboards.contents import Board, Row
 from leaderboards.views.abilities.scale import Scale
+from reproduce.claims.fairness import EDGE, IMPROVING
 
 QUESTIONS = Path(__file__).resolve().parents[2] / "questions.yaml"
 PRESET = "laptop"  # of every question; the smaller one tests the machinery

@@ -14,7 +14,7 @@ from bench.records.equivalence import Code, names
 from bench.records.provenance import sha256_of
 from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.records.store import COMMITTED
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards import add
 from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together

@@ -11,7 +11,7 @@ import pytest
 from bench.records.provenance import processor
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import COMMITTED
-from ground.errors import VERIFICATION_FAILED, UserError
+from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards import verify as command
 from leaderboards.contents import OpenBoard

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.config.groups import card, choices
 from leaderboards.contents import ClaimLine, Line, OpenBoard, Replication
 from leaderboards.tables.builder import build_board
 from leaderboards.views import cost, overview
@@ -26,8 +27,7 @@ from leaderboards.views.tables import (
 )
 from leaderboards.views.tables import lines as table_lines
 from leaderboards.views.trust import bar
-from pictures.models import look
-from settings.groups import card, choices
+from reproduce.plotting.models import look
 from tests.leaderboards.views.conftest import language_board, with_ends
 
 LANGUAGE = "learn a language in context"

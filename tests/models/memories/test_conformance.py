@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bench.config import groups
 from models.memories.interface import Reading
-from pictures.models import look
-from settings import groups
+from reproduce.plotting.models import look
 from tests.models.memories.every import (
     KEYS,
     NAMES,

@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
+from bench.config.groups import choices
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from pictures.panels import Picture
-from pictures.renderer import render
+from core.errors import UserError
 from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import framed
+from reproduce.plotting.panels import Picture
+from reproduce.plotting.renderer import render
 from reproduce.reproduction import Reproduction, View
-from settings.groups import choices
 from tests.committed import committed_records
 from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
 from tests.reproduce.test_committed_records import DRAWN as DRAWN_WHOLE
