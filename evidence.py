@@ -1,4 +1,4 @@
-"""The name that ``python -m reproduce evidence`` had until release 0.2; it goes with 0.4."""
+"""The name that ``python -m reproduce evidence`` had until release 0.2; it goes with release 0.4."""
 
 import sys
 from pathlib import Path

@@ -146,7 +146,9 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
             if path.parent.name in PRESETS:
                 own_verdicts.append(path)
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
-    return Inputs(sources, FOLDER.parent / "published", verdicts, verifications, own_verdicts)
+    return Inputs(
+        sources, FOLDER.parent / "reproduce" / "published", verdicts, verifications, own_verdicts
+    )
 
 
 def _size_in_words(board: OpenBoard, refused: int) -> str:

@@ -26,7 +26,7 @@ MODEL = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
-SEEDING = ROOT / "tests" / "ground" / "test_seeding.py"
+SEEDING = ROOT / "tests" / "core" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", *SMALL]
 # What makes a command cheap; all its own words stay, and the last of a key counts.

@@ -31,7 +31,7 @@ SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_NEWS = 1.0
 SECONDS_TO_ANSWER = 10.0  # for the head
 # What a node needs of the checkout; the rest is megabytes of records, pages and tests.
-HOUSES = ("ground", "settings", "models", "tasks", "bench", "leaderboards")
+HOUSES = ("core", "models", "tasks", "bench", "leaderboards")
 TABLE = "equivalences.json"  # all that it needs of leaderboards/
 
 

@@ -30,13 +30,12 @@ from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSum
 
 # Everything that a line of a board follows from beside records, verdicts and published numbers.
 DECIDING = (
-    "ground",
-    "settings",
-    "bench",
+    "core",
     "models",
     "tasks",
-    "judging",
-    "published",
+    "bench",
+    "reproduce/claims",
+    "reproduce/published",
     "leaderboards",
 )
 # Below leaderboards/.

@@ -1,4 +1,4 @@
-"""Verdict files: what runs say about published statements, decided by ``judging``."""
+"""Verdict files: what runs say about published statements, decided by ``reproduce.claims``."""
 
 from __future__ import annotations
 

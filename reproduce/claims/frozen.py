@@ -2,9 +2,9 @@
 
 A claim that is written or loosened after its numbers were seen is weak evidence. ``frozen.yaml``
 holds two hashes of every claim: of its words, numbers, tolerance and control, with the time at
-which these were last set, and of its test (:mod:`.fingerprints.meaning`), with the time at which that
-was last edited while the words stayed. It also holds the numbers by which all claims are judged
-(:mod:`.numbers`). The commit that holds an entry says when it was really made.
+which these were last set, and of its test (:mod:`.fingerprints.meaning`), with the time at which
+that was last edited while the words stayed. It also holds the numbers by which all claims are
+judged (:mod:`.numbers`). The commit that holds an entry says when it was really made.
 ``mended_sources.yaml`` lists claims of which the source alone was named wrongly and mended: they
 keep their time, and a test makes their older hash from the older source.
 

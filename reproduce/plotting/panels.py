@@ -1,6 +1,7 @@
 """A figure as data: a picture has rows of panels, a panel has traces and remarks.
 
-``renderer`` draws it and reads nothing else, and ``curves.json`` is a dump of it. Neither torch nor matplotlib is imported.
+``renderer`` draws it and reads nothing else, and ``curves.json`` is a dump of it. Neither torch
+nor matplotlib is imported.
 Example::
 
     panel = Panel(

@@ -301,7 +301,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def scratch(tmp_path: Path) -> tuple[Path, Run]:
     """A repository of its own with the code as it is now, and a way to run commands there."""
     root = tmp_path / "scratch"
-    for name in ("ground", "settings", "bench", "models", "tasks"):
+    for name in ("core", "bench", "models", "tasks"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@localhost"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):

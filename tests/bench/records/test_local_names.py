@@ -33,7 +33,7 @@ from tests.bench.records.renaming import (
     variables_of,
 )
 
-HOUSES = ("models", "tasks", "reproduce", "judging")
+HOUSES = ("models", "tasks", "reproduce")
 FILES = files_of(*HOUSES, root=ROOT)
 
 

@@ -41,7 +41,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunRecord
         place = tmp_path / "leaderboards" / "records" / path.relative_to(COMMITTED)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
-    (tmp_path / "published").mkdir()
+    (tmp_path / "reproduce" / "published").mkdir(parents=True)
     return [read_record(path) for path in found]
 
 
