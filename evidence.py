@@ -1,13 +1,12 @@
-"""The name that ``python -m reproduce evidence`` had until release 0.2; it goes with release 0.4."""
+"""The name of ``python -m reproduce evidence`` until release 0.2; it goes with release 0.4."""
 
 import sys
 from pathlib import Path
 
-if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False):
-    # As in the packages: a folder models/ where the command is given must not stand in for ours.
-    sys.path[0] = str(Path(__file__).resolve().parent)
-
 if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        # A folder models/ where the command is given must not stand in for the project's own.
+        sys.path[0] = str(Path(__file__).resolve().parent)
     from core.errors import command
     from reproduce.__main__ import main
 

@@ -34,7 +34,7 @@ ADDED = {
     "bench.train": SHORT,
     "bench.sweep": [*SHORT, "n_trials=1", "seeds=1"],
     "reproduce": [f"records={RECORDS}"],
-    "evidence": ["figures=figure5", "preset=smoke"],
+    "reproduce evidence": ["figures=figure5", "preset=smoke"],
     "leaderboards.build": [f"records={RECORDS / 'three_moons'}"],
     "pytest": [
         "-n",
@@ -88,7 +88,9 @@ def session_modules(name: str) -> list[list[str]]:
 def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """``python -m`` these words, which must end with exit code 0."""
     module = words[0]
-    added = [] if words == ["reproduce"] else ADDED.get(module, [])
+    added = ADDED.get(" ".join(words[:2]), ADDED.get(module, []))
+    if words == ["reproduce"]:
+        added = []
     if module == "leaderboards.serve":
         serve([*words, *added])
     elif module == "pytest":  # not in this process, which is one

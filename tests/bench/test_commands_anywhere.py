@@ -99,7 +99,7 @@ def test_files_where_one_stands_stand_in_for_none_of_ours(
 def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
     run_command: Command, crowded: Path
 ) -> None:
-    for target, name in (("models.mine.Net", "models/FILE.py"), ("settings.Net", "settings.py")):
+    for target, name in (("models.mine.Net", "models/FILE.py"), ("core.Net", "core.py")):
         words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
         done = run_command(*words, cwd=crowded)
         assert done.returncode == 2
