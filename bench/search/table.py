@@ -51,7 +51,7 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     if any(record.preset == "smoke" for record in records):
         screen.print(
             "preset smoke is there to see that everything works: the board ranks rows that are "
-            "tuned and have stopped improving, and at this size few do; preset=laptop is for results",
+            "tuned and no longer improve, and at this size few do; preset=laptop is for results",
             soft_wrap=True,
         )
 
