@@ -19,7 +19,7 @@ from core.errors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A job in the background of a shell ignores Ctrl-C, one under nohup the end of the terminal, and so
+# A job in the background of a shell ignores Ctrl-C, one under nohup the end of its terminal, and so
 # would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
