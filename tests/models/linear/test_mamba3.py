@@ -110,18 +110,18 @@ def test_strong_decays_leave_values_and_gradients_finite() -> None:
 def test_no_output_depends_on_a_later_input_even_by_rounding() -> None:
     """The weight of a pair that later positions read has a gate of the next position in it."""
     drawn = arguments(37)
-    outputs, _ = in_chunks(**drawn, chunk=16)
+    outputs, _ = in_chunks(*drawn.values(), chunk=16)
     for t in (3, 16, 20):
         later = {n: x.clone() for n, x in drawn.items()}
         for name in ("q", "k", "v", "g", "share", "dt"):
             later[name][:, t:] = uniform(*later[name][:, t:].shape, seed=t)
-        changed, _ = in_chunks(**later, chunk=16)
+        changed, _ = in_chunks(*later.values(), chunk=16)
         assert torch.equal(changed[:, :t], outputs[:, :t])
 
 
 def test_weights_of_the_own_pair_alone_give_mamba_2() -> None:
     drawn = arguments(37) | {"share": torch.ones(BATCH, 37, HEADS, dtype=torch.float64)}
-    found = in_chunks(**drawn)
+    found = in_chunks(*drawn.values())
     values = drawn["dt"].unsqueeze(-1) * drawn["v"]
     writes = Writes(drawn["k"], values, drawn["g"])
     expected = linear_recurrence(drawn["q"], writes, drawn["memory"])
