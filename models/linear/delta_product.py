@@ -3,26 +3,15 @@ delta rule, so that what it does to the memory is a product of Householder matri
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.mixer import RecurrentMixer, linear, unit
+from models.layers.recurrence.mixer import linear, unit
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
-from models.linear.parts import NORM_EPSILON, ConvolvedHeads, DecayByHead, without_weight_decay
+from models.linear.parts import ConvolvedHeads, DeltaState, GatedDeltaMixer
 from models.specification import SequenceSpecification
-
-
-class DeltaState(NamedTuple):
-    """Inputs that the convolution still sees, and the memory of each head."""
-
-    past: Tensor
-    memory: Tensor
 
 
 def delta_product(
@@ -59,13 +48,13 @@ def delta_product(
     return outputs.unflatten(1, (-1, steps))[:, :, -1], state
 
 
-class DeltaProductMixer(RecurrentMixer):
+class DeltaProductMixer(GatedDeltaMixer):
     """y_t = W_o (norm(o_t) ∘ SiLU(W_g x_t)), o of :func:`delta_product`.
 
-    q, n keys and n values of a position are SiLU of a short convolution of linear maps, q and the
-    keys then of length 1 and q scaled by 1/√(head width). β_j = b σ(W_j x) with b the largest
-    strength, ln α = −e^A softplus(W_a x + c) as in Gated DeltaNet. The norm is the root mean square
-    of a head, with a gain that heads share. The arguments are those of :class:`DeltaProduct`.
+    The layer of Gated DeltaNet with n keys and n values for each position, which go through the
+    convolution as q does, and with n strengths β_j = b σ(W_j x), b the largest strength. Keys and q
+    have length 1, and q is scaled by 1/√(head width). The arguments are those of
+    :class:`DeltaProduct`.
     """
 
     def __init__(
@@ -77,7 +66,7 @@ class DeltaProductMixer(RecurrentMixer):
         largest_strength: float = 2.0,
         convolution: int = 4,
     ) -> None:
-        super().__init__()
+        super().__init__(width, heads, convolution=convolution)
         if steps < 1:
             raise ValueError(f"a position makes at least one step, got steps={steps}")
         if not 0 < largest_strength <= 2:
@@ -85,24 +74,10 @@ class DeltaProductMixer(RecurrentMixer):
                 f"largest_strength={largest_strength} is outside (0, 2]: above 2 errors grow; "
                 "choose 1, or 2 for negative eigenvalues"
             )
-        self.heads, self.head_width = heads, head_width(width, heads)
         self.steps, self.largest_strength = steps, largest_strength
         channels = (width, steps * width, steps * width)
         self.streams = ConvolvedHeads(width, channels, heads, convolution)
         self.strength = linear(width, steps * heads)
-        self.decay = DecayByHead(width, heads)
-        self.gate = linear(width, width)
-        self.norm = nn.RMSNorm(self.head_width, eps=NORM_EPSILON)
-        self.output_projection = nn.Linear(width, width, bias=False)
-
-    @property
-    def state_size(self) -> int:
-        """The memories, and what the convolution still sees."""
-        return self.heads * self.head_width**2 + self.streams.state_size
-
-    def parameter_options(self) -> dict[str, dict[str, float]]:
-        """No weight decay on what makes the decays, and on norms."""
-        return without_weight_decay(self, "log_rates", "step_bias")
 
     def advance(self, hidden: Tensor, state: DeltaState | None) -> tuple[Tensor, DeltaState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
@@ -110,7 +85,7 @@ class DeltaProductMixer(RecurrentMixer):
         keys, values = (
             x.flatten(2).unflatten(-1, (self.steps, self.heads, self.head_width)) for x in others
         )
-        strengths = self.largest_strength * torch.sigmoid(self.strength(hidden))
+        strengths = self.largest_strength * self.strengths(hidden).squeeze(-1)
         read, memory = delta_product(
             unit(queries) * self.head_width**-0.5,
             unit(keys),
@@ -119,8 +94,7 @@ class DeltaProductMixer(RecurrentMixer):
             strengths.unflatten(-1, (self.steps, self.heads)),
             state.memory if state else None,
         )
-        mixed = self.norm(read).flatten(2) * functional.silu(self.gate(hidden))
-        return self.output_projection(mixed), DeltaState(past, memory)
+        return self.leave(read, hidden), DeltaState(past, memory)
 
 
 class DeltaProduct(ResidualModel):

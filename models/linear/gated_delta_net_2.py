@@ -3,7 +3,7 @@ says what is erased, another one for each channel of the values what is written.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,19 +13,18 @@ from models.layers.heads import head_width
 from models.layers.recurrence.general_delta import Edits, general_delta_rule
 from models.layers.recurrence.mixer import RecurrentMixer, linear, unit
 from models.layers.residual import ResidualModel
-from models.linear.parts import NORM_EPSILON, ConvolvedHeads, DecayByChannel, without_weight_decay
+from models.linear.parts import (
+    NORM_EPSILON,
+    ConvolvedHeads,
+    DecayByChannel,
+    DeltaState,
+    without_weight_decay,
+)
 from models.specification import SequenceSpecification
 
 Gates = Literal["both", "erase", "write", "tied"]
 Activation = Literal["silu", "sigmoid"]
 RATES = 1.0, 16.0
-
-
-class DeltaState(NamedTuple):
-    """Inputs that the convolution still sees, and the memory of each head."""
-
-    past: Tensor
-    memory: Tensor
 
 
 class DecoupledDeltaRule(RecurrentMixer):

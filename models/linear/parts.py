@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.layers.recurrence.mixer import Neighbours, inverse_softplus, linear
+from models.layers.heads import head_width
+from models.layers.recurrence.mixer import (
+    Neighbours,
+    RecurrentMixer,
+    inverse_softplus,
+    linear,
+)
 
 SMALLEST_STEP, LARGEST_STEP, STEP_FLOOR = 1e-3, 0.1, 1e-4
 SMALLEST_RATE, LARGEST_RATE = 0.01, 16.0  # the papers' U(0, 16) can draw 0, whose logarithm is −∞
@@ -101,6 +108,60 @@ class DecayByChannel(nn.Module):
         """(batch, time, width) -> (batch, time, heads, key width)."""
         steps = functional.softplus(self.projection(hidden) + self.step_bias)
         return -self.log_rates.exp()[:, None] * steps.unflatten(-1, (self.heads, -1))
+
+
+class DeltaState(NamedTuple):
+    """Inputs that the convolution still sees, and the memory of each head."""
+
+    past: Tensor
+    memory: Tensor
+
+
+class GatedDeltaMixer(RecurrentMixer):
+    """What the variants of Gated DeltaNet share.
+
+    q, k and v come of :class:`ConvolvedHeads`; β = σ(W_β x) for each head; α of
+    :class:`DecayByHead`; what was read, o, leaves as W_o (norm(o) ∘ f(W_g x)). The norm is the root
+    mean square of a head, with a gain that heads share. All other matrices start N(0, 0.02²).
+
+    Args:
+        width: hidden channels, a multiple of ``heads``.
+        heads: memories of the layer, with keys and values as wide as a head.
+        convolution: positions that the short convolution sees; 1 has none.
+        sigmoid_gate: f is the sigmoid; else SiLU.
+    """
+
+    def __init__(
+        self, width: int, heads: int, *, convolution: int = 4, sigmoid_gate: bool = False
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_width = heads, head_width(width, heads)
+        self.sigmoid_gate = sigmoid_gate
+        self.streams = ConvolvedHeads(width, (width, width, width), heads, convolution)
+        self.strength = linear(width, heads)
+        self.decay: nn.Module = DecayByHead(width, heads)
+        self.gate = linear(width, width)
+        self.norm = nn.RMSNorm(self.head_width, eps=NORM_EPSILON)
+        self.output_projection = nn.Linear(width, width, bias=False)
+
+    @property
+    def state_size(self) -> int:
+        """The memories, and what the convolution still sees."""
+        return self.heads * self.head_width**2 + self.streams.state_size
+
+    def parameter_options(self) -> dict[str, dict[str, float]]:
+        """No weight decay on what makes the decays, and on norms."""
+        return without_weight_decay(self, "log_rates", "step_bias")
+
+    def strengths(self, hidden: Tensor) -> Tensor:
+        """β, (batch, time, heads, 1)."""
+        return torch.sigmoid(self.strength(hidden)).unsqueeze(-1)
+
+    def leave(self, read: Tensor, hidden: Tensor) -> Tensor:
+        """o (batch, time, heads, head width) -> (batch, time, width)."""
+        gate = self.gate(hidden)
+        gate = torch.sigmoid(gate) if self.sigmoid_gate else functional.silu(gate)
+        return self.output_projection(self.norm(read).flatten(2) * gate)
 
 
 def initial_steps(size: int) -> Tensor:
