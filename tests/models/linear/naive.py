@@ -43,7 +43,9 @@ def results(
     returned = compute(**leaves)
     joined = torch.cat([x.flatten() for x in returned])
     weights = torch.arange(len(joined)).to(joined).cos()
-    gradients = torch.autograd.grad((joined * weights).sum(), list(leaves.values()))
+    gradients = torch.autograd.grad(
+        (joined * weights).sum(), list(leaves.values()), materialize_grads=True
+    )
     named = {f"result {index}": x.detach() for index, x in enumerate(returned)}
     return named | dict(zip(leaves, gradients, strict=True))
 
