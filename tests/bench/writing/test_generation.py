@@ -16,12 +16,12 @@ from models.generation import Continuation, beam_search, greedy
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
-from tests.models.built import NAMES, model_or_skip
+from tests.models.built import model_or_skip, one_of_each_class
 
 PROMPT = torch.tensor([3, 1, 0, 1, 3])
 END = 2
 
-on_every_model = pytest.mark.parametrize("name", NAMES)
+on_every_class = pytest.mark.parametrize("name", one_of_each_class())
 
 
 def model_of_text(name: str) -> Any:
@@ -103,7 +103,7 @@ def best_first(found: list[Continuation], exponent: float) -> list[Continuation]
     return sorted(found, key=lambda one: -one.log_probability / len(one.tokens) ** exponent)
 
 
-@on_every_model
+@on_every_class
 def test_greedy_equals_full_recomputation_token_by_token(name: str) -> None:
     model = model_of_text(name)
     expected: list[int] = []
@@ -120,7 +120,7 @@ def test_greedy_equals_full_recomputation_token_by_token(name: str) -> None:
     assert stopped == expected[: expected.index(end) + 1]
 
 
-@on_every_model
+@on_every_class
 @pytest.mark.parametrize("width", [2, 5])
 def test_beam_search_equals_full_recomputation_token_by_token(name: str, width: int) -> None:
     model = model_of_text(name)
@@ -130,7 +130,7 @@ def test_beam_search_equals_full_recomputation_token_by_token(name: str, width: 
     assert_scored_by_the_forward_pass(model, found)
 
 
-@on_every_model
+@on_every_class
 def test_samples_are_scored_by_the_forward_pass(name: str) -> None:
     model = model_of_text(name)
     found = sample(
